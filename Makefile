@@ -1,0 +1,19 @@
+# The same stages as .ci/run, one by one, in the environment that is active.
+PYTHON ?= python
+
+.PHONY: check test bench docs
+
+check:
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	lint-imports
+
+test:
+	$(PYTHON) -m pytest
+
+bench:
+	$(PYTHON) -m bench
+
+docs:
+	$(PYTHON) -m pytest tests/test_readme.py

@@ -1,0 +1,75 @@
+"""Where a measurement was made: target, machine and software, as records have them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tensorlang.codegen.target import Target
+
+
+def target_fields(target: Target) -> dict[str, Any]:
+    """Triple, CPU and instruction set; `fingerprint` names the three."""
+    isa = sorted(target.isa)
+    digest = hashlib.sha256("\n".join([target.triple, target.cpu, *isa]).encode()).hexdigest()[:16]
+    return {"triple": target.triple, "cpu": target.cpu, "features": isa, "fingerprint": digest}
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The computer: its name, processor, usable cores and memory."""
+    return {"host": platform.node(), "model": _model(), "cores": len(cores()), "memory": memory()}
+
+
+@cache
+def software() -> dict[str, str]:
+    """Versions of what shapes the machine code and the times."""
+    packages = {name: _version(name) for name in ("tensorlang", "llvmlite", "numpy")}
+    return {**packages, "python": platform.python_version(), "kernel": platform.release()}
+
+
+def load() -> float | None:
+    """The number of running processes over the last minute; None where the system does not say."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
+def cores() -> list[int]:
+    """The cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def pinned(threads: int) -> list[int]:
+    """The cores to measure on: the last ones, away from where systems put their own work; none (no pinning) if all are needed."""
+    usable = cores()
+    return usable[-threads:] if threads < len(usable) else []
+
+
+def memory() -> int:
+    """Bytes of physical memory; 0 if unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return 0
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "uninstalled"
+
+
+def _model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())

@@ -1,0 +1,107 @@
+"""The measurement protocol: how many calls make a sample, how many samples make a measurement.
+
+A sample is the mean of enough calls to last a millisecond. Sampling goes on until the three least agree (the machine was quiet at least
+three times) or a cap is reached, and stops early for a candidate that two samples show to be far behind the best known. The least sample
+ranks candidates, since noise only ever adds; all are kept, and their median absolute deviation is the noise that the model is told.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Seconds in a sample; least and most samples; the spread at which to stop; the factor at which a loser is given up; seconds in all."""
+
+    sample_s: float = 1e-3
+    least: int = 5
+    most: int = 25
+    spread: float = 0.03
+    loser: float = 2.5
+    total_s: float = 2.0
+    rounds: int = 15
+    cache: str = "warm"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Seconds for one call, sample by sample; calls in a sample; whether it was given up as a loser."""
+
+    samples: tuple[float, ...]
+    number: int
+    censored: bool = False
+
+
+def measure(call: Call, policy: Policy, incumbent: float | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> Measurement:
+    """Time `call` by the policy. `incumbent` is the best time known, in seconds."""
+    with _Quiet():
+        number, first = _calibrate(call, policy, clock)
+        samples = [first]
+        while len(samples) < policy.most:
+            if incumbent is not None and len(samples) >= 2 and min(samples) > policy.loser * incumbent:
+                return Measurement(tuple(samples), number, censored=True)
+            if len(samples) >= policy.least and sorted(samples)[2] <= (1 + policy.spread) * min(samples):
+                break
+            if len(samples) >= 3 and sum(samples) * number > policy.total_s:
+                break
+            samples.append(_sample(call, number, clock))
+    return Measurement(tuple(samples), number)
+
+
+def interleave(calls: Sequence[Call], policy: Policy, clock: Callable[[], int] = time.perf_counter_ns) -> list[Measurement]:
+    """Time several calls in rounds, one sample of each in a round, so that drift of the machine meets all alike."""
+    with _Quiet():
+        calibrated = [_calibrate(call, policy, clock) for call in calls]
+        samples: list[list[float]] = [[] for _ in calls]
+        spent = 0.0
+        for turn in range(policy.rounds):
+            for place in range(len(calls)):
+                at = (place + turn) % len(calls)
+                samples[at].append(_sample(calls[at], calibrated[at][0], clock))
+                spent += samples[at][-1] * calibrated[at][0]
+            if turn >= 4 and spent > 2 * policy.total_s:
+                break
+    return [Measurement(tuple(taken), number) for taken, (number, _) in zip(samples, calibrated, strict=True)]
+
+
+def _calibrate(call: Call, policy: Policy, clock: Callable[[], int]) -> tuple[int, float]:
+    """The number of calls that lasts long enough, and the first sample with it."""
+    number = 1
+    while True:
+        each = _sample(call, number, clock)
+        if each * number >= policy.sample_s or number >= 1 << 20:
+            return number, each
+        number = min(max(2 * number, math.ceil(1.2 * policy.sample_s / each)), 10 * number, 1 << 20)
+
+
+def _sample(call: Call, number: int, clock: Callable[[], int]) -> float:
+    """Seconds for one call, the mean of `number`; at least a picosecond, whatever the clock says."""
+    calls = range(number)
+    start = clock()
+    for _ in calls:
+        call()
+    return max((clock() - start) * 1e-9 / number, 1e-12)
+
+
+class _Quiet:
+    """No garbage collection meanwhile."""
+
+    def __enter__(self) -> None:
+        self._was = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was:
+            gc.enable()

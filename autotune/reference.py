@@ -1,0 +1,102 @@
+"""The results that candidates are held to: computed once a task, by the reference evaluator, in the parent.
+
+The evaluator is simple and slow. Where the whole result would take too long, it computes a sample of elements: corners, edges and random
+ones; the worker then also compares whole results with the default schedule's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tensorlang.autotune.arrays import Array, Guarded, Spec, inputs
+from tensorlang.autotune.task import Task, placeholders
+from tensorlang.interpret import evaluate
+from tensorlang.tensor import Tensor
+
+WHOLE_S: Final = 0.5
+PROBE: Final = 256
+SAMPLED: Final = 2048
+
+Point = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Files with the expected results; for each the elements that they are (None: all); whether the inputs have negative floats."""
+
+    paths: tuple[str, ...]
+    at: tuple[list[Point] | None, ...]
+    signed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """What the worker is told."""
+        return {"reference": list(self.paths), "at": [None if at is None else [list(p) for p in at] for at in self.at], "signed": self.signed}
+
+
+def write_reference(task: Task, folder: Path, seed: int) -> Reference:
+    """Evaluate the task on the inputs of this seed and store the results in `folder`.
+
+    Inputs have negative values unless that makes results NaN or infinite (a logarithm, a square root).
+    """
+    for signed in (True, False):
+        feeds = dict(zip(placeholders(task.outputs), inputs(task.inputs, seed, signed=signed), strict=True))
+        expected = [_expected(tensor, spec, feeds) for tensor, spec in zip(task.outputs, task.results, strict=True)]
+        if not signed or all(_mostly_finite(values) for values, _ in expected):
+            break
+    paths = []
+    for place, (values, _) in enumerate(expected):
+        path = folder / f"reference{place}.npy"
+        np.save(path, values.view(np.uint16) if values.dtype.name == "bfloat16" else values, allow_pickle=False)
+        paths.append(str(path))
+    return Reference(tuple(paths), tuple(at for _, at in expected), signed)
+
+
+def _expected(tensor: Tensor, spec: Spec, feeds: dict[Tensor, Guarded]) -> tuple[Array, list[Point] | None]:
+    arrays = {placeholder: guarded.array for placeholder, guarded in feeds.items()}
+    size = int(np.prod(spec.shape, dtype=np.int64))
+    if size <= PROBE:
+        return _array(evaluate(tensor, arrays)), None
+    points = sample_points(spec.shape, SAMPLED)
+    _, first = _timed(tensor, arrays, points[:PROBE])
+    values, both = _timed(tensor, arrays, points)
+    slope = max(both - first, 1e-6) / max(len(points) - PROBE, 1)
+    if first + slope * size <= WHOLE_S or size <= len(points):
+        return _array(evaluate(tensor, arrays)), None
+    return values, points
+
+
+def _timed(tensor: Tensor, arrays: dict[Tensor, Array], points: list[Point]) -> tuple[Array, float]:
+    start = time.perf_counter()
+    values = _array(evaluate(tensor, arrays, at=points))
+    return values, time.perf_counter() - start
+
+
+def _array(values: Any) -> Array:
+    return np.asarray(values)
+
+
+def sample_points(shape: tuple[int, ...], count: int) -> list[Point]:
+    """Distinct indices: the corners (of at most ten axes), points on edges, and random ones."""
+    rng = np.random.default_rng(0)
+    axes = shape[:10]
+    corners = (corner + tuple(0 for _ in shape[10:]) for corner in itertools.product(*({0, size - 1} for size in axes)))
+    chosen = dict.fromkeys(itertools.islice(corners, count // 2))
+    inside = rng.integers(0, shape, size=(count, len(shape)))
+    snapped = np.where(rng.random(inside.shape) < 0.5, np.where(rng.random(inside.shape) < 0.5, 0, np.array(shape) - 1), inside)
+    inside[: count // 4] = snapped[: count // 4]
+    rng.shuffle(inside)
+    for row in inside.tolist():
+        chosen.setdefault(tuple(row))
+    return list(chosen)[:count]
+
+
+def _mostly_finite(values: Array) -> bool:
+    if values.dtype.kind in "biu" or not values.size:
+        return True
+    return bool(np.isfinite(values.astype(np.float64)).mean() > 0.9)

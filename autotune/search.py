@@ -1,0 +1,154 @@
+"""Search behind one ask/tell interface: what to measure next.
+
+A searcher never proposes a point twice, nor one outside its space; `ask` returns None when the space is exhausted. The first proposal is
+always the default configuration, then the seeds (a strategy's suggestions, tuned neighbours), then what the method chooses. Points asked
+for and not yet told are in flight. A searcher is deterministic: the random generator of a proposal depends on the seed and on how many
+points came before it, so telling the same outcomes in the same order, from a log or live, leads to the same proposals.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tensorlang.errors import TuningError, did_you_mean
+from tensorlang.schedules.space import Config, Space, spelling
+
+STRATEGIES: Final = ("bayesian", "random", "evolutionary", "grid")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A point to measure, where it came from, and what was predicted for it, if anything."""
+
+    config: Config
+    source: str
+    prediction: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of a point: its time in seconds and its relative noise, or None where it failed."""
+
+    config: Config
+    time: float | None
+    noise: float = 0.0
+
+
+class Searcher(ABC):
+    """The part that every method shares: history, points in flight, the default and the seeds first."""
+
+    def __init__(self, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = ()) -> None:
+        self.space = space
+        self.default = default
+        self.seed = seed
+        self.history: dict[str, Observation] = {}
+        self.pending: dict[str, Config] = {}
+        self._first = [default, *(config for config in seeds if space.contains(config))]
+
+    def ask(self) -> Proposal | None:
+        """The next point, now in flight; None when no feasible point is left."""
+        proposal = self._next()
+        if proposal is not None:
+            self.pending[spelling(proposal.config)] = proposal.config
+        return proposal
+
+    def tell(self, observation: Observation) -> None:
+        """The outcome of a point, whether asked for here or read from a log. Told twice, the better time stays."""
+        key = spelling(observation.config)
+        self.pending.pop(key, None)
+        known = self.history.get(key)
+        if known is None or known.time is None or (observation.time is not None and observation.time < known.time):
+            self.history[key] = observation
+
+    def forget(self, config: Config) -> None:
+        """A point in flight that will not be told: it may be proposed again."""
+        self.pending.pop(spelling(config), None)
+
+    def seen(self, config: Config) -> bool:
+        """Was it told, or is it in flight?"""
+        key = spelling(config)
+        return key in self.history or key in self.pending
+
+    def elites(self, count: int) -> list[Observation]:
+        """The fastest valid observations, best first."""
+        valid = (observation for observation in self.history.values() if observation.time is not None)
+        return sorted(valid, key=lambda observation: (observation.time, spelling(observation.config)))[:count]
+
+    def fresh(self, rng: np.random.Generator) -> Proposal | None:
+        """A uniformly drawn point that was not seen."""
+        points = self.space.sample(rng, 1, exclude=self.history.keys() | self.pending.keys())
+        return Proposal(points[0], "random") if points else None
+
+    def _next(self) -> Proposal | None:
+        for place, config in enumerate(self._first):
+            if not self.seen(config):
+                return Proposal(config, "seed" if place else "default")
+        return self.propose(np.random.default_rng([self.seed, len(self.history) + len(self.pending)]))
+
+    @abstractmethod
+    def propose(self, rng: np.random.Generator) -> Proposal | None:
+        """The method: a point that was not seen, or None if there is none."""
+
+
+class Random(Searcher):
+    """Uniform over the feasible points."""
+
+    def propose(self, rng: np.random.Generator) -> Proposal | None:
+        """A point drawn anew."""
+        return self.fresh(rng)
+
+
+class Grid(Searcher):
+    """Every point in a fixed order, coarse to fine (see `Space.__iter__`)."""
+
+    _points: Iterator[Config] | None = None
+
+    def propose(self, rng: np.random.Generator) -> Proposal | None:
+        """The next point of the order."""
+        del rng
+        if self._points is None:
+            self._points = iter(self.space)
+        return next((Proposal(config, "grid") for config in self._points if not self.seen(config)), None)
+
+
+class Evolutionary(Searcher):
+    """Mutation and crossover of the fastest points, after a random first generation."""
+
+    GENERATION: Final = 10
+    ATTEMPTS: Final = 30
+
+    def propose(self, rng: np.random.Generator) -> Proposal | None:
+        """A child of one or two elites that was not seen; a random point where breeding finds none."""
+        parents = [elite.config for elite in self.elites(self.GENERATION)]
+        if len(self.history) + len(self.pending) < self.GENERATION or not parents:
+            return self.fresh(rng)
+        for _ in range(self.ATTEMPTS):
+            child = self.space.mix(rng, *(parents[int(rng.integers(len(parents)))] for _ in range(2)))
+            for _ in range(int(rng.integers(3))):
+                near = self.space.neighbours(child)
+                child = near[int(rng.integers(len(near)))] if near else child
+            if not self.seen(child) and self.space.contains(child):
+                return Proposal(child, "neighbour")
+        return self.fresh(rng)
+
+
+def searcher(strategy: str, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = ()) -> Searcher:
+    """The searcher of this name. Raises `TuningError` for an unknown one."""
+    match strategy:
+        case "bayesian":
+            from tensorlang.autotune.bayesian import Bayesian  # noqa: PLC0415 - the surrogates are slow to import
+
+            return Bayesian(space, default, seed=seed, seeds=seeds)
+        case "random":
+            return Random(space, default, seed=seed, seeds=seeds)
+        case "evolutionary":
+            return Evolutionary(space, default, seed=seed, seeds=seeds)
+        case "grid":
+            return Grid(space, default, seed=seed, seeds=seeds)
+        case _:
+            raise TuningError(f"there is no search strategy {strategy!r}{did_you_mean(strategy, STRATEGIES)}")

@@ -1,0 +1,199 @@
+"""Loads and stores: how the lanes of an access lie in memory decides the instruction.
+
+    uniform                one scalar access
+    step 1, step -1        one vector access, reversed for -1; `llvm.masked.*` under a mask
+    step 2                 two vector loads and a shuffle
+    anything else          element by element; under a mask, or where the indices are data, a gather or scatter
+
+Nothing outside the lanes that are on is touched: a mask goes to the memory instruction. The exception is storage of our own at a constant
+place (`Access.owned`): all its lanes exist and no one else sees them, so a masked access becomes a whole one and a blend, which lets
+LLVM keep the storage in registers. Lanes that are off load zeros. Addresses are `getelementptr` in 64 bits, never integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir as llvm
+
+from tensorlang.codegen.target import Target
+from tensorlang.codegen.types import (
+    I1,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Poison,
+    Value,
+    filled,
+    in_memory,
+    intrinsic,
+    known,
+    lanes_of,
+    literal,
+    shaped,
+    splat,
+)
+from tensorlang.dtype import BOOL, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a buffer is: its address, element type, and for storage of ours of constant size its elements (0: others may see it)."""
+
+    name: str
+    pointer: Value
+    dtype: DType
+    own: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it."""
+
+    place: Place
+    base: Value
+    lanes: int = 0
+    step: int = 0
+    offsets: Value | None = None
+    owned: bool = False
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every lane means the same element."""
+        return self.step == 0 and self.offsets is None
+
+    def constant_offsets(self) -> tuple[int, ...] | None:
+        """Each lane's distance from `base`, where it is known."""
+        if self.offsets is None:
+            return tuple(self.step * lane for lane in range(self.lanes))
+        offsets = known(self.offsets)
+        return offsets if isinstance(offsets, tuple) else None
+
+
+def address(builder: Builder, dtype: DType, base: Value, offset: Value) -> Value:
+    """The address `offset` elements beyond `base`."""
+    if known(offset) == 0:
+        return base
+    return builder.gep(base, [offset], source_etype=in_memory(dtype))
+
+
+def load(builder: Builder, target: Target, access: Access, mask: Value | None) -> Value:
+    """The elements of an access, zero in lanes that are off; the caller knows that a uniform one is wanted by some lane."""
+    dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
+    vector = shaped(element, access.lanes)
+    if access.owned:
+        mask = None
+    if access.uniform:
+        value = builder.load(access.base, name=access.place.name, align=align, typ=element)
+    elif access.step == 1:
+        value = _contiguous(builder, access.place.name, access.base, vector, align, mask)
+    elif access.step == -1:
+        first = address(builder, dtype, access.base, literal(I64, 1 - access.lanes))
+        turned = None if mask is None else reverse(builder, mask)
+        value = reverse(builder, _contiguous(builder, access.place.name, first, vector, align, turned))
+    elif access.step == 2 and mask is None and access.lanes > 1:
+        value = _every_second(builder, access, vector, align)
+    else:
+        value = _scattered(builder, target, access, vector, mask)
+    return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
+
+
+def store(builder: Builder, access: Access, value: Value, mask: Value | None) -> None:
+    """Write the lanes that are on."""
+    dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
+    if dtype == BOOL:
+        value = builder.zext(value, shaped(element, lanes_of(value)))
+    if access.uniform:
+        builder.store(value, access.base, align=align)
+        return
+    value = splat(builder, value, access.lanes)
+    if mask is not None and access.owned:
+        value, mask = builder.select(mask, value, _raw(builder, access)), None
+    base = access.base
+    if access.step == -1:
+        base = address(builder, dtype, base, literal(I64, 1 - access.lanes))
+        value, mask = reverse(builder, value), None if mask is None else reverse(builder, mask)
+    if access.step in (1, -1):
+        if mask is None:
+            builder.store(value, base, align=align)
+        else:
+            intrinsic(builder, "masked.store", VOID, [value, base, mask], [value.type, POINTER], align={1: align})
+    elif mask is None:
+        for lane, place in enumerate(_addresses(builder, access)):
+            builder.store(builder.extract_element(value, literal(I32, lane)), place, align=align)
+    else:
+        places = _pointers(builder, access)
+        intrinsic(builder, "masked.scatter", VOID, [value, places, mask], [value.type, places.type], align={1: align})
+
+
+def _raw(builder: Builder, access: Access) -> Value:
+    """The elements of owned storage as they are in memory."""
+    dtype = access.place.dtype
+    vector = shaped(in_memory(dtype), access.lanes)
+    if access.step in (1, -1):
+        first = access.base if access.step == 1 else address(builder, dtype, access.base, literal(I64, 1 - access.lanes))
+        whole = builder.load(first, align=dtype.bytes, typ=vector)
+        return whole if access.step == 1 else reverse(builder, whole)
+    return _elements(builder, access, vector)
+
+
+def _contiguous(builder: Builder, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
+    if mask is None:
+        return builder.load(base, name=name, align=align, typ=vector)
+    return intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
+
+
+def _every_second(builder: Builder, access: Access, vector: llvm.Type, align: int) -> Value:
+    """Elements 0, 2, ... 2 n - 2, from the first n and the last n of those 2 n - 1: nothing beyond them is read."""
+    count, name = access.lanes, access.place.name
+    low = builder.load(access.base, name=name, align=align, typ=vector)
+    later = address(builder, access.place.dtype, access.base, literal(I64, count - 1))
+    high = builder.load(later, name=name, align=align, typ=vector)
+    wanted = [2 * lane if 2 * lane < count else count + 2 * lane - (count - 1) for lane in range(count)]
+    return builder.shuffle_vector(low, high, llvm.Constant(llvm.VectorType(I32, count), wanted))
+
+
+def _scattered(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
+    gathers = vector.element.intrinsic_name in ("i32", "i64", "f32", "f64") and not target.isa.isdisjoint(("avx2", "avx512f"))
+    if mask is None and not (gathers and access.constant_offsets() is None):
+        return _elements(builder, access, vector)
+    mask = filled(shaped(I1, access.lanes), 1) if mask is None else mask
+    places = _pointers(builder, access)
+    args = [places, mask, filled(vector, 0)]
+    return intrinsic(builder, "masked.gather", vector, args, [vector, places.type], align={0: access.place.dtype.bytes})
+
+
+def _elements(builder: Builder, access: Access, vector: llvm.Type) -> Value:
+    value = Poison(vector)
+    for lane, place in enumerate(_addresses(builder, access)):
+        one = builder.load(place, name=access.place.name, align=access.place.dtype.bytes, typ=vector.element)
+        value = builder.insert_element(value, one, literal(I32, lane))
+    return value
+
+
+def _addresses(builder: Builder, access: Access) -> list[Value]:
+    """The address of each lane's element."""
+    constants = access.constant_offsets()
+    if constants is not None:
+        offsets = [literal(I64, offset) for offset in constants]
+    else:
+        offsets = [builder.extract_element(access.offsets, literal(I32, lane)) for lane in range(access.lanes)]
+    return [address(builder, access.place.dtype, access.base, offset) for offset in offsets]
+
+
+def _pointers(builder: Builder, access: Access) -> Value:
+    """The vector of the addresses of all lanes."""
+    constants = access.constant_offsets()
+    offsets = access.offsets if constants is None else splat(builder, literal(I64, constants), access.lanes)
+    pointers = builder.gep(access.base, [offsets], source_etype=in_memory(access.place.dtype))
+    pointers.type = llvm.VectorType(POINTER, access.lanes)  # llvmlite gives the type of `base`
+    return pointers
+
+
+def reverse(builder: Builder, value: Value) -> Value:
+    """The lanes in opposite order."""
+    count = value.type.count
+    order = llvm.Constant(llvm.VectorType(I32, count), list(reversed(range(count))))
+    return builder.shuffle_vector(value, Poison(value.type), order)

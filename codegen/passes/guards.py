@@ -1,0 +1,98 @@
+"""Conditions of partial tiles leave the hot loops.
+
+`hoist`: where the conditions inside a loop body hold for whole tiles (their unrolled and vector loops taken at their ends), the body is
+emitted twice, `if` the tile is whole without its conditions, `else` with them. `scalar_rests`: a vector loop whose split has the tail
+"guard" runs its partial tile lane by lane instead of under a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from tensorlang import ir
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
+from tensorlang.linear import linear
+from tensorlang.rules import FALSE, TRUE
+from tensorlang.schedules.kinds import code_size
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, map_statements, substatements, substitute
+
+MAX_VERSIONED: Final = 512
+
+
+def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decided: frozenset[Expr] = frozenset()) -> Stmt:
+    """The statement with the bodies of loops versioned on whole tiles, outermost possible loop first.
+
+    `decided` are conditions that an enclosing version has tested.
+    """
+    if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
+        return map_statements(stmt, lambda part: hoist(part, scope | ({stmt.loop} if isinstance(stmt, For) else set()), depth, decided))
+    inside = scope | {stmt.loop}
+    found: dict[Expr, Expr] = {}
+    for guard, whole in _guards(stmt.body, {}, frozenset()):
+        if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided:
+            found[guard] = whole
+    if not found or code_size(stmt.body) > MAX_VERSIONED >> depth:
+        return replace(stmt, body=hoist(stmt.body, inside, depth, decided))
+    test: Expr = TRUE
+    for whole in dict.fromkeys(found.values()):
+        test = simplify(Binary("and", test, whole))
+    fast = hoist(_without(stmt.body, frozenset(found)), inside, depth + 1, decided)
+    slow = hoist(stmt.body, inside, depth + 2, decided | frozenset(found.values())) if depth < 2 else stmt.body  # noqa: PLR2004 - at most four versions
+    return replace(stmt, body=If(test, fast, slow))
+
+
+def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str]) -> Iterator[tuple[Expr, Expr]]:
+    """Each condition of a partial tile, with the condition that makes it hold for the whole tile."""
+    match stmt:
+        case If(Compare("lt", left, right) as cond, then, None):
+            moved = axes_of(cond) & tiles.keys()
+            if moved and not axes_of(cond) & serial:
+                yield cond, simplify(Compare("lt", _most(left, right, tiles), right))
+            yield from _guards(then, tiles, serial)
+        case For(loop, body=body, kind="unroll" | "vector"):
+            yield from _guards(body, {**tiles, loop: stmt}, serial)
+        case For(loop, body=body):
+            yield from _guards(body, tiles, serial | {loop})
+        case _:
+            for part in substatements(stmt):
+                yield from _guards(part, tiles, serial)
+
+
+def _most(left: Expr, right: Expr, tiles: dict[str, For]) -> Expr:
+    """`left` at the ends of the tile loops at which `left < right` is hardest."""
+    form = linear(Binary("sub", left, right))
+    ends: dict[str, Expr] = {}
+    for name, loop in tiles.items():
+        last = simplify(Binary("sub", loop.hi, ir.const(1)))
+        ends[name] = loop.lo if form.terms.get(Axis(name), 0) < 0 else last
+    return simplify(substitute(left, ends))
+
+
+def _without(stmt: Stmt, held: frozenset[Expr]) -> Stmt:
+    if isinstance(stmt, If) and stmt.cond in held and stmt.orelse is None:
+        return _without(stmt.then, held)
+    return map_statements(stmt, lambda part: _without(part, held))
+
+
+def scalar_rests(stmt: Stmt, loops: frozenset[str], failed: frozenset[Expr] = frozenset()) -> Stmt:
+    """Vector loops among `loops` that hold conditions on their lanes: vectors where all lanes run, else a loop over the lanes.
+
+    `failed` are conditions that do not hold here.
+    """
+    if isinstance(stmt, If) and stmt.orelse is not None:
+        return replace(stmt, then=scalar_rests(stmt.then, loops, failed), orelse=scalar_rests(stmt.orelse, loops, failed | {stmt.cond}))
+    stmt = map_statements(stmt, lambda part: scalar_rests(part, loops, failed))
+    if not isinstance(stmt, For) or stmt.kind != "vector" or stmt.loop not in loops:
+        return stmt
+    held = {guard: whole for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset()) if stmt.loop not in axes_of(whole)}
+    if not held or isinstance(stmt.hi, Const) and all(whole == FALSE for whole in held.values()):
+        return stmt
+    test: Expr = TRUE
+    for whole in held.values():
+        test = simplify(Binary("and", test, whole))
+    if test in failed:
+        return replace(stmt, kind="serial")
+    return If(test, replace(stmt, body=_without(stmt.body, frozenset(held))), replace(stmt, kind="serial"))

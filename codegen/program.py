@@ -1,0 +1,39 @@
+"""Everything that a kernel is made of, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy.typing as npt
+
+from tensorlang import ir
+from tensorlang.codegen.binding import Compiled
+from tensorlang.codegen.signature import Signature
+from tensorlang.codegen.target import Target
+from tensorlang.ir import Expr
+
+Provenance = Literal["tuned", "nearest", "default"]
+
+_NONE: Final = ir.const(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Compiled code with its signature, what it was made from, and what it costs.
+
+    `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature.
+    `bound` holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the
+    schedule came from, None for one that was given.
+    """
+
+    signature: Signature
+    target: Target
+    compiled: Compiled
+    nest: str = ""
+    flops: Expr = _NONE
+    bytes: Expr = _NONE
+    workspace_bytes: int = 0
+    provenance: Provenance | None = None
+    bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""When and where an operator is computed: schedules, directives, legality, search spaces and strategies."""

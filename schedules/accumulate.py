@@ -1,0 +1,123 @@
+"""`accumulate`: keep the tile of a reduction's output in registers.
+
+    for k in range(8):                              for k in range(8):
+        for i in range(4):                              C_acc: float32[4] in registers
+            C[i] += A[i, k]                 ->          ... C_acc[i] = 0 where k == 0, else C[i]
+                                                        for i in range(4):
+                                                            C_acc[i] += A[i, k]
+                                                        ... C[i] = C_acc[i]
+
+The tile holds what the loops inside `at` touch. It starts from the identity in the first iteration of the reduction loops outside
+(the separate `C.init` then goes), else from the tensor, and is stored at the end. The copies follow the inner loops: splitting,
+unrolling or vectorising those does the same to the copies.
+
+Legal where the reduction is the only use of the tensor inside the loop and the tile has a literal shape within the register budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang import ir
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.printer import short
+from tensorlang.relations import closure
+from tensorlang.rules import TRUE
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
+from tensorlang.schedules.legality import reads
+from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of
+
+MAX_TILE_BYTES = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Keep the tile of the reduction `tensor` that the loops inside `at` touch in registers."""
+
+    tensor: str
+    at: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the tile."""
+        path = path_to_loop(nest, self.at)
+        loop = path[-1]
+        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        store = self._store(nest, loop)
+        outer = [part for part in path if isinstance(part, For)]
+        inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
+        tile = moving(nest, store.index, inside)
+        shape = literal_shape(tile, "accumulate")
+        size = sum(buffer.dtype.bytes for buffer in store.buffers)
+        for extent in shape:
+            size *= extent
+        if size > MAX_TILE_BYTES:
+            raise Refusal("TL-S203", f"a tile of {size} bytes does not fit registers or their spill area (at most {MAX_TILE_BYTES}); split more", loop=self.at)
+        labels = {buffer.name: fresh_buffer(nest, f"{buffer.name}_acc") for buffer in store.buffers}
+        local = tuple(Buffer(labels[buffer.name], tuple(ir.const(extent) for extent in shape), buffer.dtype, "register") for buffer in store.buffers)
+        around = [part.loop for part in outer]
+        stage = local[store.buffers.index(self._target(nest, store))].name
+        first, removable = self._first(nest, store, outer)
+        clones: list[Clone] = []
+
+        def copy(part: str) -> Clone:
+            scoped = replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+            made = clone(scoped, f"{stage}.{part}", tile, store.index, around, follow=True)
+            clones.append(made)
+            return made
+
+        assert store.reducer is not None  # noqa: S101 - _store looked for a reduction
+        starts: list[Stmt] = []
+        if removable:
+            made = copy("init")
+            starts.append(made.around(Store(f"{stage}.init", local, offsets(made.loops), store.reducer.identities)))
+        if not removable or first != TRUE:
+            made = copy("load")
+            index = tuple(made.of(part) for part in store.index)
+            starts.append(made.around(Store(f"{stage}.load", local, offsets(made.loops), tuple(Load(buffer, index) for buffer in store.buffers))))
+        start = starts[0] if len(starts) == 1 else If(first, starts[0], starts[1])
+        made = copy("store")
+        end = made.around(
+            Store(f"{stage}.store", store.buffers, tuple(made.of(part) for part in store.index), tuple(Load(buffer, offsets(made.loops)) for buffer in local))
+        )
+        here = offsets(tile)
+        body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
+        body = block(start, body, end)
+        for buffer in local:
+            body = Alloc(buffer, body)
+        result: Stmt | None = edit_loops(nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body))
+        if removable:
+            result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
+        assert result is not None  # noqa: S101 - the loop itself is left
+        return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+
+    def _store(self, nest: Nest, loop: For) -> Store:
+        found = [store for store in stores(loop.body) if any(buffer.name == self.tensor for buffer in store.buffers)]
+        combining = [store for store in found if store.reducer is not None]
+        if not found:
+            raise Refusal("TL-S302", f"{self.tensor!r} is not computed inside {short(self.at)!r}", stage=self.tensor, loop=self.at)
+        if len(combining) != 1 or len(found) != 1:
+            raise Refusal("TL-S304", f"accumulate needs one reduction into {self.tensor!r} inside {short(self.at)!r} and no other store to it", stage=self.tensor, loop=self.at)
+        names = {buffer.name for buffer in combining[0].buffers}
+        if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
+            raise Refusal("TL-S302", f"{self.tensor!r} is also read inside {short(self.at)!r}, before the tile is stored", stage=self.tensor, loop=self.at)
+        return combining[0]
+
+    def _target(self, nest: Nest, store: Store) -> Buffer:
+        return next(buffer for buffer in store.buffers if buffer.name == self.tensor)
+
+    def _first(self, nest: Nest, store: Store, outer: list[For]) -> tuple[Expr, bool]:
+        """When an iteration is the first to touch its tile, and whether that makes the separate initialisation superfluous."""
+        index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
+        reducing = [loop for loop in outer if loop.loop.rsplit(".", 1)[0] == store.stage and loop.loop not in index]
+        first: Expr = TRUE
+        for loop in reducing:
+            first = simplify(Binary("and", first, Compare("eq", Axis(loop.loop), loop.lo)))
+        initialised = any(part.stage == f"{store.stage}.init" for part in stores(nest.body))
+        runs = all((literal_extent(loop) or 0) > 0 for loop in reducing)
+        depends = any(axes_of(loop.lo) for loop in reducing)
+        return first, initialised and runs and not depends
+
+

@@ -1,0 +1,156 @@
+"""`compute_at`: compute a producer where it is needed.
+
+    for y in range(66):                             for y_o in range(8):
+        h[y] = f(y)                                     h: float32[10]
+    for y_o in range(8):                                for y in range(8 y_o, 8 y_o + 10):
+        for y_i in range(8):                ->              h[y - 8 y_o] = f(y)
+            v[y] = h[y] + h[y + 2]                      for y_i in range(8):
+                                                            v[y] = h[...] + h[...]
+
+The part of the producer that one iteration of `loop` uses is computed at its start, into storage of that size.
+
+Legal where the producer is an intermediate, every use of it is inside the loop, and its own loops are not scheduled yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.polyhedra import find
+from tensorlang.printer import short
+from tensorlang.relations import equations, in_scope
+from tensorlang.rules import FALSE
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import edit_loops, edit_stores, path_to_loop, remove, require_stage, stage_of, stores, without_alloc
+from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.region import Span, region
+from tensorlang.simplify import simplify
+from tensorlang.traverse import map_children, map_expressions, map_statements, statements
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt:
+    """Compute the part of `stage` that an iteration of `loop` uses at the start of that iteration."""
+
+    stage: str
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the producer moved."""
+        buffers = producer(nest, self.stage, self.loop)
+        path = path_to_loop(nest, self.loop)
+        loop = path[-1]
+        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        if stage_of(self.loop) in (self.stage, f"{self.stage}.init"):
+            raise Refusal("TL-S301", f"{short(self.loop)!r} is a loop of {self.stage!r} itself; name a loop of a stage that uses it", stage=self.stage, loop=self.loop)
+        outer = tuple(part for part in path if isinstance(part, For))
+        for part in outer:
+            if part.kind in ("vector", "unroll"):
+                raise Refusal("TL-S301", f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}", stage=self.stage, loop=self.loop)
+        names = {buffer.name for buffer in buffers}
+        own = (self.stage, f"{self.stage}.init")
+        uses = [(access.index, access.loops[len(outer) :]) for access in accesses(loop, outer[:-1]) if access.buffer.name in names]
+        if not uses:
+            raise Refusal("TL-S301", f"{self.stage!r} is not used inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
+        everywhere = [access for access in accesses(nest.body) if access.buffer.name in names and access.stage not in own]
+        if len(everywhere) != len(uses):
+            stray = next(access for access in everywhere if loop.loop not in {part.loop for part in access.loops})
+            raise Refusal("TL-S301", f"{self.stage!r} is also used by {stray.stage!r}, outside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
+        spans = region(nest, uses, buffers[0].shape, [part.loop for part in outer])
+        local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans)) for buffer in buffers}
+        parts = [self._placed(nest, part, spans, outer) for part in producer_parts(nest, self.stage)]
+        body: Stmt = block(*parts, loop.body)
+        body = redirect(body, local, spans)
+        for buffer in local.values():
+            body = Alloc(buffer, body)
+        rest = remove(nest.body, lambda store: store.stage in own)
+        assert rest is not None  # noqa: S101 - the consumer is left
+        for buffer in buffers:
+            rest = without_alloc(rest, buffer)
+        rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=body))
+        return replace(nest, body=rest)
+
+    def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
+        """The producer's nest over the region instead of the whole tensor."""
+        store = next(found for found in stores(part) if found.stage in (self.stage, f"{self.stage}.init"))
+        axes = [index.name for index in store.index if isinstance(index, Axis)]
+        around = {loop.loop: loop for loop in statements(part) if isinstance(loop, For)}
+        if len(axes) != len(store.index) or any(axis not in around for axis in axes):
+            raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops", stage=self.stage, loop=self.loop)
+        spanned = dict(zip(axes, spans, strict=True))
+
+        def rewrite(loop: For) -> For:
+            span = spanned[loop.loop]
+            end = simplify(Binary("add", span.base, span.extent))
+            hi = end if not may_exceed(nest, end, loop.hi, outer) else Binary("min", end, loop.hi)
+            return replace(loop, lo=span.base, hi=hi)
+
+        return edit_loops(part, lambda loop: loop.loop in spanned, rewrite)
+
+
+def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
+    """The buffers that an intermediate stage computes. Raises `Refusal` where it is none."""
+    require_stage(nest, stage)
+    buffers = next(store.buffers for store in stores(nest.body) if store.stage == stage)
+    outputs = {buffer.name for buffer in nest.outputs}
+    if any(buffer.name in outputs for buffer in buffers):
+        raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
+    if stage.endswith(".init") or not any(isinstance(part, Alloc) and part.buffer in buffers for part in statements(nest.body)):
+        raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
+    return buffers
+
+
+def producer_parts(nest: Nest, stage: str) -> list[Stmt]:
+    """The largest statements that hold nothing but a stage and its initialisation, in program order."""
+    own = {stage, f"{stage}.init"}
+
+    def belongs(part: Stmt) -> bool:
+        found = [store.stage for store in stores(part)]
+        return bool(found) and any(name in own for name in found) and all(name in own or name.startswith(f"{stage}.") for name in found)
+
+    def visit(part: Stmt) -> list[Stmt]:
+        if isinstance(part, (For, Store)) and belongs(part):
+            return [part]
+        found: list[Stmt] = []
+
+        def descend(piece: Stmt) -> Stmt:
+            found.extend(visit(piece))
+            return piece
+
+        map_statements(part, descend)
+        return found
+
+    return visit(nest.body)
+
+
+def may_exceed(nest: Nest, end: Expr, limit: Expr, outer: tuple[For, ...]) -> bool:
+    """Can `end` lie above `limit` in some iteration of the outer loops?"""
+    above = simplify(Compare("gt", end, limit))
+    if above == FALSE:
+        return False
+    facts = [fact for loop in outer for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
+    facts += [fact for relation in in_scope(nest, (loop.loop for loop in outer)) for fact in equations(relation)]
+    return find(*facts, above) is not None
+
+
+def redirect(stmt: Stmt, local: dict[str, Buffer], spans: tuple[Span, ...]) -> Stmt:
+    """Every access to the old buffers, moved to the local ones."""
+
+    def shifted(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(simplify(Binary("sub", part, span.base)) for part, span in zip(index, spans, strict=True))
+
+    def rewrite(expr: Expr) -> Expr:
+        expr = map_children(expr, rewrite)
+        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
+            return Load(local[getattr(expr.buffer, "name", "")], shifted(expr.index))
+        return expr
+
+    def store(part: Store) -> Stmt:
+        if any(buffer.name in local for buffer in part.buffers):
+            return replace(part, buffers=tuple(local.get(buffer.name, buffer) for buffer in part.buffers), index=shifted(part.index))
+        return part
+
+    return edit_stores(map_expressions(stmt, rewrite), store)
+
+

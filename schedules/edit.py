@@ -1,0 +1,142 @@
+"""Finding and replacing parts of a nest, by loop and stage name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tensorlang.errors import did_you_mean
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Stmt, Store, block
+from tensorlang.relations import relation_names
+from tensorlang.schedules.directive import Refusal
+from tensorlang.simplify import simplify
+from tensorlang.traverse import map_statements, statements, substatements
+
+
+def loops(stmt: Stmt) -> Iterator[For]:
+    """Every loop within a statement, outermost first, in program order."""
+    return (part for part in statements(stmt) if isinstance(part, For))
+
+
+def stores(stmt: Stmt) -> Iterator[Store]:
+    """Every store within a statement, in program order."""
+    return (part for part in statements(stmt) if isinstance(part, Store))
+
+
+def path_to(stmt: Stmt, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
+    """The statements from `stmt` down to the first wanted one, or () if there is none."""
+    if wanted(stmt):
+        return (stmt,)
+    for part in substatements(stmt):
+        rest = path_to(part, wanted)
+        if rest:
+            return (stmt, *rest)
+    return ()
+
+
+def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
+    """The statements from the root down to a loop. Raises `Refusal` where there is none."""
+    path = path_to(nest.body, lambda part: isinstance(part, For) and part.loop == loop)
+    if not path:
+        known = [part.loop for part in loops(nest.body)]
+        raise Refusal("TL-S001", f"there is no loop {loop!r}{did_you_mean(loop, known)}", loop=loop)
+    return path
+
+
+def find_loop(nest: Nest, loop: str) -> For:
+    """A loop by full name. Raises `Refusal` where there is none."""
+    found = path_to_loop(nest, loop)[-1]
+    assert isinstance(found, For)  # noqa: S101 - path_to_loop looked for one
+    return found
+
+
+def stage_of(loop: str) -> str:
+    """The stage that a loop belongs to: "C.init" of "C.init.i"."""
+    return loop.rsplit(".", 1)[0]
+
+
+def stages(nest: Nest) -> tuple[str, ...]:
+    """The names of all stages, in program order."""
+    return tuple(dict.fromkeys(store.stage for store in stores(nest.body)))
+
+
+def require_stage(nest: Nest, stage: str) -> None:
+    """Raise `Refusal` where the nest has no such stage."""
+    if stage not in stages(nest):
+        raise Refusal("TL-S003", f"there is no stage {stage!r}{did_you_mean(stage, stages(nest))}", stage=stage)
+
+
+def edit_loops(stmt: Stmt, wanted: Callable[[For], bool], fn: Callable[[For], Stmt]) -> Stmt:
+    """`stmt` with each wanted loop replaced."""
+    rebuilt = map_statements(stmt, lambda part: edit_loops(part, wanted, fn))
+    return fn(rebuilt) if isinstance(rebuilt, For) and wanted(rebuilt) else rebuilt
+
+
+def edit_loop(nest: Nest, loop: str, fn: Callable[[For], Stmt]) -> Nest:
+    """The nest with a loop, and every loop that follows it, replaced."""
+    find_loop(nest, loop)
+    return replace(nest, body=edit_loops(nest.body, lambda part: loop in (part.loop, part.follows), fn))
+
+
+def edit_stores(stmt: Stmt, fn: Callable[[Store], Stmt]) -> Stmt:
+    """`stmt` with each store replaced."""
+    return fn(stmt) if isinstance(stmt, Store) else map_statements(stmt, lambda part: edit_stores(part, fn))
+
+
+def remove(stmt: Stmt, unwanted: Callable[[Store], bool]) -> Stmt | None:
+    """`stmt` without the unwanted stores and the loops that hold nothing else; None if nothing is left."""
+    match stmt:
+        case Store():
+            return None if unwanted(stmt) else stmt
+        case Block(body):
+            left = [part for part in (remove(part, unwanted) for part in body) if part is not None]
+            return block(*left) if left else None
+        case If(_, then, orelse):
+            kept, other = remove(then, unwanted), None if orelse is None else remove(orelse, unwanted)
+            if kept is None and other is None:
+                return None
+            return replace(stmt, then=kept or Block(()), orelse=other)
+        case For(body=body) | Alloc(_, body):
+            inner = remove(body, unwanted)
+            return None if inner is None else replace(stmt, body=inner)
+
+
+def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
+    """`stmt` without the allocation of a buffer."""
+    if isinstance(stmt, Alloc) and stmt.buffer == buffer:
+        return stmt.body
+    return map_statements(stmt, lambda part: without_alloc(part, buffer))
+
+
+def allocated(stmt: Stmt) -> frozenset[str]:
+    """Names of the buffers allocated within a statement."""
+    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, Alloc))
+
+
+def extent_of(loop: For) -> Expr:
+    """The number of iterations, as an expression (below 0 means none)."""
+    return simplify(Binary("sub", loop.hi, loop.lo))
+
+
+def literal_extent(loop: For) -> int | None:
+    """The number of iterations where it is a literal."""
+    extent = extent_of(loop)
+    return max(0, int(extent.value)) if isinstance(extent, Const) else None
+
+
+def axis_names(nest: Nest) -> frozenset[str]:
+    """Every axis name in use: loops and derived axes."""
+    names = {part.loop for part in loops(nest.body)}
+    for relation in nest.relations:
+        names |= set(relation_names(relation))
+    return frozenset(names)
+
+
+def fresh_name(nest: Nest, stage: str, label: str) -> str:
+    """A full name for a new loop. Raises `Refusal` where it is taken or no name."""
+    if not label.isidentifier():
+        raise Refusal("TL-S005", f"{label!r} cannot name a loop; use letters, digits and _", stage=stage)
+    name = f"{stage}.{label}"
+    if name in axis_names(nest):
+        raise Refusal("TL-S006", f"the name {label!r} is taken in stage {stage!r}; give names=", stage=stage)
+    return name

@@ -1,0 +1,62 @@
+"""`compute_inline`: write a producer's expression into every use of it.
+
+    for i in range(4):                  for i in range(4):
+        h[i] = A[i] + 1         ->          v[i] = (A[i] + 1) * 2
+    for i in range(4):
+        v[i] = h[i] * 2
+
+Legal where the stage is an intermediate and not a reduction, and its own loops are not scheduled yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.ir import Axis, Expr, Load, Nest
+from tensorlang.schedules.compute_at import producer, producer_parts
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import remove, stores, without_alloc
+from tensorlang.traverse import map_children, map_expressions, statements, substitute, walk
+
+MAX_NODES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInline:
+    """Replace every read of `stage` by its expression."""
+
+    stage: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest without the stage."""
+        buffers = producer(nest, self.stage)
+        parts = producer_parts(nest, self.stage)
+        found = [store for part in parts for store in stores(part)]
+        if len(found) != 1 or found[0].reducer is not None:
+            raise Refusal("TL-S301", f"{self.stage!r} holds a reduction, and a reduction cannot be written into an expression; use compute_at", stage=self.stage)
+        store = found[0]
+        axes = [part.name for part in store.index if isinstance(part, Axis)]
+        scheduled = len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
+        if scheduled:
+            raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
+        values = {buffer.name: value for buffer, value in zip(store.buffers, store.values, strict=True)}
+        size = sum(1 for value in store.values for _ in walk(value))
+        uses = 0
+
+        def rewrite(expr: Expr) -> Expr:
+            nonlocal uses
+            expr = map_children(expr, rewrite)
+            if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in values:
+                uses += 1
+                return substitute(values[getattr(expr.buffer, "name", "")], dict(zip(axes, expr.index, strict=True)))
+            return expr
+
+        rest = remove(nest.body, lambda part: part is store)
+        if rest is None:
+            raise Refusal("TL-S301", f"{self.stage!r} is all there is", stage=self.stage)
+        for buffer in buffers:
+            rest = without_alloc(rest, buffer)
+        rest = map_expressions(rest, rewrite)
+        if uses * size > MAX_NODES:
+            raise Refusal("TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage)
+        return replace(nest, body=rest)

@@ -1,0 +1,141 @@
+"""`unroll`, `vectorize`, `parallel`: how a loop runs.
+
+    for i in range(8):                  vector i in range(8):
+        C[i] = A[i]             ->          C[i] = A[i]
+
+`unroll` is legal where the extent is a literal. `vectorize` is legal where the extent is a literal and no two lanes touch one element
+that either writes; the lanes of an associative reduction keep partial results, which re-associates it. `parallel` is legal where no
+two iterations do; over a reduction it is refused (use `rfactor`). Budgets bound lanes and code before LLVM sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tensorlang.ir import Alloc, Block, For, If, LoopKind, Nest, Stmt, Store
+from tensorlang.printer import short
+from tensorlang.relations import closure
+from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
+from tensorlang.schedules.legality import race
+from tensorlang.schedules.split import Split
+from tensorlang.traverse import axes_of, statements
+
+MAX_LANES = 128
+MAX_STATEMENTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll:
+    """Emit the body of `loop` once for each iteration."""
+
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the loop unrolled."""
+        loop, _ = _serial(nest, self.loop)
+        _literal(loop, "unroll", 8)
+        return _within_budget(_with_kind(nest, self.loop, "unroll"), self.loop)
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize:
+    """Run the iterations of `loop` as lanes of vectors."""
+
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the loop vectorised."""
+        loop, outer = _serial(nest, self.loop)
+        lanes = _literal(loop, "vectorize", 16)
+        if lanes > MAX_LANES:
+            raise Refusal(
+                "TL-S201", f"{lanes} lanes are too many (at most {MAX_LANES}); split the loop and vectorise the inner part",
+                loop=self.loop, alternatives=(Split(self.loop, 16),),
+            )  # fmt: skip
+        for part in loops(loop.body):
+            if part.kind in ("vector", "parallel"):
+                raise Refusal("TL-S107", f"the {part.kind} loop {short(part.loop)!r} stands inside; lanes cannot run it", loop=self.loop)
+            if self.loop in closure(nest, axes_of(part.lo) | axes_of(part.hi)):
+                raise Refusal("TL-S104", f"the bounds of {short(part.loop)!r} inside depend on the lane", loop=self.loop)
+        for part in outer:
+            if part.kind == "vector":
+                raise Refusal("TL-S107", f"it stands inside the vector loop {short(part.loop)!r}", loop=self.loop)
+        example = race(nest, loop, outer, reductions=True)
+        if example is not None:
+            raise Refusal("TL-S102", _racing("lanes", loop, example), stage=stage_of(self.loop), loop=self.loop, counterexample=example)
+        return _within_budget(_with_kind(nest, self.loop, "vector"), self.loop)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Run the iterations of `loop` on several threads."""
+
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the loop parallel."""
+        loop, outer = _serial(nest, self.loop)
+        for part in outer:
+            if part.kind in ("vector", "parallel", "unroll"):
+                raise Refusal("TL-S107", f"it stands inside the {part.kind} loop {short(part.loop)!r}", loop=self.loop)
+        example = race(nest, loop, outer, reductions=False)
+        if example is not None:
+            hint = ""
+            if any(isinstance(part, Store) and part.reducer is not None and part.stage == example["first"]["stage"] for part in statements(loop)):
+                hint = "; a reduction runs in parallel through rfactor over a split-off part of it"
+            raise Refusal("TL-S101", _racing("iterations", loop, example) + hint, stage=stage_of(self.loop), loop=self.loop, counterexample=example)
+        return _with_kind(nest, self.loop, "parallel")
+
+
+def _racing(what: str, loop: For, example: dict[str, Any]) -> str:
+    first, second = example["first"], example["second"]
+    return f"two {what} of {short(loop.loop)!r} would race: one {first['does']} {example['element']}, another {second['does']} it"
+
+
+def _serial(nest: Nest, name: str) -> tuple[For, list[For]]:
+    path = path_to_loop(nest, name)
+    loop = path[-1]
+    assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+    if loop.kind != "serial":
+        raise Refusal("TL-S107", f"the loop is already {loop.kind}", loop=name)
+    return loop, [part for part in path[:-1] if isinstance(part, For)]
+
+
+def _literal(loop: For, what: str, factor: int) -> int:
+    extent = literal_extent(loop)
+    if extent is None:
+        instead: tuple[Directive, ...] = (Split(loop.loop, factor),)
+        raise Refusal("TL-S204", f"{what} needs a literal number of iterations; split off an inner loop first", loop=loop.loop, alternatives=instead)
+    return extent
+
+
+def _with_kind(nest: Nest, loop: str, kind: LoopKind) -> Nest:
+    return edit_loop(nest, loop, lambda part: replace(part, kind=kind))
+
+
+def _within_budget(nest: Nest, loop: str) -> Nest:
+    size = code_size(nest.body)
+    if size > MAX_STATEMENTS:
+        raise Refusal("TL-S202", f"the nest would hold {size} statements once unrolled (at most {MAX_STATEMENTS})", loop=loop)
+    return nest
+
+
+def code_size(stmt: Stmt) -> int:
+    """How many stores are emitted once loops are unrolled; a vector store counts once for each 64 lanes."""
+    match stmt:
+        case Store():
+            return 1
+        case Block(body):
+            return sum(code_size(part) for part in body)
+        case If(_, then, orelse):
+            return code_size(then) + (0 if orelse is None else code_size(orelse))
+        case Alloc(_, body):
+            return code_size(body)
+        case For(body=body, kind="unroll"):
+            return code_size(body) * (literal_extent(stmt) or 1)
+        case For(body=body, kind="vector"):
+            return code_size(body) * -(-(literal_extent(stmt) or 1) // 64)
+        case For(body=body):
+            return code_size(body)

@@ -1,0 +1,239 @@
+"""The proof behind directives: would two iterations touch one element in the wrong order?
+
+One formula serves every question. For a pair of accesses to one buffer, at least one a store, take two instances of the statements
+that make them: each with its own value of every loop and derived axis, tied by bounds, conditions and relations. Outer loops are
+shared, the elements are equal, and the two instances stand in the order that the directive would break. `polyhedra.find` returns
+such a pair of iterations or proves that there is none; a pair is the counterexample of the refusal. Accesses at data-dependent
+indices are unknowns there, so they conflict unless the rest excludes it.
+
+Two combining stores of one associative, commutative reducer may change places (that is the re-association that reordering a
+reduction states), but they may not run at the same time. Buffers allocated inside the loop in question are private to its iterations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlang import ir
+from tensorlang.dtype import BOOL
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Split, Stmt, Store, Unary, Window
+from tensorlang.polyhedra import find
+from tensorlang.printer import short
+from tensorlang.relations import closure, equations, in_scope, relation_names
+from tensorlang.traverse import axes_of, expressions, loads_of, map_children, statements, substatements
+
+TRUE = Const(True, BOOL)
+FALSE = Const(False, BOOL)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write of a buffer element, with the loops and conditions around it (outermost first)."""
+
+    stage: str
+    buffer: Buffer
+    index: tuple[Expr, ...]
+    writes: bool
+    reducer: str | None
+    loops: tuple[For, ...]
+    conditions: tuple[Expr, ...]
+    position: int
+
+
+def accesses(stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = (), position: Iterator[int] | None = None) -> Iterator[Access]:
+    """Every access within a statement, in program order. A combining store is one access that reads and writes."""
+    position = itertools.count() if position is None else position
+    match stmt:
+        case Store(stage, buffers, index, values, reducer):
+            here = next(position)
+            for expr in (*index, *values):
+                for load in loads_of(expr):
+                    if isinstance(load.buffer, Buffer):
+                        yield Access(stage, load.buffer, load.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=here)
+            for buffer in buffers:
+                name = None if reducer is None else reducer.name
+                yield Access(stage, buffer, index, writes=True, reducer=name, loops=loops, conditions=conditions, position=here)
+        case For():
+            for part in substatements(stmt):
+                yield from accesses(part, (*loops, stmt), conditions, position)
+        case If(cond, then, orelse):
+            here = next(position)
+            for load in loads_of(cond):
+                if isinstance(load.buffer, Buffer):
+                    yield Access("", load.buffer, load.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=here)
+            yield from accesses(then, loops, (*conditions, cond), position)
+            if orelse is not None:
+                yield from accesses(orelse, loops, (*conditions, Unary("not", cond)), position)
+        case _:
+            for part in substatements(stmt):
+                yield from accesses(part, loops, conditions, position)
+
+
+def _rename(expr: Expr, names: dict[str, str]) -> Expr:
+    if isinstance(expr, Axis):
+        return Axis(names.get(expr.name, expr.name))
+    return map_children(expr, lambda child: _rename(child, names))
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One execution of a statement: its access, with every axis renamed to a copy of its own, and what holds of the copies."""
+
+    access: Access
+    names: dict[str, str]
+    facts: tuple[Expr, ...]
+
+    def at(self, loop: str) -> Expr:
+        """The copy's value of a loop."""
+        return Axis(self.names.get(loop, loop))
+
+
+def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> Instance:
+    """A copy of an access whose loops outside `shared` are its own."""
+    around = {loop.loop for loop in access.loops}
+    relations = in_scope(nest, around)
+    axes = around | {name for relation in relations for name in relation_names(relation)}
+    shared_axes = {name for name in axes if closure(nest, (name,)) & around <= shared}
+    names = {name: f"{name}{mark}" for name in axes - shared_axes}
+    facts = [
+        fact
+        for loop in access.loops
+        for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))
+    ]
+    facts += [fact for relation in relations for fact in equations(relation)]
+    facts += access.conditions
+    return Instance(access, names, tuple(_rename(fact, names) for fact in facts))
+
+
+def _same_element(first: Instance, second: Instance) -> Iterator[Expr]:
+    for a, b in zip(first.access.index, second.access.index, strict=True):
+        yield Compare("eq", _rename(a, first.names), _rename(b, second.names))
+
+
+def conflict(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> dict[str, Any] | None:
+    """Two instances that touch one element while `order` holds (over axes marked `'` and `''`), or None."""
+    one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
+    point = find(*one.facts, *two.facts, *_same_element(one, two), *order)
+    return None if point is None else _example(one, two, point)
+
+
+def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+    def values(copy: Instance) -> dict[str, int]:
+        return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
+
+    index = []
+    for part in one.access.index:
+        renamed = _rename(part, one.names)
+        index.append(point.get(renamed, int(renamed.value) if isinstance(renamed, Const) else None))
+    element = f"{one.access.buffer.name}[{', '.join('?' if value is None else str(value) for value in index)}]"
+    dims = {node.name: value for node, value in point.items() if isinstance(node, ir.Dim)}
+    found: dict[str, Any] = {
+        "first": {"stage": one.access.stage, "does": "writes" if one.access.writes else "reads", "at": values(one)},
+        "second": {"stage": two.access.stage, "does": "writes" if two.access.writes else "reads", "at": values(two)},
+        "element": element,
+    }
+    return {**found, "dims": dims} if dims else found
+
+
+def _pairs(found: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+    """Pairs of accesses to one buffer of which at least one writes."""
+    by_buffer: dict[str, list[Access]] = {}
+    for access in found:
+        by_buffer.setdefault(access.buffer.name, []).append(access)
+    for group in by_buffer.values():
+        for first in group:
+            for second in group:
+                if first.writes or second.writes:
+                    yield first, second
+
+
+def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> dict[str, Any] | None:
+    """Two different iterations of a loop that touch one element, at least one writing it; None if there are none.
+
+    `reductions` lets combining stores of one reducer share an element (the lanes of a vector reduction keep partial results).
+    """
+    private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
+    found = [access for access in accesses(loop, tuple(outer)) if access.buffer.name not in private]
+    shared = frozenset(around.loop for around in outer)
+    differ = _later(nest, loop, "'", "''")
+    for first, second in _pairs(found):
+        if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
+            continue
+        if reductions and first.reducer is not None and first.reducer == second.reducer:
+            continue
+        if _identity_apart(nest, loop, shared, first, second):
+            continue
+        orders = (differ,) if first is second else (differ, _later(nest, loop, "''", "'"))
+        for order in orders:
+            example = conflict(nest, first, second, shared, (order,))
+            if example is not None:
+                return example
+    return None
+
+
+def _later(nest: Nest, loop: For, earlier: str, later: str) -> Expr:
+    """The iteration of copy `earlier` comes before that of copy `later`."""
+    for relation in nest.relations:
+        if isinstance(relation, Fuse) and relation.fused == loop.loop and not isinstance(relation.extent, Const):
+            o, i = relation.outer, relation.inner
+            outer = Compare("lt", Axis(o + earlier), Axis(o + later))
+            inner = Binary("and", Compare("eq", Axis(o + earlier), Axis(o + later)), Compare("lt", Axis(i + earlier), Axis(i + later)))
+            return Binary("or", outer, inner)
+    return Compare("lt", Axis(loop.loop + earlier), Axis(loop.loop + later))
+
+
+def _identity_apart(nest: Nest, loop: For, outer: frozenset[str], first: Access, second: Access) -> bool:
+    """Is some index of both accesses the loop itself, or an axis of which the loop is one digit?
+
+    Then different iterations touch different elements, and no integer set is needed.
+    """
+    around = {part.loop for access in (first, second) for part in access.loops}
+    digits = {loop.loop}
+    for relation in in_scope(nest, around):
+        match relation:
+            case Split(parent, high, low, _, lo, _, tail) if {high, low} & digits and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer:
+                digits.add(parent)
+            case Window(parent, inner, base) if inner in digits and closure(nest, axes_of(base)) & around <= outer:
+                digits.add(parent)
+            case _:
+                pass
+    return any(isinstance(a, Axis) and a == b and a.name in digits for a, b in zip(first.index, second.index, strict=True))
+
+
+def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
+    """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
+    body = old[-1].body
+    private = {part.buffer.name for part in statements(body) if isinstance(part, ir.Alloc)}
+    found = [access for access in accesses(old[0], tuple(outer)) if access.buffer.name not in private]
+    shared = frozenset(around.loop for around in outer)
+    before = _lexicographic([loop.loop for loop in old], "'", "''")
+    after = _lexicographic(list(new), "''", "'")
+    for first, second in _pairs(found):
+        if first.reducer is not None and first.reducer == second.reducer:
+            continue
+        if first is second and first.reducer is None:
+            continue
+        example = conflict(nest, first, second, shared, (before, after))
+        if example is not None:
+            return example
+    return None
+
+
+def _lexicographic(loops: Sequence[str], earlier: str, later: str) -> Expr:
+    """Copy `earlier` comes before copy `later` in the order of the loops."""
+    result: Expr = FALSE
+    for loop in reversed(loops):
+        less = Compare("lt", Axis(loop + earlier), Axis(loop + later))
+        same = Compare("eq", Axis(loop + earlier), Axis(loop + later))
+        result = Binary("or", less, Binary("and", same, result)) if result != FALSE else less
+    return result
+
+
+def reads(stmt: Stmt) -> Iterator[Load]:
+    """Every load within a statement, its bounds and conditions included."""
+    for part in statements(stmt):
+        for expr in expressions(part):
+            yield from loads_of(expr)

@@ -1,0 +1,122 @@
+"""Local copies of what the inner loops of a nest touch: the part that `pack` and `accumulate` share.
+
+A local buffer has one dimension for each inner loop that moves the tensor's index, in the order of the loops. The loops that fill or
+empty it are clones of those inner loops, with clones of the relations that derive the index from them; so the copy knows its tails,
+and the tensor's index keeps its spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang import ir
+from tensorlang.ir import Axis, Binary, Expr, For, Fuse, Nest, Relation, Split, Stmt, Window
+from tensorlang.printer import short
+from tensorlang.relations import closure, in_scope, relation_names
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import axis_names, literal_extent
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, statements, substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """Copies of loops under another stage, with what they derive: `names` maps old axes to new ones."""
+
+    loops: tuple[For, ...]
+    names: dict[str, str]
+    relations: tuple[Relation, ...]
+
+    def of(self, expr: Expr) -> Expr:
+        """An expression over the copied axes."""
+        return substitute(expr, {old: Axis(new) for old, new in self.names.items()})
+
+    def around(self, body: Stmt) -> Stmt:
+        """The copied loops around a statement."""
+        for loop in reversed(self.loops):
+            body = replace(loop, body=body)
+        return body
+
+
+def moving(nest: Nest, index: Sequence[Expr], loops: Sequence[For]) -> tuple[For, ...]:
+    """Those of the loops on which an index depends, outermost first."""
+    needed = closure(nest, frozenset().union(*(axes_of(part) for part in index)) if index else ())
+    return tuple(loop for loop in loops if loop.loop in needed)
+
+
+def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], around: Sequence[str], *, follow: bool) -> Clone:
+    """Copies of `loops` named after `stage`, with the relations by which `index` follows from them and from the loops `around`."""
+    needed = closure(nest, frozenset().union(*(axes_of(part) for part in index)) if index else ())
+    taken = set(axis_names(nest))
+    names: dict[str, str] = {}
+
+    def fresh(axis: str) -> str:
+        label, count = f"{stage}.{short(axis)}", 0
+        name = label
+        while name in taken:
+            count += 1
+            name = f"{label}_{count}"
+        taken.add(name)
+        return name
+
+    for loop in loops:
+        names[loop.loop] = fresh(loop.loop)
+    relations: list[Relation] = []
+    for relation in in_scope(nest, (*around, *(loop.loop for loop in loops))):
+        axes = relation_names(relation)
+        if set(axes) & needed and set(axes) & names.keys():
+            for axis in axes:
+                if axis not in names and axis not in around and axis in needed:
+                    names[axis] = fresh(axis)
+            relations.append(_renamed(relation, names))
+    values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
+    copies = tuple(
+        For(names[loop.loop], substitute(loop.lo, values), substitute(loop.hi, values), loop.body, loop.kind if follow else "serial", (loop.follows or loop.loop) if follow else None)
+        for loop in loops
+    )
+    return Clone(copies, names, tuple(reversed(relations)))
+
+
+def _renamed(relation: Relation, names: dict[str, str]) -> Relation:
+    values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
+
+    def axis(name: str) -> str:
+        return names.get(name, name)
+
+    match relation:
+        case Split(parent, outer, inner, factor, lo, hi, tail):
+            return Split(axis(parent), axis(outer), axis(inner), factor, substitute(lo, values), substitute(hi, values), tail)
+        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            return Fuse(axis(fused), axis(outer), axis(inner), substitute(outer_lo, values), substitute(inner_lo, values), extent)
+        case Window(parent, inner, base, hi, tail):
+            return Window(axis(parent), axis(inner), substitute(base, values), substitute(hi, values), tail)
+
+
+def offsets(loops: Sequence[For]) -> tuple[Expr, ...]:
+    """The position within a local buffer at which the loops stand."""
+    return tuple(simplify(Binary("sub", Axis(loop.loop), loop.lo)) for loop in loops)
+
+
+def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
+    """The extents of the loops. Raises `Refusal` where one is not a literal."""
+    shape: list[int] = []
+    for loop in loops:
+        extent = literal_extent(loop)
+        if extent is None:
+            raise Refusal("TL-S204", f"{what} needs a literal extent of {short(loop.loop)!r}, which it holds whole; split it first", loop=loop.loop)
+        shape.append(extent)
+    return tuple(shape)
+
+
+def fresh_buffer(nest: Nest, label: str) -> str:
+    """A name for a new buffer."""
+
+
+    taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
+    taken |= {part.buffer.name for part in statements(nest.body) if isinstance(part, ir.Alloc)}
+    name, count = label, 0
+    while name in taken:
+        count += 1
+        name = f"{label}_{count}"
+    return name

@@ -1,0 +1,132 @@
+"""Which part of a tensor is used inside a loop: a box, with a base that outer loops place and extents that are literals.
+
+Indices are expanded into loops and taken as linear forms; the loops inside vary over their ranges, everything else stays in the base.
+The box holds at least what is read, so a copy or a producer of the whole box is always enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tensorlang import ir
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Split, Window
+from tensorlang.linear import Linear, expression, linear
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`base <= index < base + extent`, of one dimension."""
+
+    base: Expr
+    extent: Expr
+
+
+def expand(nest: Nest, expr: Expr, loops: Iterable[str]) -> Expr:
+    """The expression over loops alone, where its derived axes are splits and windows; other derived axes stay."""
+    known = set(loops)
+    values: dict[str, Expr] = {}
+    for relation in reversed(nest.relations):
+        match relation:
+            case Split(parent, outer, inner, factor, lo, _, tail) if tail != "shift" and parent not in known:
+                values[parent] = Binary("add", Binary("add", lo, Binary("mul", ir.const(factor), Axis(outer))), Axis(inner))
+            case Window(parent, inner, base) if parent not in known:
+                values[parent] = Binary("add", base, Axis(inner))
+            case Split() | Fuse() | Window():
+                pass
+    while axes_of(expr) & values.keys():
+        expr = substitute(expr, values)
+    return simplify(expr)
+
+
+def bound(extent: Expr) -> int | None:
+    """A literal that an extent never exceeds."""
+    match extent:
+        case Const(value, _):
+            return max(0, int(value))
+        case Binary("min", left, right):
+            found = [side for side in (bound(left), bound(right)) if side is not None]
+            return min(found) if found else None
+        case _:
+            return None
+
+
+def trip_bound(loop: For) -> int | None:
+    """A literal that the number of iterations never exceeds."""
+    candidates = [loop.hi]
+    if isinstance(loop.hi, Binary) and loop.hi.op == "min":
+        candidates = [loop.hi.left, loop.hi.right]
+    found = [bound(simplify(Binary("sub", hi, loop.lo))) for hi in candidates]
+    literal = [value for value in found if value is not None]
+    return min(literal) if literal else None
+
+
+def region(nest: Nest, uses: Sequence[tuple[tuple[Expr, ...], Sequence[For]]], shape: tuple[Expr, ...], outer: Iterable[str]) -> tuple[Span, ...]:
+    """The box of `shape` that holds every use: an index, with the loops inside which surround it.
+
+    A dimension whose used part has no literal bound is taken whole.
+    """
+    outer_names = tuple(outer)
+    return tuple(_span(nest, [(index[dimension], loops) for index, loops in uses], extent, outer_names) for dimension, extent in enumerate(shape))
+
+
+def _span(nest: Nest, uses: Sequence[tuple[Expr, Sequence[For]]], whole: Expr, outer: tuple[str, ...]) -> Span:
+    everything = Span(ir.const(0), whole)
+    least: Linear | None = None
+    size = 0
+    for index, loops in uses:
+        found = _use(nest, index, loops, outer)
+        if found is None:
+            return everything
+        base, extent = found
+        if least is None:
+            least, size = base, extent
+            continue
+        apart = base.plus(least, -1)
+        if not apart.is_constant:
+            return everything
+        if apart.constant < 0:
+            least, size = base, max(extent, size - apart.constant)
+        else:
+            size = max(size, extent + apart.constant)
+    if least is None or (isinstance(whole, Const) and size >= whole.value):
+        return everything
+    base_expr = expression(least)
+    if least.constant < 0 or any(factor < 0 or not isinstance(atom, (Axis, ir.Dim)) for atom, factor in least.terms.items()):
+        base_expr = Binary("max", base_expr, ir.const(0))
+    return Span(base_expr, ir.const(size))
+
+
+def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) -> tuple[Linear, int] | None:
+    inside = {loop.loop: loop for loop in loops}
+    form = linear(expand(nest, index, (*outer, *inside)))
+    base, spread = Linear(form.constant), 0
+    pending = dict(form.terms)
+    for _ in range(len(inside) + 1):
+        varying = [(atom, factor) for atom, factor in pending.items() if isinstance(atom, Axis) and atom.name in inside]
+        if not varying:
+            break
+        for atom, factor in varying:
+            assert isinstance(atom, Axis)  # noqa: S101 - chosen above
+            del pending[atom]
+            loop = inside[atom.name]
+            trips = trip_bound(loop)
+            if trips is None:
+                return None
+            if trips == 0:
+                return base, 0
+            lo = linear(expand(nest, loop.lo, (*outer, *inside)))
+            base = Linear(base.constant + factor * lo.constant, base.terms)
+            for part, coefficient in lo.terms.items():
+                pending[part] = pending.get(part, 0) + factor * coefficient
+            reach = factor * (trips - 1)
+            spread += abs(reach)
+            base = Linear(base.constant + min(reach, 0), base.terms)
+    for atom, factor in pending.items():
+        if axes_of(atom) - set(outer):
+            return None
+        if factor:
+            base = base.plus(Linear(0, {atom: factor}))
+    return base, spread + 1

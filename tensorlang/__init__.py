@@ -1,0 +1,112 @@
+"""tensorlang: operators as index expressions, schedules as checked directives, native kernels, and a tuner that finds the schedule.
+
+What is computed is written with `placeholder`, `compute` and reducers; when and where with `Schedule`; `build` and `compile` make
+kernels. Everything that a user types is importable from here; the parts that cost import time are loaded on use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tensorlang.boundary import pad
+from tensorlang.dtype import DType, dtype
+from tensorlang.elementary import (
+    abs,  # noqa: A004 - the names users expect
+    ceil,
+    clamp,
+    cos,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    fmax,
+    fmin,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    maximum,
+    minimum,
+    pow,  # noqa: A004
+    round,  # noqa: A004
+    rsqrt,
+    select,
+    sigmoid,
+    sin,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from tensorlang.errors import BuildError, CallError, DefinitionError, InternalError, LogError, ScheduleError, TensorlangError, TuningError
+from tensorlang.expr import Expr, cast
+from tensorlang.reduction import (
+    all,  # noqa: A004
+    any,  # noqa: A004
+    argmax,
+    argmin,
+    max,  # noqa: A004
+    min,  # noqa: A004
+    prod,
+    reduce_fmax,
+    reduce_fmin,
+    sum,  # noqa: A004
+)
+from tensorlang.tensor import Dim, Tensor, compute, dim, placeholder, reduce_axis
+
+if TYPE_CHECKING:
+    from tensorlang import ops as ops
+    from tensorlang.codegen.archive import load as load
+    from tensorlang.codegen.build import build as build
+    from tensorlang.autotune.compile import compile as compile  # noqa: A004
+    from tensorlang.codegen.kernel import Kernel as Kernel
+    from tensorlang.codegen.target import target as target
+    from tensorlang.codegen.threads import get_threads as get_threads, set_threads as set_threads
+    from tensorlang.einstein import einsum as einsum
+    from tensorlang.interpret import evaluate as evaluate
+    from tensorlang.schedules.schedule import Schedule as Schedule, Verdict as Verdict
+
+__version__ = "0.1.0"
+
+_ON_USE = {
+    "Kernel": "tensorlang.codegen.kernel",
+    "Schedule": "tensorlang.schedules.schedule",
+    "Verdict": "tensorlang.schedules.schedule",
+    "build": "tensorlang.codegen.build",
+    "compile": "tensorlang.autotune.compile",
+    "einsum": "tensorlang.einstein",
+    "evaluate": "tensorlang.interpret",
+    "get_threads": "tensorlang.codegen.threads",
+    "load": "tensorlang.codegen.archive",
+    "ops": "tensorlang.ops",
+    "set_threads": "tensorlang.codegen.threads",
+    "target": "tensorlang.codegen.target",
+}
+
+__all__ = [
+    "BuildError", "CallError", "DType", "DefinitionError", "Dim", "Expr", "InternalError", "Kernel", "LogError", "Schedule",
+    "ScheduleError", "Tensor", "TensorlangError", "TuningError", "Verdict", "abs", "all", "any", "argmax", "argmin", "build", "cast",
+    "ceil", "clamp", "compile", "compute", "cos", "dim", "dtype", "einsum", "erf", "evaluate", "exp", "exp2", "expm1", "floor",
+    "fmax", "fmin", "get_threads", "isfinite", "isinf", "isnan", "load", "log", "log1p", "log2", "log10", "max", "maximum", "min",
+    "minimum", "ops", "pad", "placeholder", "pow", "prod", "reduce_axis", "reduce_fmax", "reduce_fmin", "round", "rsqrt", "select",
+    "set_threads", "sigmoid", "sin", "sqrt", "sum", "tan", "tanh", "target", "trunc",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    where = _ON_USE.get(name)
+    if where is None:
+        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
+    module = importlib.import_module(where)
+    value = module if where == f"tensorlang.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,144 @@
+"""The checks that make a definition mean something, made when it is written: axes it owns, reads inside their tensors.
+
+Most reads are proved by intervals; the rest go to `polyhedra.find`, whose point is the concrete example of the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tensorlang import ir
+from tensorlang.dtype import BOOL
+from tensorlang.errors import DefinitionError
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Load, Reduce, Select, Unary
+from tensorlang.linear import linear
+from tensorlang.polyhedra import find
+from tensorlang.printer import short, text
+from tensorlang.tensor import Stage, Tensor
+from tensorlang.traverse import children, dtype_of, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What holds where an expression is evaluated: the range of each axis, and conditions."""
+
+    ranges: tuple[tuple[str, Expr, Expr], ...]
+    conditions: tuple[Expr, ...] = ()
+
+    def where(self, condition: Expr) -> Scope:
+        """The scope in which `condition` holds too."""
+        return Scope(self.ranges, (*self.conditions, condition))
+
+    def over(self, axes: tuple[ir.ReduceAxis, ...]) -> Scope:
+        """The scope inside a reduction."""
+        return Scope((*self.ranges, *((axis.name, axis.lo, axis.hi) for axis in axes)), self.conditions)
+
+    def facts(self) -> tuple[Expr, ...]:
+        """All that holds, as conditions."""
+        bounds = [bound for name, lo, hi in self.ranges for bound in (Compare("le", lo, Axis(name)), Compare("lt", Axis(name), hi))]
+        return (*bounds, *self.conditions)
+
+
+def scoped(expr: Expr, scope: Scope) -> Iterator[tuple[Expr, Scope]]:
+    """Every node of an expression with what holds where it is evaluated: the chosen side of selects, the domain of reductions."""
+    yield expr, scope
+    match expr:
+        case Select(cond, yes, no):
+            yield from scoped(cond, scope)
+            yield from scoped(yes, scope.where(cond))
+            yield from scoped(no, scope.where(Unary("not", cond)))
+        case Reduce(_, values, axes, where, _):
+            inner = scope.over(axes)
+            if where is not None:
+                yield from scoped(where, inner)
+                inner = inner.where(where)
+            for value in values:
+                yield from scoped(value, inner)
+        case _:
+            for child in children(expr):
+                yield from scoped(child, scope)
+
+
+def check_stage(stage: Stage) -> None:
+    """Raise `DefinitionError` where the stage uses an axis that it does not own, or can read outside a tensor."""
+    scope = Scope(tuple((axis, ir.const(0), extent) for axis, extent in zip(stage.axes, stage.shape, strict=True)))
+    what = stage.name or "the tensor"
+    for value in stage.values:
+        for node, here in scoped(value, scope):
+            if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
+                raise DefinitionError(
+                    f"{what} uses the axis {short(node.name)!r}, which it does not own; "
+                    f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {', '.join(short(axis) for axis in stage.axes)}"
+                )
+        for node, here in scoped(value, scope):
+            if isinstance(node, Load):
+                _check_load(what, node, here)
+
+
+def _check_load(what: str, load: Load, scope: Scope) -> None:
+    tensor = load.buffer
+    if not isinstance(tensor, Tensor):
+        return
+    for position, (index, extent) in enumerate(zip(load.index, tensor.definition.shape, strict=True)):
+        if _inside(index, extent, scope):
+            continue
+        outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
+        point = find(*scope.facts(), outside)
+        if point is None:
+            continue
+        raise DefinitionError(_outside(what, tensor, load, position, point, scope))
+
+
+def _inside(index: Expr, extent: Expr, scope: Scope) -> bool:
+    """Do the ranges of the axes alone, where they are literals, keep `index` in `range(extent)`?"""
+    if not isinstance(extent, Const):
+        return _equals_axis(index, extent, scope)
+    ranges = {name: (int(lo.value), int(hi.value) - 1) for name, lo, hi in scope.ranges if isinstance(lo, Const) and isinstance(hi, Const)}
+    form = linear(index)
+    least = most = form.constant
+    for atom, factor in form.terms.items():
+        if not isinstance(atom, Axis) or atom.name not in ranges:
+            return False
+        lo, hi = ranges[atom.name]
+        if lo > hi:
+            return True
+        least += factor * (lo if factor > 0 else hi)
+        most += factor * (hi if factor > 0 else lo)
+    return least >= 0 and most < int(extent.value)
+
+
+def _equals_axis(index: Expr, extent: Expr, scope: Scope) -> bool:
+    return isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges)
+
+
+def _outside(what: str, tensor: Tensor, load: Load, position: int, point: dict[Expr, int], scope: Scope) -> str:
+    named = {name for name, _, _ in scope.ranges}
+    at = [f"{short(atom.name)} = {value}" for atom, value in point.items() if isinstance(atom, Axis) and atom.name in named]
+    at += [f"{text(atom)} = {value}" for atom, value in point.items() if not isinstance(atom, Axis) and dtype_of(atom) != BOOL]
+    index = load.index[position]
+    value = _evaluate(index, point)
+    where = f"axis {position} is read at {value}" if value is not None else f"axis {position} is read at {text(index)}"
+    data = any(isinstance(node, Load) for node in walk(index))
+    hint = (
+        "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
+        if data
+        else "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
+    )
+    return f"{what} reads {text(load)} outside {tensor!r}: at {', '.join(at) or 'every point'}, {where}; {hint}"
+
+
+def _evaluate(expr: Expr, point: dict[Expr, int]) -> int | None:
+    """The value of an index at a point, where every part of it is known."""
+    if expr in point:
+        return point[expr]
+    form = linear(expr)
+    if expr in form.terms:
+        return None
+    total = form.constant
+    for atom, factor in form.terms.items():
+        value = _evaluate(atom, point)
+        if value is None:
+            return None
+        total += factor * value
+    return total

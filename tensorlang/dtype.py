@@ -1,0 +1,132 @@
+"""Numeric types: a closed set of names, each with a kind and a width.
+
+A `DType` is a string ("float32"), so that it compares, prints, hashes and serialises as its name. Promotion is NumPy 2's within a
+kind (signed, unsigned, floating); kinds never mix silently.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from tensorlang.errors import DefinitionError, did_you_mean
+
+Kind = Literal["bool", "signed", "unsigned", "floating"]
+
+
+class DType(str):
+    """One numeric type: its name, with `kind`, `bits` and `bytes`."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> Kind:
+        """The family within which types promote."""
+        return _KINDS[self][0]
+
+    @property
+    def bits(self) -> int:
+        """Width of one element in memory, in bits."""
+        return _KINDS[self][1]
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in memory, in bytes."""
+        return self.bits // 8
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned, not bool."""
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_floating(self) -> bool:
+        """Any of float16, bfloat16, float32, float64."""
+        return self.kind == "floating"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype in native byte order (bfloat16 is `ml_dtypes.bfloat16`)."""
+        return _numpy_dtype(str(self))
+
+    @property
+    def lowest(self) -> float | int | bool:
+        """The identity of `max`: minus infinity, the least integer, or False."""
+        if self.is_floating:
+            return float("-inf")
+        if self.kind == "bool":
+            return False
+        return -(1 << (self.bits - 1)) if self.kind == "signed" else 0
+
+    @property
+    def highest(self) -> float | int | bool:
+        """The identity of `min`: infinity, the greatest integer, or True."""
+        if self.is_floating:
+            return float("inf")
+        if self.kind == "bool":
+            return True
+        return (1 << (self.bits - 1)) - 1 if self.kind == "signed" else (1 << self.bits) - 1
+
+
+_KINDS: Final[dict[str, tuple[Kind, int]]] = {
+    "bool": ("bool", 8),
+    "int8": ("signed", 8),
+    "int16": ("signed", 16),
+    "int32": ("signed", 32),
+    "int64": ("signed", 64),
+    "uint8": ("unsigned", 8),
+    "uint16": ("unsigned", 16),
+    "uint32": ("unsigned", 32),
+    "uint64": ("unsigned", 64),
+    "float16": ("floating", 16),
+    "bfloat16": ("floating", 16),
+    "float32": ("floating", 32),
+    "float64": ("floating", 64),
+}
+
+DTYPES: Final = tuple(DType(name) for name in _KINDS)
+BOOL: Final = DType("bool")
+INT32: Final = DType("int32")
+INT64: Final = DType("int64")
+FLOAT32: Final = DType("float32")
+FLOAT64: Final = DType("float64")
+
+
+def dtype(value: object) -> DType:
+    """The `DType` named by a string, a NumPy dtype or scalar type.
+
+    Raises `DefinitionError` for anything outside the closed set.
+    """
+    if isinstance(value, DType):
+        return value
+    name = value
+    if not isinstance(value, str):
+        try:
+            name = np.dtype(value).name  # type: ignore[call-overload]
+        except TypeError:
+            name = repr(value)
+    if name in _KINDS:
+        return DType(name)
+    raise DefinitionError(f"{name!r} is not a tensorlang type{did_you_mean(str(name), _KINDS)}")
+
+
+@cache
+def _numpy_dtype(name: str) -> np.dtype[Any]:
+    if name == "bfloat16":
+        import ml_dtypes  # noqa: PLC0415 - loaded on use: it costs import time and few need it
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def promote(left: DType, right: DType) -> DType | None:
+    """The common type of two types of one kind, as NumPy 2 has it; None where kinds differ."""
+    if left == right:
+        return left
+    if left.kind != right.kind:
+        return None
+    if {left, right} == {"float16", "bfloat16"}:
+        return FLOAT32
+    return left if left.bits > right.bits else right

@@ -1,0 +1,180 @@
+"""The functions of expressions: `select`, `minimum`, `exp`, ... one Python function for each row of `functions`."""
+
+from __future__ import annotations
+
+import builtins
+
+from tensorlang import ir
+from tensorlang.dtype import BOOL
+from tensorlang.errors import DefinitionError
+from tensorlang.expr import Expr, ExprLike, as_expr, binary, common, condition, unary
+from tensorlang.functions import FUNCTIONS
+
+
+def _call(name: str, *args: ExprLike) -> Expr:
+    row = FUNCTIONS[name]
+    operands, weak = common(f"tl.{name}", *args)
+    kind = operands[0].dtype
+    if weak and kind.is_integer:
+        operands, kind = [as_expr(float(operand.node.value)) for operand in operands if isinstance(operand.node, ir.Const)], ir.Const(0.0).dtype
+        kind = operands[0].dtype
+    if not kind.is_floating:
+        raise DefinitionError(f"tl.{name} of {operands[0]!r} ({kind}) needs floating point; write tl.cast({operands[0]!r}, \"float32\")")
+    result = BOOL if row.gives == "bool" else kind
+    return Expr(ir.Call(name, tuple(operand.node for operand in operands), result), tuple(operands), weak=weak and row.gives == "same")
+
+
+def select(cond: object, yes: ExprLike, no: ExprLike) -> Expr:
+    """`yes` where `cond`, else `no`. Only the chosen side is read, so it need only be in bounds where it is chosen."""
+    test = condition(cond, "the first argument of tl.select")
+    (a, b), weak = common("tl.select", yes, no)
+    return Expr(ir.Select(test.node, a.node, b.node), (test, a, b), weak=weak)
+
+
+def minimum(a: ExprLike, b: ExprLike) -> Expr:
+    """The lesser; NaN if either is NaN, as `numpy.minimum`."""
+    return binary("min", a, b)
+
+
+def maximum(a: ExprLike, b: ExprLike) -> Expr:
+    """The greater; NaN if either is NaN, as `numpy.maximum`."""
+    return binary("max", a, b)
+
+
+def fmin(a: ExprLike, b: ExprLike) -> Expr:
+    """The lesser; the other one if one is NaN, as `numpy.fmin`."""
+    return binary("fmin", a, b)
+
+
+def fmax(a: ExprLike, b: ExprLike) -> Expr:
+    """The greater; the other one if one is NaN, as `numpy.fmax`."""
+    return binary("fmax", a, b)
+
+
+def clamp(x: ExprLike, lo: ExprLike, hi: ExprLike) -> Expr:
+    """`minimum(maximum(x, lo), hi)`."""
+    return minimum(maximum(x, lo), hi)
+
+
+def abs(x: ExprLike) -> Expr:  # noqa: A001 - the name users expect
+    """The magnitude; the least integer wraps to itself."""
+    return unary("abs", x)
+
+
+def exp(x: ExprLike) -> Expr:
+    """e ** x."""
+    return _call("exp", x)
+
+
+def exp2(x: ExprLike) -> Expr:
+    """2 ** x."""
+    return _call("exp2", x)
+
+
+def expm1(x: ExprLike) -> Expr:
+    """e ** x - 1, accurate near 0."""
+    return _call("expm1", x)
+
+
+def log(x: ExprLike) -> Expr:
+    """Natural logarithm; -inf at 0, NaN below."""
+    return _call("log", x)
+
+
+def log2(x: ExprLike) -> Expr:
+    """Logarithm to base 2."""
+    return _call("log2", x)
+
+
+def log10(x: ExprLike) -> Expr:
+    """Logarithm to base 10."""
+    return _call("log10", x)
+
+
+def log1p(x: ExprLike) -> Expr:
+    """log(1 + x), accurate near 0."""
+    return _call("log1p", x)
+
+
+def sqrt(x: ExprLike) -> Expr:
+    """Square root; NaN below 0."""
+    return _call("sqrt", x)
+
+
+def rsqrt(x: ExprLike) -> Expr:
+    """1 / sqrt(x)."""
+    return _call("rsqrt", x)
+
+
+def sin(x: ExprLike) -> Expr:
+    """Sine of radians."""
+    return _call("sin", x)
+
+
+def cos(x: ExprLike) -> Expr:
+    """Cosine of radians."""
+    return _call("cos", x)
+
+
+def tan(x: ExprLike) -> Expr:
+    """Tangent of radians."""
+    return _call("tan", x)
+
+
+def tanh(x: ExprLike) -> Expr:
+    """Hyperbolic tangent."""
+    return _call("tanh", x)
+
+
+def sigmoid(x: ExprLike) -> Expr:
+    """1 / (1 + exp(-x))."""
+    return _call("sigmoid", x)
+
+
+def erf(x: ExprLike) -> Expr:
+    """The error function."""
+    return _call("erf", x)
+
+
+def pow(x: ExprLike, y: ExprLike) -> Expr:  # noqa: A001 - the name users expect
+    """x ** y, as C's pow."""
+    return _call("pow", x, y)
+
+
+def floor(x: ExprLike) -> Expr:
+    """The greatest integer <= x, in x's type."""
+    return _call("floor", x)
+
+
+def ceil(x: ExprLike) -> Expr:
+    """The least integer >= x, in x's type."""
+    return _call("ceil", x)
+
+
+def round(x: ExprLike) -> Expr:  # noqa: A001 - the name users expect
+    """The nearest integer, halves to even, in x's type."""
+    return _call("round", x)
+
+
+def trunc(x: ExprLike) -> Expr:
+    """x towards zero, in x's type."""
+    return _call("trunc", x)
+
+
+def isnan(x: ExprLike) -> Expr:
+    """Is x not a number?"""
+    return _call("isnan", x)
+
+
+def isinf(x: ExprLike) -> Expr:
+    """Is x plus or minus infinity?"""
+    return _call("isinf", x)
+
+
+def isfinite(x: ExprLike) -> Expr:
+    """Is x neither infinite nor NaN?"""
+    return _call("isfinite", x)
+
+
+__all__ = [*(name for name in FUNCTIONS), "abs", "clamp", "fmax", "fmin", "maximum", "minimum", "select"]
+assert builtins.all(name in globals() for name in __all__)  # noqa: S101 - the table and the functions may not drift apart

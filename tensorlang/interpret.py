@@ -1,0 +1,272 @@
+"""The meaning of definitions: a slow, simple evaluator that shares no lowering and no code generation with kernels.
+
+Stages are evaluated in definition order, straight from their expressions. A value is a NumPy array over the whole output domain in
+which every axis is a broadcast range, so that memory stays in proportion to the output; a reduction adds a leading dimension and runs
+over it in order, in chunks that keep arrays small. Lanes in which a condition does not hold are masked: they are computed with the
+rest, but read nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+import numpy as np
+
+from tensorlang import meaning
+from tensorlang.dtype import BOOL, INT64
+from tensorlang.errors import CallError, InternalError
+from tensorlang.feeds import bind_dims, collect, extent_of, shape_of
+from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
+from tensorlang.meaning import HALF, Array
+from tensorlang.printer import text
+from tensorlang.tensor import Definition, Placeholder, Stage, Tensor, as_outputs, definitions, operands
+from tensorlang.traverse import dtype_of, walk
+
+CHUNK: Final = 1 << 16
+"""Elements that a chunk of a reduction may hold, unless the output alone is larger."""
+LARGE: Final = 1 << 28
+"""Steps beyond which a stage is evaluated only where it is read, if only some elements of the outputs are asked for."""
+
+
+def evaluate(
+    outputs: object, feeds: Mapping[Tensor, object], at: Sequence[tuple[int, ...]] | None = None, **dims: int
+) -> Array | tuple[Array, ...]:
+    """What the outputs mean: an array, or a tuple of arrays where the outputs are given as a tuple.
+
+    `feeds` maps placeholders to arrays; `dims` gives the extents that no operand fixes. `at=[(3, 5), ...]` evaluates only those
+    elements of each output, as arrays with one axis.
+    Raises `CallError` for a missing or unfitting operand, and for a point outside an output.
+    """
+    tensors = as_outputs(outputs)
+    order = definitions(tensors)
+    arrays = collect(order, feeds)
+    evaluator = _Evaluator(bind_dims(order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()})
+    with meaning.quiet():
+        if at is None:
+            for definition in order:
+                evaluator.materialise(definition)
+            results = tuple(np.array(evaluator.arrays[tensor.definition, tensor.component], order="C") for tensor in tensors)
+        else:
+            read = {operand.definition for definition in order for operand in operands(definition)}
+            for definition in order:
+                if definition in read and evaluator.steps(definition) <= LARGE:
+                    evaluator.materialise(definition)
+            points = [_points(tensor, shape_of(tensor.definition, evaluator.dims), at) for tensor in tensors]
+            results = tuple(evaluator.elements(tensor, index, len(at)) for tensor, index in zip(tensors, points, strict=True))
+    return results if isinstance(outputs, (tuple, list)) else results[0]
+
+
+def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
+    for point in at:
+        good = isinstance(point, (tuple, list)) and len(point) == len(shape) and all(isinstance(entry, (int, np.integer)) for entry in point)
+        if not good or any(not 0 <= entry < size for entry, size in zip(point, shape, strict=True)):
+            raise CallError(f"at= of {tensor!r}: {point!r} is not an index of shape {shape}")
+    return tuple(np.array([point[axis] for point in at], np.int64) for axis in range(len(shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where an expression is evaluated: the values of axes and parameters over `shape`, and the lanes that count."""
+
+    shape: tuple[int, ...]
+    axes: dict[str, Array]
+    active: Array | None = None
+    params: dict[str, Array] = field(default_factory=dict)
+
+    def where(self, cond: Array) -> _Scope:
+        """The lanes in which `cond` holds too."""
+        return replace(self, active=cond if self.active is None else self.active & cond)
+
+
+class _Evaluator:
+    """The arrays known so far, and the value of expressions over them."""
+
+    def __init__(self, dims: dict[str, int], arrays: dict[tuple[Definition, int], Array]) -> None:
+        self.dims = dims
+        self.arrays = arrays
+
+    def extent(self, node: Expr) -> int:
+        """The value of a bound."""
+        value = extent_of(node, self.dims)
+        if value is None:
+            raise InternalError(f"the bound {text(node)} is not a literal and not made of dims")
+        return value
+
+    def ranges(self, node: Reduce) -> list[tuple[int, int]]:
+        """The first value and the extent of each axis of a reduction."""
+        bounds = [(self.extent(axis.lo), self.extent(axis.hi)) for axis in node.axes]
+        return [(lo, max(0, hi - lo)) for lo, hi in bounds]
+
+    def steps(self, definition: Definition) -> int:
+        """About how many scalar steps all elements of a definition take."""
+        if isinstance(definition, Placeholder):
+            return 0
+        reductions = [node for value in definition.values for node in walk(value) if isinstance(node, Reduce)]
+        inner = sum(math.prod(size for _, size in self.ranges(node)) for node in reductions)
+        return math.prod(shape_of(definition, self.dims)) * (1 + inner)
+
+    def materialise(self, definition: Definition) -> None:
+        """Evaluate every element of a definition."""
+        match definition:
+            case Placeholder():
+                pass
+            case Stage(_, axes, _, values, _):
+                shape = shape_of(definition, self.dims)
+                ranges = dict(zip(axes, np.ix_(*(np.arange(size, dtype=np.int64) for size in shape)), strict=True))
+                for component, value in enumerate(values):
+                    result = self.value(value, _Scope(shape, ranges)) if math.prod(shape) else np.zeros((), dtype_of(value).numpy)
+                    self.arrays[definition, component] = np.ascontiguousarray(np.broadcast_to(result, shape)).reshape(shape)
+            case _:
+                assert_never(definition)
+
+    def elements(self, tensor: Tensor, index: tuple[Array, ...], count: int) -> Array:
+        """`count` elements of a tensor, read where it is known and evaluated where not."""
+        known = self.arrays.get((tensor.definition, tensor.component))
+        if known is not None:
+            return np.array(np.broadcast_to(known[index], (count,)))
+        assert isinstance(tensor.definition, Stage)
+        axes = dict(zip(tensor.definition.axes, index, strict=True))
+        value = tensor.definition.values[tensor.component]
+        result = self.value(value, _Scope((count,), axes)) if count else np.zeros((), dtype_of(value).numpy)
+        return np.array(np.broadcast_to(result, (count,)))
+
+    def value(self, expr: Expr, scope: _Scope) -> Array:
+        """The value of an expression, of a shape that broadcasts to the scope's."""
+        match expr:
+            case Const():
+                return meaning.literal(expr)
+            case Axis(name):
+                return scope.axes[name]
+            case Dim():
+                return np.asarray(self.extent(expr), np.int64)
+            case Param(name, _):
+                return scope.params[name]
+            case Cast(operand, dtype):
+                return np.asarray(meaning.cast(self.value(operand, scope), dtype_of(operand), dtype))
+            case Unary(op, operand):
+                return np.asarray(meaning.unary(op, self.value(operand, scope), dtype_of(operand)))
+            case Binary(op, left, right):
+                return np.asarray(meaning.binary(op, self.value(left, scope), self.value(right, scope), dtype_of(left)))
+            case Compare(op, left, right):
+                return np.asarray(meaning.compare(op, self.value(left, scope), self.value(right, scope), dtype_of(left)))
+            case Call(function, args, dtype):
+                return np.asarray(meaning.call(function, tuple([self.value(arg, scope) for arg in args]), dtype_of(args[0]), dtype))
+            case Select(cond, yes, no):
+                chosen = self.value(cond, scope)
+                on, off = scope.where(chosen), scope.where(~chosen)
+                if not np.any(off.active):
+                    return self.value(yes, scope)
+                if not np.any(on.active):
+                    return self.value(no, scope)
+                return np.where(chosen, self.value(yes, on), self.value(no, off))
+            case Load(buffer, index):
+                if not isinstance(buffer, Tensor):
+                    raise InternalError(f"{text(expr)} does not read a tensor")
+                return self._load(buffer, tuple([self.value(part, scope) for part in index]), scope.active)
+            case Reduce():
+                return self._reduce(expr, scope)
+            case _:
+                assert_never(expr)
+
+    def _load(self, tensor: Tensor, index: tuple[Array, ...], active: Array | None) -> Array:
+        shape = shape_of(tensor.definition, self.dims)
+        known = self.arrays.get((tensor.definition, tensor.component))
+        inside = []
+        for part, size in zip(index, shape, strict=True):
+            outside = (part < 0) | (part >= size)
+            if outside.any():
+                if active is None or (outside & active).any():
+                    raise InternalError(f"a checked definition reads {tensor!r} outside its shape {shape}")
+                part = np.where(outside, 0, part)  # noqa: PLW2901 - the lane is masked: any index will do
+            inside.append(part)
+        if 0 in shape:
+            return np.zeros((), tensor.dtype.numpy)
+        if known is not None:
+            return np.asarray(known[tuple(inside)])
+        lanes = np.broadcast_arrays(*inside)
+        flat = np.ravel_multi_index(tuple(lanes), shape) if shape else np.zeros((), np.int64)
+        distinct, position = np.unique(flat, return_inverse=True)
+        return np.asarray(self.elements(tensor, np.unravel_index(distinct, shape) if shape else (), len(distinct))[position.reshape(flat.shape)])
+
+    def _reduce(self, node: Reduce, scope: _Scope) -> Array:
+        """The final state's component, over the domain in row-major order, chunk by chunk."""
+        ranges = self.ranges(node)
+        total = math.prod(size for _, size in ranges)
+        length = max(1, CHUNK // max(1, math.prod(scope.shape)))
+        state = tuple(meaning.literal(identity) for identity in node.reducer.identities)
+        for start in range(0, total, length):
+            positions = np.arange(start, min(total, start + length), dtype=np.int64)
+            shape = (len(positions), *scope.shape)
+            axes = dict(scope.axes)
+            for axis, (lo, size) in zip(reversed(node.axes), reversed(ranges), strict=True):
+                positions, at = np.divmod(positions, size)
+                axes[axis.name] = (lo + at).reshape([-1] + [1] * len(scope.shape))
+            inner = _Scope(shape, axes, scope.active, scope.params)
+            if node.where is not None:
+                inner = inner.where(self.value(node.where, inner))
+                if not np.any(inner.active):
+                    continue
+            values = [_led(self.value(value, inner), shape) for value in node.values]
+            active = None if node.where is None or inner.active is None else _led(inner.active, shape)
+            state = self._combine(node.reducer, state, values, active)
+        return state[node.component]
+
+    def _combine(self, reducer: Reducer, state: tuple[Array, ...], values: list[Array], active: Array | None) -> tuple[Array, ...]:
+        """`state` combined with `values` along their leading dimension, in order, in the active lanes."""
+        op = _plain(reducer)
+        if op is not None:
+            dtype = reducer.identities[0].dtype
+            rest = meaning.neutral(op, dtype)
+            if rest is not None:
+                chosen = values[0] if active is None else np.where(active, values[0], rest)
+                return (meaning.fold(op, state[0], chosen),)
+        if _is_exact(reducer):
+            parts = tuple(values)
+            if active is not None:
+                identities = [meaning.literal(identity) for identity in reducer.identities]
+                parts = tuple(np.where(active, value, identity) for value, identity in zip(parts, identities, strict=True))
+            while len(parts[0]):
+                half = len(parts[0]) // 2
+                if len(parts[0]) % 2:
+                    state = self._combined(reducer, state, tuple(part[-1] for part in parts))
+                if not half:
+                    break
+                pairs = (tuple(part[:half] for part in parts), tuple(part[half : 2 * half] for part in parts))
+                parts = tuple(_led(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
+            return state
+        for step in range(len(values[0])):
+            new = self._combined(reducer, state, tuple(value[step] for value in values))
+            state = new if active is None else tuple(np.where(active[step], a, b) for a, b in zip(new, state, strict=True))
+        return state
+
+    def _combined(self, reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:
+        params = {f"{side}{n}": value for side, parts in (("a", old), ("b", new)) for n, value in enumerate(parts)}
+        scope = _Scope(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
+        return tuple(self.value(result, scope) for result in reducer.results)
+
+
+def _led(value: Array, shape: tuple[int, ...]) -> Array:
+    """`value` with its leading dimension written out."""
+    full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    return np.broadcast_to(full, (shape[0], *full.shape[1:]))
+
+
+def _is_exact(reducer: Reducer) -> bool:
+    """Is a reducer made of choices and integers alone, so that the order of an associative combination cannot show?"""
+    return all(
+        not dtype_of(node).is_floating or isinstance(node, (Const, Param, Select)) or (isinstance(node, Binary) and node.op in meaning.ASSOCIATIVE)
+        for result in reducer.results
+        for node in walk(result)
+    )
+
+
+def _plain(reducer: Reducer) -> str | None:
+    """The operation of a reducer that is `a0 op b0` and not in half precision."""
+    match reducer.results:
+        case (Binary(op, Param("a0", dtype), Param("b0", _)),) if dtype not in HALF:
+            return op
+        case _:
+            return None

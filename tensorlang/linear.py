@@ -1,0 +1,80 @@
+"""Linear forms of index arithmetic: `constant + sum(coefficient * atom)` over int64 atoms.
+
+Indices, bounds and offsets are compared, added and classified in this form; an atom is any expression that is not itself a sum or a
+multiple by a literal (an axis, a dim, a load, a floor division, ...).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorlang import ir
+from tensorlang.ir import Binary, Const, Expr, Unary
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`constant + sum(coefficient * atom)`; no coefficient is zero."""
+
+    constant: int = 0
+    terms: dict[Expr, int] = field(default_factory=dict)
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """`self + factor * other`."""
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, 0) + factor * coefficient
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Linear(self.constant + factor * other.constant, terms)
+
+    def times(self, factor: int) -> Linear:
+        """`factor * self`."""
+        return Linear().plus(self, factor) if factor else Linear()
+
+    @property
+    def is_constant(self) -> bool:
+        """Has it no atoms?"""
+        return not self.terms
+
+
+def linear(expr: Expr) -> Linear:
+    """The linear form of an int64 expression."""
+    match expr:
+        case Const(value, _):
+            return Linear(int(value))
+        case Binary("add", left, right):
+            return linear(left).plus(linear(right))
+        case Binary("sub", left, right):
+            return linear(left).plus(linear(right), -1)
+        case Unary("neg", value):
+            return linear(value).times(-1)
+        case Binary("mul", left, right):
+            a, b = linear(left), linear(right)
+            if a.is_constant:
+                return b.times(a.constant)
+            if b.is_constant:
+                return a.times(b.constant)
+            return Linear(0, {expr: 1})
+        case _:
+            return Linear(0, {expr: 1})
+
+
+def expression(form: Linear) -> Expr:
+    """The expression of a linear form: positive terms first, in order of first appearance, the literal last."""
+    result: Expr | None = None
+    ordered = sorted(form.terms.items(), key=lambda term: term[1] < 0)
+    for atom, coefficient in ordered:
+        size = abs(coefficient)
+        piece = atom if size == 1 else Binary("mul", ir.const(size), atom)
+        if result is None:
+            result = piece if coefficient > 0 else (Unary("neg", atom) if size == 1 else Binary("mul", ir.const(coefficient), atom))
+        else:
+            result = Binary("add" if coefficient > 0 else "sub", result, piece)
+    if result is None:
+        return ir.const(form.constant)
+    if form.constant:
+        result = Binary("add" if form.constant > 0 else "sub", result, ir.const(abs(form.constant)))
+    return result

@@ -1,0 +1,171 @@
+"""Integer sets: the only file that talks to islpy.
+
+Every question the compiler asks ("can this index leave the tensor", "do two iterations touch one element in the wrong order") is one
+question: is there an integer point at which a boolean `ir` expression holds? `find` answers it exactly for quasi-affine expressions
+and returns the point, which becomes the concrete example in an error. What is not affine (a loaded value, a product of two axes) is
+an unknown of its own: equal expressions are equal unknowns, and each lies in the range of its type. So an answer "no point" is
+always right, and a point may be spurious only where data decides.
+
+islpy is loaded on use: it costs import time, and most definitions are decided by intervals alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tensorlang.dtype import BOOL, INT64
+from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
+from tensorlang.traverse import dtype_of
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+INDEX_LIMIT: Final = 1 << 48
+_EXACT_LIMIT: Final = 1 << 62
+_COMPARE: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
+@cache
+def _isl() -> ModuleType:
+    import islpy  # noqa: PLC0415 - see the module docstring
+
+    return islpy
+
+
+@cache
+def _context() -> Any:
+    """The one isl context; its operation limit keeps a hostile formula from running for ever."""
+    return _isl().DEFAULT_CONTEXT
+
+
+def interval(expr: Expr) -> tuple[int, int] | None:
+    """Bounds on an integer expression that hold for all axes and data, or None where its arithmetic could wrap."""
+    found: tuple[int, int] | None = None
+    match expr:
+        case Const(value, _):
+            found = (int(value), int(value))
+        case Axis() | Dim():
+            found = (-INDEX_LIMIT, INDEX_LIMIT)
+        case Binary("add" | "sub" | "mul" | "min" | "max" as op, left, right):
+            a, b = interval(left), interval(right)
+            if a is not None and b is not None:
+                found = _arithmetic(op, a, b)
+        case Unary("neg", value):
+            a = interval(value)
+            found = None if a is None else (-a[1], -a[0])
+        case Binary("floordiv", value, Const(by)) if by > 0:
+            a = interval(value)
+            found = None if a is None else (a[0] // int(by), a[1] // int(by))
+        case Binary("mod", _, Const(by)) if by > 0:
+            found = (0, int(by) - 1)
+        case Select(_, yes, no):
+            a, b = interval(yes), interval(no)
+            found = None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+        case Cast(value, _) if dtype_of(value).is_integer:
+            found = interval(value)
+        case _:
+            pass
+    of = dtype_of(expr)
+    if not of.is_integer:
+        return (0, 1) if of == BOOL else None
+    whole = (int(of.lowest), int(of.highest))
+    if found is None:
+        return whole if isinstance(expr, (Load, Cast)) or of.bits < INT64.bits else None
+    return found if whole[0] <= found[0] and found[1] <= whole[1] else None
+
+
+def _arithmetic(op: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    match op:
+        case "add":
+            return a[0] + b[0], a[1] + b[1]
+        case "sub":
+            return a[0] - b[1], a[1] - b[0]
+        case "min":
+            return min(a[0], b[0]), min(a[1], b[1])
+        case "max":
+            return max(a[0], b[0]), max(a[1], b[1])
+        case _:
+            corners = [x * y for x in a for y in b]
+            return min(corners), max(corners)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Spells expressions in isl's notation; each axis, dim and unknown becomes a variable."""
+
+    variables: dict[Expr, str] = field(default_factory=dict)
+    constraints: list[str] = field(default_factory=list)
+
+    def variable(self, expr: Expr) -> str:
+        name = self.variables.get(expr)
+        if name is None:
+            name = self.variables[expr] = f"v{len(self.variables)}"
+            if isinstance(expr, Dim):
+                self.constraints.append(f"0 <= {name} <= {INDEX_LIMIT}")
+            elif not isinstance(expr, Axis):
+                bounds = interval(expr)
+                if bounds is not None:
+                    self.constraints.append(f"{bounds[0]} <= {name} <= {bounds[1]}")
+        return name
+
+    def integer(self, expr: Expr) -> str:
+        bounds = interval(expr)
+        exact = bounds is not None and -_EXACT_LIMIT < bounds[0] and bounds[1] < _EXACT_LIMIT
+        match expr:
+            case Const(value, _):
+                return f"({int(value)})"
+            case Binary("add" | "sub" as op, left, right) if exact:
+                return f"({self.integer(left)} {'+' if op == 'add' else '-'} {self.integer(right)})"
+            case Binary("mul", Const(by), value) | Binary("mul", value, Const(by)) if exact:
+                return f"({int(by)} * {self.integer(value)})"
+            case Unary("neg", value) if exact:
+                return f"(-{self.integer(value)})"
+            case Binary("min" | "max" as op, left, right):
+                return f"{op}({self.integer(left)}, {self.integer(right)})"
+            case Binary("floordiv", value, Const(by)) if by > 0:
+                return f"floor({self.integer(value)}/{int(by)})"
+            case Binary("mod", value, Const(by)) if by > 0:
+                return f"({self.integer(value)} mod {int(by)})"
+            case Cast(value, to) if dtype_of(value).is_integer and to.is_integer and bounds is not None and bounds == interval(value):
+                return self.integer(value)
+            case Select(cond, yes, no):
+                name = self.variable(expr)
+                a, b = self.integer(yes), self.integer(no)
+                self.constraints.append(f"(({self.boolean(cond)}) and {name} = {a}) or (({self.boolean(cond, holds=False)}) and {name} = {b})")
+                return name
+            case _:
+                return self.variable(expr)
+
+    def boolean(self, expr: Expr, *, holds: bool = True) -> str:
+        match expr:
+            case Const(bool(value)):
+                return "1 = 1" if value == holds else "1 = 0"
+            case Unary("not", value):
+                return self.boolean(value, holds=not holds)
+            case Binary("and" | "or" as op, left, right):
+                joint = "and" if (op == "and") == holds else "or"
+                return f"(({self.boolean(left, holds=holds)}) {joint} ({self.boolean(right, holds=holds)}))"
+            case Compare(op, left, right) if dtype_of(left).is_integer:
+                relation = op if holds else _NEGATED[op]
+                a, b = self.integer(left), self.integer(right)
+                return f"({a} < {b} or {a} > {b})" if relation == "ne" else f"{a} {_COMPARE[relation]} {b}"
+            case _:
+                return f"{self.variable(expr)} = {int(holds)}"
+
+
+def find(*conditions: Expr) -> dict[Expr, int] | None:
+    """An integer point at which all conditions hold, as a value for each axis, dim and unknown; None if there is none."""
+    writer = _Writer()
+    parts = [f"({writer.boolean(condition)})" for condition in conditions]
+    parts += [f"({constraint})" for constraint in writer.constraints]
+    isl = _isl()
+    found = isl.Set.read_from_str(_context(), f"{{ [{', '.join(writer.variables.values())}] : {' and '.join(parts) or '1 = 1'} }}")
+    if found.is_empty():
+        return None
+    point = found.sample_point()
+    return {
+        expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(writer.variables)
+    }

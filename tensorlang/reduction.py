@@ -1,0 +1,188 @@
+"""Reducers: `sum`, `prod`, `max`, ... as data (an identity and an associative, commutative combination), and the calls that use them.
+
+A reducer's state may have several components: `argmax` keeps a value and its position. A call gives a `Reduce` node that may stand
+anywhere in an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final, TypeAlias
+
+from tensorlang import ir
+from tensorlang.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype
+from tensorlang.errors import DefinitionError
+from tensorlang.expr import Expr, ExprLike, as_expr, cast, condition, convert
+from tensorlang.ir import Binary, Call, Compare, Const, Param, Reducer, Select, Unary
+from tensorlang.simplify import simplify
+from tensorlang.tensor import ReduceAxis
+
+Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...]"
+ABSENT: Final = Const(-1, INT64)
+
+
+@cache
+def _single(name: str, op: str, identity: float | int | bool, of: DType) -> Reducer:
+    return Reducer(name, (Const(identity, of),), (Binary(op, Param("a0", of), Param("b0", of)),))
+
+
+@cache
+def _position(name: str, order: str, of: DType) -> Reducer:
+    """The better value and the least position that has it; NaN is best; position -1 is none at all."""
+    a, b = Param("a0", of), Param("b0", of)
+    p, q = Param("a1", INT64), Param("b1", INT64)
+    better: ir.Expr = Compare(order, a, b)
+    equal: ir.Expr = Compare("eq", a, b)
+    if of.is_floating:
+        a_nan, b_nan = Call("isnan", (a,), BOOL), Call("isnan", (b,), BOOL)
+        better = Binary("or", better, Binary("and", a_nan, Unary("not", b_nan)))
+        equal = Binary("or", equal, Binary("and", a_nan, b_nan))
+    first = Binary("or", better, Binary("and", equal, Compare("lt", p, q)))
+    keep = Binary("and", Compare("ge", p, ir.const(0)), Binary("or", Compare("lt", q, ir.const(0)), first))
+    identity = of.lowest if order == "gt" else of.highest
+    return Reducer(name, (Const(identity, of), ABSENT), (Select(keep, a, b), Select(keep, p, q)))
+
+
+def _axes(name: str, axis: Axes) -> tuple[ir.ReduceAxis, ...]:
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for entry in axes:
+        if not isinstance(entry, ReduceAxis):
+            raise DefinitionError(f"axis= of tl.{name} takes reduction axes made by tl.reduce_axis, not {entry!r:.60}")
+    found = tuple(entry.axis for entry in axes)
+    if not found or len({entry.name for entry in found}) != len(found):
+        raise DefinitionError(f"axis= of tl.{name} needs one or more different reduction axes")
+    return found
+
+
+def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ir.ReduceAxis, ...], where: object, component: int = 0) -> Expr:
+    cond = None if where is None else condition(where, f"where= of tl.{reducer.name}")
+    operands = (*values, *(() if cond is None else (cond,)))
+    node = ir.Reduce(reducer, tuple(value.node for value in values), axes, None if cond is None else cond.node, component)
+    return Expr(node, operands)
+
+
+def accumulator(of: DType) -> DType:
+    """The type in which `sum` and `prod` accumulate by default."""
+    if of in ("float16", "bfloat16"):
+        return FLOAT32
+    if of == BOOL or (of.is_integer and of.bits < INT32.bits):
+        return INT32
+    return of
+
+
+def _accumulate(name: str, op: str, identity: int, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:
+    value = as_expr(expr)
+    own = value.dtype
+    wide = accumulator(own) if to is None else dtype(to)
+    if wide == BOOL:
+        raise DefinitionError(f"tl.{name} cannot accumulate in bool; use tl.any or tl.all")
+    narrow = wide in ("float16", "bfloat16")
+    inner = FLOAT32 if narrow else wide
+    start: float | int = float(identity) if inner.is_floating else identity
+    result = _reduce(_single(name, op, start, inner), (_widened(value, inner),), _axes(name, axis), where)
+    final = own if to is None and own in ("float16", "bfloat16") else wide
+    return result if final == inner else cast(result, final)
+
+
+def _widened(value: Expr, to: DType) -> Expr:
+    """`value` in the accumulation type; a product is widened factor by factor, so that it cannot wrap."""
+    if value.dtype == to:
+        return Expr(value.node, (value,))
+    if value.weak:
+        return convert(value, to) if value.dtype.kind == to.kind else cast(value, to)
+    return Expr(_widen_node(value.node, to), (value,))
+
+
+def _widen_node(node: ir.Expr, to: DType) -> ir.Expr:
+    match node:
+        case Binary("add" | "sub" | "mul" as op, left, right):
+            return Binary(op, _widen_node(left, to), _widen_node(right, to))
+        case Unary("neg", operand):
+            return Unary("neg", _widen_node(operand, to))
+        case Const(value, _):
+            return Const(float(value), to) if to.is_floating else Const(int(value), to)
+        case _:
+            return simplify(ir.Cast(node, to))
+
+
+def sum(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
+    """The sum over reduction axes, where `where` holds. 8 and 16 bit integers and bool add up in int32, half precision in float32."""
+    return _accumulate("sum", "add", 0, expr, axis, where, dtype)
+
+
+def prod(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+    """The product over reduction axes, in the type that `sum` uses."""
+    return _accumulate("prod", "mul", 1, expr, axis, where, dtype)
+
+
+def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:
+    value = as_expr(expr)
+    if value.dtype == BOOL:
+        raise DefinitionError(f"tl.{name} of bool has no meaning; use tl.any or tl.all")
+    value = cast(value, dtype(to)) if to is not None else Expr(value.node, (value,))
+    of = value.dtype
+    identity = of.lowest if op in ("max", "fmax") else of.highest
+    if op in ("fmin", "fmax") and of.is_floating:
+        identity = float("nan")
+    return _reduce(_single(name, op, identity, of), (value,), _axes(name, axis), where)
+
+
+def max(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
+    """The greatest value; NaN if any is NaN; minus infinity or the least integer of an empty domain."""
+    return _extremum("max", "max", expr, axis, where, dtype)
+
+
+def min(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
+    """The least value; NaN if any is NaN; infinity or the greatest integer of an empty domain."""
+    return _extremum("min", "min", expr, axis, where, dtype)
+
+
+def reduce_fmax(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+    """The greatest value, NaN ignored; NaN (or the least integer) of an empty domain."""
+    return _extremum("fmax", "fmax", expr, axis, where, dtype)
+
+
+def reduce_fmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+    """The least value, NaN ignored; NaN (or the greatest integer) of an empty domain."""
+    return _extremum("fmin", "fmin", expr, axis, where, dtype)
+
+
+def any(expr: ExprLike, axis: Axes, where: object = None) -> Expr:  # noqa: A001 - the name users expect
+    """Does the condition hold anywhere?"""
+    return _reduce(_single("any", "or", False, BOOL), (condition(expr, "the operand of tl.any"),), _axes("any", axis), where)
+
+
+def all(expr: ExprLike, axis: Axes, where: object = None) -> Expr:  # noqa: A001 - the name users expect
+    """Does the condition hold everywhere?"""
+    return _reduce(_single("all", "and", True, BOOL), (condition(expr, "the operand of tl.all"),), _axes("all", axis), where)
+
+
+def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:
+    value = as_expr(expr)
+    if value.dtype == BOOL:
+        raise DefinitionError(f'tl.{name} of bool has no order; write tl.cast(..., "int8")')
+    axes = _axes(name, axis)
+    position: ir.Expr = ir.Axis(axes[0].name)
+    if len(axes) > 1:
+        position = ir.const(0)
+        for entry in axes:
+            offset = Binary("sub", ir.Axis(entry.name), entry.lo)
+            position = Binary("add", Binary("mul", position, Binary("sub", entry.hi, entry.lo)), offset)
+    found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), axes, where, component=1)
+    return found if to is None else cast(found, dtype(to))
+
+
+def argmax(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+    """Where the greatest value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
+    return _argument("argmax", "gt", expr, axis, where, dtype)
+
+
+def argmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+    """Where the least value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
+    return _argument("argmin", "lt", expr, axis, where, dtype)
+
+
+BUILT_IN: Final[dict[str, Callable[..., Expr]]] = {
+    row.__name__: row for row in (sum, prod, max, min, reduce_fmax, reduce_fmin, any, all, argmax, argmin)
+}

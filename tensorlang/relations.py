@@ -1,0 +1,100 @@
+"""What relations say: their equations, which axes they tie together, what an axis is derived from.
+
+A split, a fuse or a window states its equation once, in `ir`; the legality proof reads it here as conditions, code generation as
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensorlang import ir
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Fuse, Nest, Relation, Split, Window
+from tensorlang.traverse import axes_of
+
+
+def relation_names(relation: Relation) -> tuple[str, ...]:
+    """The axes that a relation ties together."""
+    match relation:
+        case Split(parent, outer, inner):
+            return (parent, outer, inner)
+        case Fuse(fused, outer, inner):
+            return (fused, outer, inner)
+        case Window(parent, inner):
+            return (parent, inner)
+
+
+def equations(relation: Relation) -> tuple[Expr, ...]:
+    """What a relation says, as conditions on its axes."""
+    match relation:
+        case Split(parent, outer, inner, factor, lo, hi, tail):
+            start: Expr = Binary("mul", ir.const(factor), Axis(outer))
+            if tail == "shift":
+                last = Binary("max", ir.const(0), Binary("sub", Binary("sub", hi, lo), ir.const(factor)))
+                start = Binary("min", start, last)
+            value = Binary("add", Binary("add", lo, start), Axis(inner))
+            return (Compare("eq", Axis(parent), value), Compare("lt", Axis(parent), hi))
+        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            inside = (Compare("ge", Axis(inner), inner_lo), Compare("lt", Axis(inner), Binary("add", inner_lo, extent)), Compare("ge", Axis(outer), outer_lo))
+            if not isinstance(extent, Const):
+                return inside
+            tie = Binary("add", Binary("mul", extent, Binary("sub", Axis(outer), outer_lo)), Binary("sub", Axis(inner), inner_lo))
+            return (*inside, Compare("eq", Axis(fused), tie))
+        case Window(parent, inner, base, hi):
+            return (Compare("eq", Axis(parent), Binary("add", base, Axis(inner))), Compare("lt", Axis(parent), hi))
+
+
+def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
+    """The axes, and every axis that their values are derived from."""
+    found = set(names)
+    grew = True
+    while grew:
+        before = len(found)
+        for relation in nest.relations:
+            match relation:
+                case Split(parent, outer, inner, _, lo, hi):
+                    if parent in found:
+                        found |= {outer, inner} | axes_of(lo) | axes_of(hi)
+                case Fuse(fused, outer, inner):
+                    if outer in found or inner in found:
+                        found.add(fused)
+                case Window(parent, inner, base, hi):
+                    if parent in found:
+                        found |= {inner} | axes_of(base) | axes_of(hi)
+        grew = len(found) > before
+    return frozenset(found)
+
+
+def depends_on(nest: Nest, exprs: Iterable[Expr], loops: set[str]) -> bool:
+    """Do expressions depend on any of the loops, directly or through derived axes?"""
+    names = set().union(*(axes_of(expr) for expr in exprs)) if exprs else set()
+    return bool(closure(nest, names) & loops)
+
+
+def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
+    """The relations whose axes all follow from the given loops, in an order in which each follows from earlier ones."""
+    known = set(loops)
+    found: list[Relation] = []
+    waiting = list(reversed(nest.relations))
+    grew = True
+    while grew:
+        grew = False
+        for relation in tuple(waiting):
+            given, derived = sides(relation)
+            if known.issuperset(given):
+                known.update(derived)
+                found.append(relation)
+                waiting.remove(relation)
+                grew = True
+    return tuple(found)
+
+
+def sides(relation: Relation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The axes that a relation needs, and those that it then gives."""
+    match relation:
+        case Split(parent, outer, inner):
+            return (outer, inner), (parent,)
+        case Fuse(fused, outer, inner):
+            return (fused,), (outer, inner)
+        case Window(parent, inner):
+            return (inner,), (parent,)

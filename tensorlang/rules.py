@@ -1,0 +1,118 @@
+"""Algebra on expressions, as a table: one equation a row.
+
+A row is (name, pattern, result). Patterns are functions on a node whose operands are already simplified; they return the new
+expression or None. Every row holds for all values of its operands, and ends: the result is smaller or a literal. Floating-point
+arithmetic has no rows, because none holds for NaN, infinities and signed zeros alike.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Final
+
+from tensorlang import ir
+from tensorlang.dtype import BOOL, INT64
+from tensorlang.ir import Binary, Cast, Compare, Const, Expr, Select, Unary
+from tensorlang.linear import Linear, expression, linear
+from tensorlang.traverse import dtype_of
+
+TRUE: Final = Const(True, BOOL)
+FALSE: Final = Const(False, BOOL)
+_COMPARE: Final = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+
+
+def _is_index(expr: Expr) -> bool:
+    return dtype_of(expr) == INT64
+
+
+def sum_of_terms(node: Expr) -> Expr | None:
+    """x + y - z  ->  the linear form, like terms collected."""
+    if isinstance(node, (Binary, Unary)) and node.op in ("add", "sub", "mul", "neg") and _is_index(node):
+        return expression(linear(node))
+    return None
+
+
+def floor_of_multiple(node: Expr) -> Expr | None:
+    """(c*x + r) // c  ->  x + r // c;   x // 1 -> x;   literals."""
+    if isinstance(node, Binary) and node.op == "floordiv" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
+        by, form = int(node.right.value), linear(node.left)
+        whole = Linear(form.constant // by, {atom: factor // by for atom, factor in form.terms.items() if factor % by == 0})
+        rest = Linear(form.constant % by, {atom: factor for atom, factor in form.terms.items() if factor % by})
+        if rest.is_constant:
+            return expression(whole)
+        if whole.terms or whole.constant:
+            return expression(whole.plus(Linear(0, {Binary("floordiv", expression(rest), node.right): 1})))
+    return None
+
+
+def remainder_of_multiple(node: Expr) -> Expr | None:
+    """(c*x + r) % c  ->  r % c;   literals."""
+    if isinstance(node, Binary) and node.op == "mod" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
+        by, form = int(node.right.value), linear(node.left)
+        rest = Linear(form.constant % by, {atom: factor for atom, factor in form.terms.items() if factor % by})
+        if rest.is_constant:
+            return ir.const(rest.constant)
+        if rest != form:
+            return Binary("mod", expression(rest), node.right)
+    return None
+
+
+def extremum_of_shifted(node: Expr) -> Expr | None:
+    """min(x + a, x + b)  ->  x + min(a, b);   the same for max."""
+    if isinstance(node, Binary) and node.op in ("min", "max") and _is_index(node):
+        difference = linear(node.left).plus(linear(node.right), -1)
+        if difference.is_constant:
+            return node.left if (difference.constant <= 0) == (node.op == "min") else node.right
+    return None
+
+
+def decided_comparison(node: Expr) -> Expr | None:
+    """x + a < x + b  ->  a < b, for integers."""
+    if isinstance(node, Compare) and _is_index(node.left):
+        difference = linear(node.left).plus(linear(node.right), -1)
+        if difference.is_constant:
+            return TRUE if _COMPARE[node.op](difference.constant, 0) else FALSE
+    return None
+
+
+def decided_logic(node: Expr) -> Expr | None:
+    """true & x -> x;  false & x -> false;  and the duals;  ~literal;  x & x -> x, on bool."""
+    match node:
+        case Binary("and" | "or" as op, left, right) if dtype_of(left) == BOOL:
+            absorbing, neutral = (FALSE, TRUE) if op == "and" else (TRUE, FALSE)
+            if absorbing in (left, right):
+                return absorbing
+            if left == neutral or left == right:
+                return right
+            return left if right == neutral else None
+        case Unary("not", Const(bool(value))):
+            return FALSE if value else TRUE
+        case _:
+            return None
+
+
+def decided_choice(node: Expr) -> Expr | None:
+    """select(true, x, y) -> x;  select(false, x, y) -> y;  select(c, x, x) -> x."""
+    if isinstance(node, Select):
+        if node.cond == TRUE or node.yes == node.no:
+            return node.yes
+        return node.no if node.cond == FALSE else None
+    return None
+
+
+def vacuous_cast(node: Expr) -> Expr | None:
+    """t(x) -> x where x is a t."""
+    return node.value if isinstance(node, Cast) and dtype_of(node.value) == node.dtype else None
+
+
+RULES: Final[tuple[Callable[[Expr], Expr | None], ...]] = (
+    sum_of_terms,
+    floor_of_multiple,
+    remainder_of_multiple,
+    extremum_of_shifted,
+    decided_comparison,
+    decided_logic,
+    decided_choice,
+    vacuous_cast,
+)

@@ -1,0 +1,213 @@
+"""Generic functions over the grammar of `ir`: types, operands, rebuilding, walking, substitution.
+
+Every total function over expressions or statements is one `match` closed by `assert_never`; passes are written with `map_children`
+and `map_statements`, so that a new node is a new case here and not a new method everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from tensorlang.dtype import BOOL, INT64, DType
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Dim,
+    Expr,
+    For,
+    If,
+    Load,
+    Param,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    block,
+)
+
+
+def dtype_of(expr: Expr) -> DType:
+    """The type of an expression's value."""
+    match expr:
+        case Const(dtype=dtype) | Param(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
+            return dtype
+        case Axis() | Dim():
+            return INT64
+        case Load(buffer):
+            return buffer.dtype
+        case Unary(_, value):
+            return dtype_of(value)
+        case Binary(_, left, _):
+            return dtype_of(left)
+        case Compare():
+            return BOOL
+        case Select(_, yes, _):
+            return dtype_of(yes)
+        case Reduce(reducer, component=component):
+            return reducer.identities[component].dtype
+        case _:
+            assert_never(expr)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in order."""
+    match expr:
+        case Const() | Axis() | Dim() | Param():
+            return ()
+        case Load(_, index):
+            return index
+        case Cast(value, _) | Unary(_, value):
+            return (value,)
+        case Binary(_, left, right) | Compare(_, left, right):
+            return (left, right)
+        case Select(cond, yes, no):
+            return (cond, yes, no)
+        case Call(_, args, _):
+            return args
+        case Reduce(_, values, axes, where, _):
+            bounds = tuple(bound for axis in axes for bound in (axis.lo, axis.hi))
+            return (*values, *bounds, *(() if where is None else (where,)))
+        case _:
+            assert_never(expr)
+
+
+def map_children(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
+    """The same node over `fn` of each operand; the node itself where nothing changed."""
+    old = children(expr)
+    if not old:
+        return expr
+    new = tuple(fn(child) for child in old)
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return expr
+    match expr:
+        case Load(buffer, _):
+            return Load(buffer, new)
+        case Cast(_, dtype):
+            return Cast(new[0], dtype)
+        case Unary(op, _):
+            return Unary(op, new[0])
+        case Binary(op, _, _):
+            return Binary(op, new[0], new[1])
+        case Compare(op, _, _):
+            return Compare(op, new[0], new[1])
+        case Select():
+            return Select(new[0], new[1], new[2])
+        case Call(function, _, dtype):
+            return Call(function, new, dtype)
+        case Reduce(_, values, axes, where, _):
+            at = len(values)
+            ranges = tuple(replace(axis, lo=new[at + 2 * n], hi=new[at + 2 * n + 1]) for n, axis in enumerate(axes))
+            return replace(expr, values=new[:at], axes=ranges, where=None if where is None else new[-1])
+        case Const() | Axis() | Dim() | Param():
+            return expr
+        case _:
+            assert_never(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node of an expression, parents first."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
+    """The expression with axes replaced by name."""
+    if isinstance(expr, Axis):
+        return values.get(expr.name, expr)
+    return map_children(expr, lambda child: substitute(child, values))
+
+
+def axes_of(expr: Expr) -> frozenset[str]:
+    """Names of the axes that an expression reads."""
+    return frozenset(node.name for node in walk(expr) if isinstance(node, Axis))
+
+
+def loads_of(expr: Expr) -> Iterator[Load]:
+    """Every load in an expression, also those inside indices."""
+    return (node for node in walk(expr) if isinstance(node, Load))
+
+
+def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The direct parts of a statement, in order."""
+    match stmt:
+        case Store():
+            return ()
+        case For(body=body) | Alloc(_, body):
+            return (body,)
+        case Block(body):
+            return body
+        case If(_, then, orelse):
+            return (then,) if orelse is None else (then, orelse)
+        case _:
+            assert_never(stmt)
+
+
+def map_statements(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
+    """The same statement over `fn` of each direct part; itself where nothing changed."""
+    old = substatements(stmt)
+    new = tuple(fn(part) for part in old)
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return stmt
+    match stmt:
+        case For() | Alloc():
+            return replace(stmt, body=new[0])
+        case Block():
+            return block(*new)
+        case If():
+            return replace(stmt, then=new[0], orelse=new[1] if len(new) > 1 else None)
+        case Store():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement itself holds, its parts' aside."""
+    match stmt:
+        case Store(_, _, index, values, _):
+            return (*index, *values)
+        case For(_, lo, hi):
+            return (lo, hi)
+        case If(cond):
+            return (cond,)
+        case Alloc(buffer):
+            return buffer.shape
+        case Block():
+            return ()
+        case _:
+            assert_never(stmt)
+
+
+def map_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
+    """The statement over `fn` of every whole expression in it and in its parts."""
+    stmt = map_statements(stmt, lambda part: map_expressions(part, fn))
+    match stmt:
+        case Store():
+            return replace(stmt, index=tuple(map(fn, stmt.index)), values=tuple(map(fn, stmt.values)))
+        case For():
+            return replace(stmt, lo=fn(stmt.lo), hi=fn(stmt.hi))
+        case If():
+            return replace(stmt, cond=fn(stmt.cond))
+        case Alloc() | Block():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement within `stmt`, outermost first, in program order."""
+    yield stmt
+    for part in substatements(stmt):
+        yield from statements(part)

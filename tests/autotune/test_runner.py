@@ -1,0 +1,149 @@
+"""Nothing that a candidate does reaches the tuner: every fault is a status, and the next candidate runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stand_ins import spec
+
+from tensorlang.autotune.arrays import inputs
+from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.runner import Limits, Runner
+
+HERE = str(Path(__file__).parent)
+FAST = Policy(sample_s=1e-4, least=3, most=5)
+
+
+def task(folder: Path) -> dict[str, Any]:
+    path = folder / "reference.npy"
+    np.save(path, inputs([spec()], 0)[0].array * 2)
+    return {
+        "inputs": [spec().to_json()],
+        "outputs": [spec().to_json()],
+        "seed": 0,
+        "signed": True,
+        "reference": [str(path)],
+        "at": [None],
+        "reduction": 1,
+        "policy": FAST.to_json(),
+        "cores": [],
+        "builder": "stand_ins:build",
+    }
+
+
+def ready_runner(folder: Path, **limits: Any) -> Runner:
+    runner = Runner(Limits(**limits), path=(HERE,))
+    runner.task = task(folder)
+    return runner
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    with ready_runner(tmp_path_factory.mktemp("task"), compile_s=1.5, run_s=1.5) as ready:
+        yield ready
+
+
+def run(runner: Runner, **config: Any) -> Any:
+    return runner.trial({"config": config})
+
+
+def test_a_good_candidate_is_timed(runner: Runner) -> None:
+    outcome = run(runner)
+    assert outcome.status == "ok" and len(outcome.told["samples"]) >= 3 and outcome.told["min"] > 0
+    assert outcome.told["schedule"] == '{"steps": []}' and outcome.told["flops"] == 100
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "message"),
+    [
+        ({"compile": "raise"}, "compile_error", "as told"),
+        ({"compile": "segv"}, "compile_crash", "SIGSEGV"),
+        ({"compile": "exit"}, "compile_crash", "exit(1)"),
+        ({"compile": "hang"}, "compile_timeout", "1.5 s"),
+        ({"run": "raise"}, "crash", "as told"),
+        ({"run": "segv"}, "crash", "SIGSEGV"),
+        ({"run": "exit"}, "crash", "exit(1)"),
+        ({"run": "kill"}, "killed", "SIGKILL"),
+        ({"run": "hang"}, "run_timeout", "1.5 s"),
+        ({"run": "oom"}, "oom", "allocate"),
+        ({"run": "wrong"}, "wrong_result", "100 of 100 elements differ"),
+        ({"run": "nothing"}, "wrong_result", "elements differ"),
+        ({"run": "input"}, "wrong_result", "wrote to an input"),
+        ({"run": "outside"}, "wrong_result", "wrote outside output 0"),
+        ({"run": "garbage"}, "ok", ""),
+    ],
+)
+def test_each_fault_is_a_status_and_the_next_candidate_runs(runner: Runner, config: dict[str, str], status: str, message: str) -> None:
+    outcome = run(runner, **config)
+    told = "" if outcome.error is None else f"{outcome.error['type']} {outcome.error['message']}"
+    assert outcome.status == status and message in told
+    assert run(runner).status == "ok"
+
+
+def test_a_crash_after_others_is_retried_once_in_a_worker_of_its_own(tmp_path: Path) -> None:
+    with ready_runner(tmp_path) as runner:
+        assert run(runner, run="exit").status == "crash" and runner.started == 1
+        assert run(runner).status == "ok" and runner.started == 2
+        assert run(runner, run="exit").status == "crash" and runner.started == 3
+
+
+def test_a_worker_is_recycled_after_its_share(tmp_path: Path) -> None:
+    with ready_runner(tmp_path, recycle=2) as runner:
+        assert [run(runner).status for _ in range(4)] == ["ok"] * 4 and runner.started == 2
+
+
+def test_a_clear_loser_is_given_up_early(runner: Runner) -> None:
+    outcome = runner.trial({"config": {"sleep": 0.01}, "incumbent": 1e-4})
+    assert outcome.status == "ok" and outcome.told["censored"] and len(outcome.told["samples"]) == 2
+
+
+def test_measuring_waits_for_what_the_parent_does_meanwhile(runner: Runner) -> None:
+    marks: list[float] = []
+    outcome = runner.trial({"config": {}}, lambda: (time.sleep(0.2), marks.append(time.time()))[-1])
+    assert marks and outcome.status == "ok"
+
+
+def test_finalists_are_measured_in_rounds_and_a_failure_names_its_place(runner: Runner) -> None:
+    outcome = runner.paired([{"config": {}}, {"config": {"sleep": 0.001}}])
+    fast, slow = outcome.told["rows"]
+    assert outcome.status == "ok" and fast["min"] < slow["min"] and len(fast["samples"]) == len(slow["samples"])
+    broken = runner.paired([{"config": {}}, {"config": {"run": "wrong"}}])
+    assert (broken.status, broken.place) == ("wrong_result", 1)
+
+
+def test_a_stopped_worker_does_not_stop_the_tuner(runner: Runner) -> None:
+    assert run(runner).status == "ok" and runner._worker is not None
+    os.kill(runner._worker.pid, signal.SIGSTOP)
+    assert run(runner).status == "compile_timeout"
+
+
+def test_no_worker_survives_its_parent(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_runner as t\n"
+        "r = t.ready_runner(Path(sys.argv[2])); t.run(r)\n"
+        "print(r._worker.pid, flush=True); t.run(r, run='hang')"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, HERE, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 2
+    while _alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _alive(worker)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,155 @@
+"""A job measures the default first, stops and resumes anywhere, and its winner is never slower than not tuning."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensorlang.autotune.log import Log
+from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.record import Trial
+from tensorlang.autotune.session import Plan, Progress, Session, Settings, seconds, session
+from tensorlang.autotune.task import Task, longest_reduction, specs
+from tensorlang.codegen.target import target
+from tensorlang.errors import LogError, TuningError
+from tensorlang.schedules.space import Choice, Flag, Space
+from tensorlang.tensor import compute, placeholder
+
+HERE = str(Path(__file__).parent)
+QUICK = Policy(sample_s=1e-4, least=3, most=5, rounds=5)
+DEFAULT = {"sleep": 0.002, "run": None, "twice": False}
+
+
+def task() -> Task:
+    X = placeholder((100,), name="X")
+    outputs = (compute((100,), lambda i: X[i] * 2, name="Y"),)
+    return Task(outputs, "twice", {"stands": "in"}, "f" * 64, "a" * 64, (100,), *specs(outputs), longest_reduction(outputs))
+
+
+def plan(runs: tuple[str | None, ...] = (None, "raise", "wrong", "exit")) -> Plan:
+    space = Space((Choice("sleep", (0.002, 0.001, 0.0005)), Choice("run", runs), Flag("twice")))
+    return Plan("stand-in", space, DEFAULT)
+
+
+def job(log: Path | None, offer: Plan | None = None, **settings: Any) -> Session:
+    wanted = Settings(**{"trials": 6, "policy": QUICK, "builder": "stand_ins:build", "path": (HERE,), "strategy": "random", **settings})
+    return Session(task(), offer or plan(), target(), wanted, None if log is None else Log(log))
+
+
+def test_a_job_finds_the_fastest_valid_point_and_survives_the_others(tmp_path: Path) -> None:
+    result = job(tmp_path / "a.jsonl", trials=100).run()
+    assert result.reason == "exhausted" and len(result.records) == 24
+    assert result.records[0].config == DEFAULT and result.records[0].source == "default"
+    assert result.best.config["sleep"] == 0.0005 and result.best.config["run"] is None
+    assert result.speedup is not None and 2 < result.speedup < 8 and result.default is not None
+    assert {trial.status for trial in result.records} == {"ok", "crash", "wrong_result"}
+
+
+def test_a_finished_job_measures_nothing_and_says_the_same(tmp_path: Path) -> None:
+    first = job(tmp_path / "a.jsonl", plan((None,))).run()
+    before = (tmp_path / "a.jsonl").read_bytes()
+    again = job(tmp_path / "a.jsonl", plan((None,))).run()
+    assert (tmp_path / "a.jsonl").read_bytes() == before
+    assert (again.best.config, again.best.time, again.speedup) == (first.best.config, first.best.time, first.speedup)
+    assert list(again.to_pandas()["id"]) == list(first.to_pandas()["id"])
+
+
+def test_a_resumed_job_counts_and_never_repeats_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    job(path, plan((None,)), trials=2).run()
+    result = job(path, plan((None,)), trials=5, seed=3).run()
+    configs = [json.dumps(trial.config) for trial in Log(path)]
+    assert len(result.records) == 5 == len(set(configs)) and len({trial.id for trial in Log(path)}) == 5
+    assert len(job(path, plan((None,)), trials=1, resume=False).run().records) == 1
+
+
+def test_a_record_is_self_contained(tmp_path: Path) -> None:
+    job(tmp_path / "a.jsonl", plan((None,)), trials=1).run()
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["run_start", "trial", "final", "run_end"]
+    trial = lines[1]
+    assert trial["task"]["definition"] == {"stands": "in"} and trial["target"]["features"] and trial["software"]["numpy"]
+    assert trial["machine"]["cores"] and trial["policy"]["sample_s"] == 1e-4 and trial["schedule"] and trial["flops"] == 100
+    assert lines[3]["reason"] == "trials" and lines[3]["overhead"] < 1
+
+
+def test_without_a_log_a_job_runs_in_memory() -> None:
+    assert len(job(None, plan((None,)), trials=2).run().records) == 2
+
+
+def test_no_valid_schedule_is_an_error_with_counts_and_the_first_failure(tmp_path: Path) -> None:
+    wrong = Plan("stand-in", Space((Choice("run", ("raise", "wrong")),)), {"run": "raise"})
+    with pytest.raises(TuningError, match=r"after 2 trials \(1 crash, 1 wrong_result\).*RuntimeError: as told"):
+        job(tmp_path / "a.jsonl", wrong).run()
+    assert len(list(Log(tmp_path / "a.jsonl"))) == 2
+
+
+def test_a_default_that_fails_leaves_the_speed_up_open(tmp_path: Path) -> None:
+    offer = Plan("stand-in", Space((Choice("run", ("raise", None)),)), {"run": "raise"})
+    result = job(tmp_path / "a.jsonl", offer).run()
+    assert result.best.config == {"run": None} and result.speedup is None and result.default is None
+
+
+def test_an_interrupt_propagates_and_leaves_a_whole_log(tmp_path: Path) -> None:
+    def stop(state: Progress) -> None:
+        if state.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job(tmp_path / "a.jsonl", progress=stop).run()
+    records = [r if isinstance(r, Trial) else r["kind"] for r in Log(tmp_path / "a.jsonl").records()]
+    assert len(records) == 4 and records[-1] == "run_end"
+
+
+def test_a_log_that_fills_up_stops_the_job_and_keeps_what_was_written(tmp_path: Path) -> None:
+    os.symlink("/dev/full", tmp_path / "a.jsonl")
+    with pytest.raises(LogError, match="No space left"):
+        job(tmp_path / "a.jsonl").run()
+
+
+def test_a_budget_ends_the_search(tmp_path: Path) -> None:
+    result = job(tmp_path / "a.jsonl", plan((None,)), trials=100, budget=1e-9)
+    with pytest.raises(TuningError, match="budget"):
+        result.run()
+
+
+def test_progress_is_told_after_each_trial(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    job(None, plan((None,)), trials=3, progress=seen.append).run()
+    assert [(state.done, state.stage) for state in seen] == [(1, "search"), (2, "search"), (3, "search"), (3, "final")]
+    assert seen[-1].best is not None and seen[-1].default is not None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"trials": True}, "trials must be"),
+        ({"strategy": "simulated"}, "no search strategy 'simulated'"),
+        ({"threads": 0}, "threads must be"),
+        ({"timeout": 0}, "timeout must be"),
+        ({"budget": -1}, "budget must be"),
+        ({"seed": -1}, "seed must be"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_at_once(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(TuningError, match=message):
+        session(task().outputs, None, **wrong)
+
+
+def test_a_task_for_another_machine_is_refused() -> None:
+    with pytest.raises(TuningError, match="cannot tune for"):
+        session(task().outputs, None, target="aarch64-linux-gnu:cortex-a72")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("30m", 1800), ("1h30m", 5400), (12, 12), ("45", 45), (None, None)])
+def test_a_budget_is_a_length_of_time(text: Any, expected: Any) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "5x", "m30", ""])
+def test_a_budget_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(TuningError, match="not a length of time"):
+        seconds(text)

@@ -1,0 +1,125 @@
+"""Kernels written by hand in LLVM IR that follow the convention of generated code, and signatures to call them by."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tensorlang import ir
+from tensorlang.codegen import binding
+from tensorlang.codegen.kernel import Kernel
+from tensorlang.codegen.program import Program
+from tensorlang.codegen.signature import Argument, Signature
+from tensorlang.codegen.target import target
+from tensorlang.dtype import DType
+
+ADD_16 = """
+define i32 @add(ptr %a, ptr %b, ptr %out) {
+  %x = load <16 x float>, ptr %a, align 4
+  %y = load <16 x float>, ptr %b, align 4
+  %z = fadd <16 x float> %x, %y
+  store <16 x float> %z, ptr %out, align 4
+  ret i32 0
+}"""
+
+COPY = """
+declare void @llvm.memcpy(ptr, ptr, i64, i1)
+define i32 @copy({pointers}{dims}) {{
+  %elements = {count}
+  %bytes = mul i64 %elements, {size}
+  call void @llvm.memcpy(ptr %out, ptr %a, i64 %bytes, i1 false)
+  ret i32 0
+}}"""
+
+FAILS = """
+define i32 @fails(ptr %a, ptr %out) {
+  ret i32 1
+}"""
+
+TWO = """
+define i32 @two(ptr %a, ptr %sum, ptr %difference) {
+  %second = getelementptr float, ptr %a, i64 1
+  %x = load float, ptr %a
+  %y = load float, ptr %second
+  %s = fadd float %x, %y
+  %d = fsub float %x, %y
+  store float %s, ptr %sum
+  store float %d, ptr %difference
+  ret i32 0
+}"""
+
+TEAM = """
+@tensorlang_num_threads = external global i32
+declare void @GOMP_parallel(ptr, ptr, i32, i32)
+declare i32 @omp_get_thread_num()
+declare i32 @omp_get_num_threads()
+define internal void @body(ptr %out) {
+  %id = call i32 @omp_get_thread_num()
+  %size = call i32 @omp_get_num_threads()
+  %at = getelementptr i32, ptr %out, i32 %id
+  store i32 %size, ptr %at
+  ret void
+}
+define i32 @team(ptr %a, ptr %out) {
+  %threads = load i32, ptr @tensorlang_num_threads
+  call void @GOMP_parallel(ptr @body, ptr %out, i32 %threads, i32 0)
+  ret i32 0
+}"""
+
+WAIT = """
+define i32 @wait(ptr %flag, ptr %out) {
+start:
+  br label %spin
+spin:
+  %count = phi i64 [ 0, %start ], [ %next, %spin ]
+  %value = load volatile float, ptr %flag
+  %set = fcmp une float %value, 0.0
+  %next = add i64 %count, 1
+  %late = icmp ugt i64 %next, 10000000000
+  %leave = or i1 %set, %late
+  br i1 %leave, label %done, label %spin
+done:
+  store float %value, ptr %out
+  ret i32 0
+}"""
+
+
+def argument(name: str, *shape: int | str | ir.Expr, dtype: str = "float32") -> Argument:
+    """An argument; a string is a dim."""
+    return Argument(name, tuple(_extent(part) for part in shape), DType(dtype))
+
+
+def _extent(part: int | str | ir.Expr) -> ir.Expr:
+    return ir.const(part) if isinstance(part, int) else ir.Dim(part) if isinstance(part, str) else part
+
+
+@cache
+def build(text: str, signature: Signature, on: str = "native", **facts: object) -> Kernel:
+    """A kernel from LLVM IR."""
+    machine = target(on)
+    return Kernel(Program(signature, machine, binding.compile_module(text, machine.machine), nest="for i in range(16): ...", **facts))
+
+
+def add() -> Kernel:
+    """`C = A + B` on 16 floats."""
+    signature = Signature("add", (argument("A", 16), argument("B", 16)), (argument("C", 16),))
+    return build(ADD_16, signature, flops=ir.const(16), bytes=ir.const(192))
+
+
+def copy(*shape: int | str | ir.Expr, dtype: str = "float32", dims: tuple[str, ...] = (), out: tuple[int | str | ir.Expr, ...] | None = None) -> Kernel:
+    """`C = A` over a shape; with dims, the first of them is the number of elements that are copied."""
+    signature = Signature("copy", (argument("A", *shape, dtype=dtype),), (argument("C", *(out or shape), dtype=dtype),), dims)
+    count = 1
+    for part in shape:
+        count *= part if isinstance(part, int) else 1
+    text = COPY.format(
+        pointers="ptr %a, ptr %out",
+        dims="".join(f", i64 %{name}" for name in dims),
+        count=f"mul i64 %{dims[0]}, {count}" if dims else f"add i64 0, {count}",
+        size=DType(dtype).bytes,
+    )
+    return build(text, signature)
+
+
+def vector(name: str, text: str, dtype: str = "float32", size: int = 16) -> Kernel:
+    """A kernel from one array of 16 to another."""
+    return build(text, Signature(name, (argument("A", size, dtype=dtype),), (argument("C", size, dtype=dtype),)))

@@ -1,0 +1,94 @@
+"""Parts of which the tests of the emitter build lowered nests by hand."""
+
+import numpy as np
+
+from tensorlang.dtype import FLOAT32, DType
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, For, If, Load, Nest, Param, Reducer, Store, const
+
+SUM = Reducer("sum", (Const(0.0, FLOAT32),), (Binary("add", Param("a0", FLOAT32), Param("b0", FLOAT32)),))
+ZERO = Const(0.0, FLOAT32)
+
+
+def arg(name, *shape, dtype=FLOAT32):
+    """An argument buffer; extents are numbers or expressions."""
+    return Buffer(name, tuple(const(extent) if isinstance(extent, int) else extent for extent in shape), DType(dtype), "argument")
+
+
+def index(*terms):
+    """A sum of loop names, numbers, and (number, loop name) products."""
+    total = None
+    for term in terms:
+        match term:
+            case str():
+                part = Axis(term)
+            case int():
+                part = const(term)
+            case (int(factor), str(name)):
+                part = Binary("mul", Axis(name), const(factor))
+            case _:
+                part = term
+        total = part if total is None else Binary("add", total, part)
+    return total
+
+
+def loop(name, extent, body, kind="serial", lo=0):
+    """A loop from `lo` below `extent`."""
+    bound = [const(bound) if isinstance(bound, int) else bound for bound in (lo, extent)]
+    return For(name, *bound, body, kind)
+
+
+def store(buffer, place, value, reducer=None):
+    """`buffer[place] = value`, or its combination with what is there."""
+    return Store(buffer.name, (buffer,), tuple(place), (value,), reducer)
+
+
+def matmul_nest(m, n, k):
+    """Matmul as its definition reads."""
+    a, b, c = arg("A", m, k), arg("B", k, n), arg("C", m, n)
+    i, j, l = Axis("C.i"), Axis("C.j"), Axis("C.k")
+    clear = loop("C.init.i", m, loop("C.init.j", n, store(c, (Axis("C.init.i"), Axis("C.init.j")), ZERO)))
+    product = Binary("mul", Load(a, (i, l)), Load(b, (l, j)))
+    update = loop("C.i", m, loop("C.j", n, loop("C.k", k, store(c, (i, j), product, SUM))))
+    return Nest("matmul", (a, b), (c,), (), Block((clear, update)))
+
+
+def tile_nest(m, n, k, *, rows, lanes, vectors=1, mask=False, parallel=False):
+    """Matmul with a tile of `rows` by `vectors * lanes` accumulated in registers; n may exceed the tiles under a mask."""
+    a, b, c = arg("A", m, k), arg("B", k, n), arg("C", m, n)
+    width = vectors * lanes
+    acc = Buffer("acc", (const(rows), const(width)), FLOAT32, "register")
+
+    def tile(prefix, body):
+        return loop(f"{prefix}.i", rows, loop(f"{prefix}.v", vectors, loop(f"{prefix}.j", lanes, body, "vector"), "unroll"), "unroll")
+
+    def at(prefix):
+        return Axis(f"{prefix}.i"), index((lanes, f"{prefix}.v"), f"{prefix}.j")
+
+    def whole(prefix):
+        return index((rows, "io"), f"{prefix}.i"), index((width, "jo"), (lanes, f"{prefix}.v"), f"{prefix}.j")
+
+    def guard(prefix, body):
+        return If(Compare("lt", whole(prefix)[1], const(n)), body) if mask else body
+
+    l = Axis("k")
+    product = Binary("mul", Load(a, (whole("u")[0], l)), Load(b, (l, whole("u")[1])))
+    body = Block(
+        (
+            tile("z", store(acc, at("z"), ZERO)),
+            loop("k", k, tile("u", guard("u", store(acc, at("u"), product, SUM)))),
+            tile("w", guard("w", store(c, whole("w"), Load(acc, at("w"))))),
+        )
+    )
+    nest = loop("io", m // rows, loop("jo", -(-n // width), Alloc(acc, body)), "parallel" if parallel else "serial")
+    return Nest("matmul", (a, b), (c,), (), nest)
+
+
+def operands(*shapes, seed=0):
+    """Random float32 arrays."""
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def unary(body, x, y, kind="serial"):
+    """The nest `y[i] = ...` over the extent of y, from one input."""
+    return Nest("f", (x,), (y,), (), loop("i", y.shape[0], body, kind))

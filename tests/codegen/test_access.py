@@ -1,0 +1,144 @@
+"""Loads and stores of vectors: which pattern an index makes, and that only the wanted elements are touched (guard pages stand around)."""
+
+import mmap
+
+import numpy as np
+import pytest
+from nests import arg, index, loop, store
+
+from tensorlang.codegen.affine import LANE, MAX_TERMS, Space, Strided, Uniform, Varying, classify, number, of
+from tensorlang.dtype import INT32, INT64, DType
+from tensorlang.ir import Axis, Binary, Block, Cast, Compare, Dim, If, Load, Nest, Unary, const
+
+LANES = 12
+SPACE = Space()
+SPACE.loop("i")
+SPACE.loop("j")
+SPACE.axes["l"] = of(LANE) + number(5)
+SPACE.axes["u"] = number(3)
+
+
+def times(a, b):
+    return Binary("mul", a, b)
+
+
+@pytest.mark.parametrize(
+    ("expr", "pattern"),
+    [
+        (index("i", (3, "j"), 7), Uniform()),
+        (index("l"), Strided(1)),
+        (index((16, "i"), "l", 2), Strided(1)),
+        (Binary("sub", Dim("n"), index((2, "l"))), Strided(-2)),
+        (Unary("neg", index("l")), Strided(-1)),
+        (times(index("l", "i"), const(4)), Strided(4)),
+        (times(index("l", "i"), Axis("u")), Strided(3)),
+        (Binary("sub", index("l", "i"), index("l")), Uniform()),
+        (times(index("l"), const(0)), Uniform()),
+        (times(index("l"), Dim("n")), Varying()),
+        (times(index("l"), index("l")), Varying()),
+        (Binary("floordiv", index("l"), const(2)), Varying()),
+        (Binary("floordiv", index("i"), const(2)), Uniform()),
+        (Binary("add", index("l"), Cast(Load(arg("X", 9, dtype=INT32), (Axis("i"),)), INT64)), Strided(1)),
+        (Cast(Load(arg("X", 9, dtype=INT32), (Axis("l"),)), INT64), Varying()),
+    ],
+)
+def test_an_index_is_uniform_strided_or_varying(expr, pattern):
+    assert classify(SPACE.polynomial(expr)) == pattern
+
+
+def test_arithmetic_on_known_loops_is_a_number():
+    expr = Binary("mod", Binary("floordiv", index((7, "u"), -50), const(4)), const(5))
+    assert SPACE.polynomial(expr).constant == (7 * 3 - 50) // 4 % 5
+    assert SPACE.polynomial(times(const(1 << 62), const(4))).constant == 0
+    assert SPACE.polynomial(Binary("floordiv", Axis("u"), const(0))).constant == 0
+
+
+def test_a_polynomial_is_what_its_expression_computes():
+    axes = {"i": 5, "j": -3, "l": 9, "u": 3}
+    expr = times(Binary("sub", index("i", (3, "l"), -4), index((2, "j"))), Binary("add", index("u", "j"), const(11)))
+    terms = SPACE.polynomial(expr).terms
+    names = {"i": 5, "j": -3, "lane": 4}
+    total = sum(c * np.prod([names[atom.name] for atom in monomial], dtype=np.int64) for monomial, c in terms.items())
+    assert total == (axes["i"] + 27 - 4 + 6) * (3 - 3 + 11)
+
+
+def test_long_products_stay_whole():
+    wide = index(*(f"a{n}" for n in range(8)))
+    space = Space()
+    for n in range(8):
+        space.loop(f"a{n}")
+    assert len(space.polynomial(times(wide, wide)).terms) == 1
+    assert MAX_TERMS < 36
+
+
+PATTERNS = {
+    "once": (const(3), lambda n, live: 3 + 0 * n + 0 * live),
+    "step": (Axis("l"), lambda n, _: n),
+    "back": (None, lambda n, live: live - 1 - n),
+    "two": (index((2, "l")), lambda n, _: 2 * n),
+    "three": (index((3, "l")), lambda n, _: 3 * n),
+    "minus": (None, lambda n, live: 2 * (live - 1 - n)),
+}
+
+
+def vector(body, live):
+    return loop("l", LANES, If(Compare("lt", Axis("l"), const(live)), body), "vector")
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
+@pytest.mark.parametrize(("on", "live"), [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64", 9), ("x86-64", 12)])
+def test_every_pattern_moves_the_right_elements(run, guarded, name, dtype, on, live):
+    dtype, l = DType(dtype), Axis("l")
+    place, meaning = PATTERNS[name]
+    if place is None:
+        place = index((-1, "l"), live - 1) if name == "back" else index((-2, "l"), 2 * live - 2)
+    where = np.array([meaning(n, live) for n in range(live)])
+    size = int(where.max()) + 1
+    wide, flat = arg("W", size, dtype=dtype), arg("F", live, dtype=dtype)
+    data = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, size).astype(dtype.numpy)
+    found = guarded(np.zeros(live, dtype.numpy))
+    assert run(Nest("f", (wide,), (flat,), (), vector(store(flat, (l,), Load(wide, (place,))), live)), guarded(data), found, on=on) == 0
+    assert np.array_equal(found, data[where])
+    if name != "once":
+        spread = guarded(np.zeros(size, dtype.numpy))
+        assert run(Nest("f", (flat,), (wide,), (), vector(store(wide, (place,), Load(flat, (l,))), live)), found, spread, on=on) == 0
+        assert np.array_equal(spread[where], found)
+        assert np.count_nonzero(spread) == np.count_nonzero(found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
+@pytest.mark.parametrize(("on", "live"), [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64-v3", 12), ("x86-64", 9)])
+def test_indices_that_are_data_gather_and_scatter(run, guarded, dtype, on, live):
+    dtype, l = DType(dtype), Axis("l")
+    rng = np.random.default_rng(1)
+    data = rng.integers(0, 2 if dtype == "bool" else 100, live).astype(dtype.numpy)
+    order = rng.permutation(live).astype(np.int32)
+    x, y, p = arg("X", live, dtype=dtype), arg("Y", live, dtype=dtype), arg("P", live, dtype=INT32)
+    entry = Cast(Load(p, (l,)), INT64)
+    gathered, scattered = (guarded(np.zeros(live, dtype.numpy)) for _ in range(2))
+    run(Nest("f", (x, p), (y,), (), vector(store(y, (l,), Load(x, (entry,))), live)), guarded(data), guarded(order), gathered, on=on)
+    run(Nest("f", (x, p), (y,), (), vector(store(y, (entry,), Load(x, (l,))), live)), guarded(data), guarded(order), scattered, on=on)
+    assert np.array_equal(gathered, data[order])
+    assert np.array_equal(scattered[order], data)
+
+
+def test_offsets_are_64_bits_wide(run):
+    size, row = (1 << 32) + 100, (1 << 16) + 1
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)  # without reserving pages
+    x = np.frombuffer(memory, np.uint8)
+    x[-1], x[1 << 31] = 7, 5
+    big, y = arg("X", 1 << 16, row, dtype="uint8"), arg("Y", 1, dtype="uint8")
+    body = Block((store(y, (const(0),), Load(big, (Dim("r"), Dim("c")))),))
+    found = np.zeros(1, np.uint8)
+    for spot in (1 << 31, size - 1):
+        run(Nest("f", (big,), (y,), ("r", "c"), body), x, found, dims=(spot // row, spot % row))
+        assert found[0] == x[spot]
+
+
+def test_a_bool_in_memory_is_any_byte_but_zero(run):
+    x, y = arg("X", 16, dtype="bool"), arg("Y", 16, dtype="bool")
+    data, found = np.arange(16, dtype=np.uint8), np.zeros(16, np.uint8)
+    for kind in ("serial", "vector"):
+        run(Nest("f", (x,), (y,), (), loop("i", 16, store(y, (Axis("i"),), Unary("not", Load(x, (Axis("i"),)))), kind)), data, found)
+        assert found.tolist() == [1] + [0] * 15

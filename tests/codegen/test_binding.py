@@ -1,0 +1,181 @@
+"""LLVM is told only what it can take, gives its memory back, and never takes the process with it."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import handmade
+import numpy as np
+import pytest
+
+from tensorlang.codegen import binding, symbols
+from tensorlang.codegen.binding import Passes
+from tensorlang.codegen.kernel import Kernel
+from tensorlang.codegen.target import target
+from tensorlang.errors import BuildError, InternalError
+
+HERE = Path(__file__).parent
+HOST = binding.host()
+
+
+def test_a_text_beyond_the_budget_never_reaches_llvm():
+    with pytest.raises(BuildError, match="too large to compile: 8 MiB"):
+        binding.compile_module(";" * (binding.MAX_TEXT + 1), HOST)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["nonsense", "define i32 @f() {\n  ret i64 0\n}", "define i32 @f() {\na:\n  br label %b\nb:\n  %x = add i32 %y, 1\n  %y = add i32 1, 1\n  ret i32 %x\n}"],
+)
+def test_invalid_code_is_our_fault_and_an_error(text):
+    with pytest.raises(InternalError):
+        binding.compile_module(text, HOST)
+
+
+def test_a_missing_symbol_is_an_error_when_linking(capfd):
+    text = "declare i32 @nowhere()\ndefine i32 @f() {\n  %x = call i32 @nowhere()\n  ret i32 %x\n}"
+    code = binding.compile_module(text, HOST).object
+    assert symbols.undefined_symbols(code) == ("nowhere",)
+    with pytest.raises(BuildError, match="'nowhere'"):
+        symbols.load_object(code, ("f",))
+    with pytest.raises(BuildError, match="cannot be linked"):
+        binding.link(code, ("f",), {})
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("code", [b"", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + bytes(80), b"MZ" + bytes(100)])
+def test_what_is_not_an_object_is_refused(code):
+    with pytest.raises(BuildError):
+        symbols.undefined_symbols(code + b"\xff" * (100 if len(code) == 86 else 0))
+        binding.link(code, ("f",), {})
+
+
+def test_the_same_text_gives_the_same_object_in_every_process():
+    code = "import hashlib, handmade; print(hashlib.sha256(handmade.add().program.compiled.object).hexdigest())"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(digests) == 1
+
+
+def test_vectorising_and_unrolling_are_ours():
+    """A plain loop stays scalar and rolled by default; LLVM's own transformations can be asked for."""
+    loop = """
+define i32 @f(ptr noalias %a, ptr noalias %c, i64 %n) {
+start:
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %j, %next ]
+  %p = getelementptr float, ptr %a, i64 %i
+  %q = getelementptr float, ptr %c, i64 %i
+  %x = load float, ptr %p
+  %y = fmul float %x, 3.0
+  store float %y, ptr %q
+  %j = add i64 %i, 1
+  %more = icmp ult i64 %j, %n
+  br i1 %more, label %next, label %done
+done:
+  ret i32 0
+}"""
+    plain, helped = binding.compile_module(loop, HOST), binding.compile_module(loop, HOST, Passes(3, vectorize=True, unroll=True))
+    assert "x float>" not in plain.llvm
+    assert plain.llvm.count("fmul") == 1
+    assert "x float>" in helped.llvm
+
+
+def test_memory_is_given_back():
+    """A compilation and a link leave a few KiB at most: nothing that grows with a tuning job."""
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+    def work(times):
+        for _ in range(times):
+            Kernel(handmade.add().program)
+            binding.compile_module(handmade.ADD_16, HOST)
+
+    work(150)
+    before = resident()
+    work(150)
+    assert (resident() - before) / 150 < 6
+
+
+def test_a_fork_waits_for_a_compilation_and_the_child_can_compile():
+    code = """
+import os, threading, time, warnings
+from tensorlang.codegen import binding
+warnings.simplefilter("ignore")
+import handmade
+host = binding.host()
+body = "".join(f"  %x{n + 1} = fadd float %x{n}, {n}.0\\n" for n in range(4000))
+text = "define float @f(float %x0) {\\n" + body + "  ret float %x4000\\n}"
+thread = threading.Thread(target=lambda: [binding.compile_module(text, host) for _ in range(3)])
+thread.start()
+time.sleep(0.02)
+child = os.fork()
+if child == 0:
+    binding.compile_module(handmade.ADD_16, host)
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+thread.join()
+"""
+    subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}, check=True, timeout=60
+    )
+
+
+def test_the_process_ends_well_while_a_kernel_runs():
+    code = """
+import threading, handmade, numpy as np
+kernel = handmade.vector("wait", handmade.WAIT)
+for call in (kernel, kernel, kernel._linked):
+    threading.Thread(target=call, args=(np.zeros(16, "f4"),), daemon=True).start()
+import time; time.sleep(0.05)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_compiling_in_many_threads_gives_right_kernels():
+    a = np.arange(16, dtype="f4")
+    wrong = []
+
+    def work():
+        program = handmade.add().program
+        for _ in range(5):
+            binding.compile_module(handmade.ADD_16, HOST)
+            wrong.extend(1 for _ in range(3) if not np.array_equal(Kernel(program)(a, a), 2 * a))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
+
+
+def test_loading_llvm_is_left_to_the_first_use():
+    start = time.perf_counter()
+    code = "import sys, tensorlang.codegen.kernel; assert 'llvmlite.binding' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert time.perf_counter() - start < 5
+
+
+def test_code_for_other_machines_is_compiled_too():
+    for name in ("aarch64-linux-gnu:neoverse-n1", "x86-64-v2"):
+        assert binding.compile_module(handmade.ADD_16, target(name).machine).object[:4] == b"\x7fELF"

@@ -1,0 +1,515 @@
+"""A kernel takes any array that fits, refuses every other one by name, and leaves outputs alone when it refuses."""
+
+import ctypes
+import gc
+import sys
+import threading
+import time
+import timeit
+import weakref
+from dataclasses import replace
+
+import handmade
+import ml_dtypes
+import numpy as np
+import pytest
+from handmade import argument, build
+
+from tensorlang import ir
+from tensorlang.codegen.kernel import Kernel
+from tensorlang.codegen.signature import Signature
+from tensorlang.dtype import DTYPES
+from tensorlang.errors import CallError
+
+a, b = np.arange(16, dtype="f4"), np.linspace(0, 1, 16, dtype="f4")
+N, M = ir.Dim("n"), ir.Dim("m")
+
+
+@pytest.fixture(scope="module", params=["careful", "native"])
+def add(request):
+    """The same kernel before and after its call became machine code."""
+    kernel = handmade.add()
+    if request.param == "careful":
+        return kernel._linked
+    kernel(a, b)
+    assert kernel._fast
+    return kernel
+
+
+def test_it_adds(add):
+    c = np.empty(16, "f4")
+    assert add(a, b, out=c) is c
+    np.testing.assert_array_equal(c, a + b)
+    np.testing.assert_array_equal(add(a, b), a + b)
+    np.testing.assert_array_equal(add(A=a, B=b), a + b)
+    np.testing.assert_array_equal(add(a, B=b), a + b)
+    np.testing.assert_array_equal(add(*(a, b), **{"".join(["o", "ut"]): c}), a + b)
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        ((), "expected 2 inputs, got 0; missing 'A', 'B'"),
+        ((a,), "missing 'B'"),
+        ((a, b, a), "expected 2 inputs, got 3"),
+        ((a.astype("f8"), b), r"argument 'A' \(float32\[16\]\): expected dtype float32, got float64"),
+        ((a.astype(">f4"), b), "byte order"),
+        ((a.astype("i4"), b), "got int32"),
+        ((a.astype("c8"), b), "got complex64"),
+        ((a, b[:-1]), r"argument 'B' .*expected shape \(16,\), got \(15,\)"),
+        ((a, b[None]), "expected 1 dimensions, got 2"),
+        ((a, np.float32(3)), "expected 1 dimensions, got 0"),
+        ((None, b), "got None"),
+        ((a.tolist(), b), "got list"),
+        ((3.0, b), "got float '3.0'"),
+        (("text", b), "got str 'text'"),
+        ((a.astype(object), b), "expected dtype float32, got object"),
+        ((a.astype("datetime64[s]"), b), "datetime64"),
+        ((np.ma.masked_array(a), b), "masked"),
+    ],
+)
+def test_a_wrong_input_is_named_and_the_output_untouched(add, args, match):
+    c = np.full(16, 5, "f4")
+    with pytest.raises(CallError, match=match):
+        add(*args, out=c)
+    assert (c == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "match"),
+    [
+        ({"D": a}, "there is no argument 'D'"),
+        ({"outt": a}, "did you mean 'out'"),
+        ({"A": a}, "given twice"),
+        ({"n": 3}, "there is no argument 'n'"),
+    ],
+)
+def test_a_wrong_keyword_is_named(add, keywords, match):
+    with pytest.raises(CallError, match=match):
+        add(a, b, **keywords)
+
+
+def overlapping():
+    block = np.zeros(40, "f4")
+    return block[:16], block[8:24]
+
+
+def readonly():
+    array = np.full(16, 5, "f4")
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("out", "match"),
+    [
+        (readonly(), "read-only"),
+        (np.full(15, 5, "f4"), r"output 'C' .*expected shape \(16,\), got \(15,\)"),
+        (np.full(16, 5, "f8"), "expected dtype float32, got float64"),
+        (np.full(32, 5, "f4")[::2], "contiguous"),
+        (np.full(16, 5, "f4")[::-1], "contiguous"),
+        (np.lib.stride_tricks.as_strided(np.full(1, 5, "f4"), (16,), (0,)), "contiguous"),
+        (np.zeros(65, "u1")[1:].view("f4"), "aligned to 4 bytes"),
+        ([0.0] * 16, "expected one array, got 16"),
+        ("text", "got str"),
+        ((np.zeros(16, "f4"), np.zeros(16, "f4")), "expected one array, got 2"),
+        (bytes(64), "expected dtype float32, got uint8"),
+    ],
+)
+def test_a_wrong_output_is_refused(add, out, match):
+    before = np.array(out, copy=True)
+    with pytest.raises(CallError, match=match):
+        add(a, b, out=out)
+    np.testing.assert_array_equal(before, out)
+
+
+@pytest.mark.parametrize("shift", range(-17, 18))
+def test_an_output_may_not_share_a_byte_with_an_input(add, shift):
+    """Every offset of one buffer against the other: refused exactly where byte ranges meet."""
+    block = np.zeros(64, "f4")
+    first, out = block[20:36], block[20 + shift : 36 + shift]
+    first[:] = a
+    if abs(shift) < 16:
+        before = block.copy()
+        with pytest.raises(CallError, match="output 'C' overlaps 'A'"):
+            add(first, b, out=out)
+        np.testing.assert_array_equal(block, before)
+    else:
+        np.testing.assert_array_equal(add(first, b, out=out), a + b)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda m: np.repeat(m, 2)[::2],
+        lambda m: m[::-1].copy()[::-1],
+        lambda m: np.frombuffer(b"x" + m.tobytes(), "u1")[1:].view("f4"),
+        memoryview,
+        lambda m: m.view(np.recarray),
+        lambda m: (ctypes.c_float * 16)(*m),
+        lambda m: Exporter(m),
+        lambda m: m.astype(np.dtype("f4", metadata={"unit": "m"})),
+    ],
+)
+def test_other_layouts_and_exporters_give_the_right_answer(add, view):
+    first = view(a)
+    np.testing.assert_array_equal(add(first, b), a + b)
+    np.testing.assert_array_equal(add(b, first, out=np.empty(16, "f4")), a + b)
+
+
+class Exporter:
+    """A tensor of another library: `__dlpack__` only."""
+
+    def __init__(self, array, device=(1, 0)):
+        self.array, self.device = array, device
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **keywords):
+        if self.device[0] != 1:
+            raise BufferError("not on the CPU")
+        return self.array.__dlpack__(**keywords)
+
+
+def test_a_tensor_of_another_device_is_refused(add):
+    with pytest.raises(CallError, match=r"'A' .*CPU memory, got .*Exporter on DLPack device 2"):
+        add(Exporter(a, (2, 0)), b)
+
+
+def test_an_exporter_can_be_written_and_is_returned(add):
+    out = Exporter(np.zeros(16, "f4"))
+    assert add(a, b, out=out) is out
+    np.testing.assert_array_equal(out.array, a + b)
+    raw = memoryview(bytearray(64)).cast("f")
+    assert add(a, b, out=raw) is raw
+    np.testing.assert_array_equal(raw, a + b)
+
+
+def test_a_vector_misaligned_array_is_fine(add):
+    base = np.zeros(33, "f4")
+    base[1:17] = a
+    np.testing.assert_array_equal(add(base[1:17], b, out=base[17:]), a + b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_type_passes_the_native_entry(dtype):
+    kernel = handmade.copy(16, dtype=str(dtype))
+    values = (np.arange(16) % 2 if dtype == "bool" else np.arange(16)).astype(dtype.numpy)
+    kernel(values)
+    assert kernel._fast
+    out = np.zeros(16, dtype.numpy)
+    assert kernel(values, out=out) is out
+    np.testing.assert_array_equal(out, values)
+    assert kernel(values).dtype == values.dtype
+
+
+def test_bfloat16_is_the_type_of_ml_dtypes():
+    with pytest.raises(CallError, match="expected dtype bfloat16, got float16"):
+        handmade.copy(16, dtype="bfloat16")(np.zeros(16, "f2"))
+    assert handmade.copy(16, dtype="bfloat16")(np.zeros(16, ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
+
+
+def test_a_dim_comes_from_the_input():
+    kernel = handmade.copy("n", dims=("n",))
+    for size in (5, 0, 1, 7000, 5000):
+        x = np.random.default_rng(size).random(size).astype("f4")
+        np.testing.assert_array_equal(kernel(x), x)
+        np.testing.assert_array_equal(kernel(x, n=size), x)
+        np.testing.assert_array_equal(kernel(x, out=np.empty(size, "f4")), x)
+    assert kernel._fast
+    assert kernel(np.zeros(7000, "f4")).ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "out"),
+    [(("n", 3), ("n", 3)), ((3, "n"), (ir.Binary("mul", N, ir.const(3)),)), ((ir.Binary("add", N, ir.const(2)),), (ir.Binary("add", N, ir.const(2)),))],
+)
+def test_derived_extents_are_solved_and_computed(shape, out):
+    kernel = build(
+        handmade.COPY.format(pointers="ptr %a, ptr %out", dims=", i64 %n", count="add i64 0, 6", size=4),
+        Signature("copy", (argument("A", *shape),), (argument("C", *out),), ("n",)),
+    )
+    x = np.arange(6, dtype="f4").reshape({2: (2, 3) if shape[0] == "n" else (3, 2), 1: (6,)}[len(shape)])
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(x).ravel(), x.ravel())
+    assert kernel._fast
+
+
+@pytest.fixture(scope="module", params=["careful", "native"])
+def pair(request):
+    """`C: [n, m]` from `A: [n, 2 m]` and `B: [m]`; it copies nothing."""
+    text = "define i32 @shape(ptr %a, ptr %b, ptr %c, i64 %n, i64 %m) {\n  ret i32 0\n}"
+    inputs = (argument("A", "n", ir.Binary("mul", ir.const(2), M)), argument("B", "m"))
+    kernel = build(text, Signature("shape", inputs, (argument("C", "n", "m"),), ("n", "m")))
+    if request.param == "careful":
+        return kernel._linked
+    kernel(np.zeros((3, 4), "f4"), np.zeros(2, "f4"))
+    assert kernel._fast
+    return kernel
+
+
+def test_dims_agree_between_inputs(pair):
+    assert pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4")).shape == (3, 2)
+    with pytest.raises(CallError, match=r"'A' .*expected shape \(3, 6\) with m = 3, n = 3, got \(3, 4\)"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(3, "f4"))
+    with pytest.raises(CallError, match=r"expected shape"):
+        pair(np.zeros((3, 5), "f4"), np.zeros(2, "f4"))
+    with pytest.raises(CallError, match=r"expected shape \(3, 2\)"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4"), out=np.zeros((2, 3), "f4"))
+    with pytest.raises(CallError, match=r"with m = 2, n = 4, got"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4"), n=4)
+
+
+@pytest.mark.parametrize("n", [-1, 2.0, "3", None, True, 2**63])
+def test_a_dim_is_an_integer_from_zero(pair, n):
+    with pytest.raises(CallError, match="dim 'n': expected an integer >= 0"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4"), n=n)
+
+
+def test_a_dim_that_no_input_fixes_is_passed_by_keyword():
+    text = "define i32 @free(ptr %a, ptr %c, i64 %n) {\n  ret i32 0\n}"
+    kernel = build(text, Signature("free", (argument("A", ir.Binary("floordiv", N, ir.const(2))),), (argument("C", N),), ("n",)))
+    with pytest.raises(CallError, match=r"do not fix dim 'n'; pass it by keyword \(n=...\)"):
+        kernel(np.zeros(2, "f4"))
+    assert kernel(np.zeros(2, "f4"), n=5).shape == (5,)
+    assert kernel(np.zeros(2, "f4"), n=4).shape == (4,)
+    with pytest.raises(CallError, match=r"expected shape \(3,\) with n = 6, got \(2,\)"):
+        kernel(np.zeros(2, "f4"), n=6)
+
+
+def test_a_negative_extent_is_refused():
+    text = "define i32 @short(ptr %a, ptr %c, i64 %n) {\n  ret i32 0\n}"
+    kernel = build(text, Signature("short", (argument("A", N),), (argument("C", ir.Binary("sub", N, ir.const(2))),), ("n",)))
+    assert kernel(np.zeros(2, "f4")).shape == (0,)
+    for _ in range(2):
+        with pytest.raises(CallError, match="extent n - 2 would be negative"):
+            kernel(np.zeros(1, "f4"))
+
+
+def test_an_output_too_large_to_allocate_is_a_call_error():
+    text = "define i32 @huge(ptr %a, ptr %c, i64 %n) {\n  ret i32 0\n}"
+    kernel = build(text, Signature("huge", (argument("A", N),), (argument("C", N, N, N, N),), ("n",)))
+    for _ in range(2):
+        with pytest.raises(CallError, match="cannot be allocated"):
+            kernel(np.zeros(60000, "f4"))
+
+
+def test_scalars_have_no_dimensions():
+    kernel = handmade.copy()
+    assert kernel(np.float32(3)) == 3
+    assert kernel(np.array(4, "f4")).shape == ()
+    assert kernel(np.array(4, "f4")) == 4
+
+
+def test_several_outputs_come_as_a_tuple():
+    signature = Signature("two", (argument("A", 2),), (argument("S"), argument("D")))
+    kernel = build(handmade.TWO, signature)
+    x, out = np.array([5, 3], "f4"), (np.empty((), "f4"), np.empty((), "f4"))
+    assert [float(part) for part in kernel(x)] == [8, 2]
+    assert kernel(x, out=out) == out
+    assert kernel(x, out=list(out))[1] is out[1]
+    with pytest.raises(CallError, match="a tuple of 2 arrays, got 1"):
+        kernel(x, out=out[0])
+    with pytest.raises(CallError, match="output 'D' overlaps 'S'"):
+        kernel(x, out=(out[0], out[0]))
+
+
+def test_bound_inputs_are_not_passed():
+    kernel = Kernel(replace(handmade.add().program, bound={"B": b}))
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(a), a + b)
+    assert kernel._fast
+    with pytest.raises(CallError, match="expected 1 inputs, got 2"):
+        kernel(a, b)
+    with pytest.raises(CallError, match="no argument 'B'"):
+        kernel(a, B=b)
+
+
+def test_a_failed_allocation_inside_is_a_call_error():
+    kernel = handmade.vector("fails", handmade.FAILS)
+    for _ in range(3):
+        with pytest.raises(CallError, match="workspace could not be allocated"):
+            kernel(a)
+        with pytest.raises(CallError, match="workspace could not be allocated"):
+            kernel(a, out=np.empty(16, "f4"))
+
+
+def test_inputs_are_not_written():
+    first, second = a.copy(), b.copy()
+    first.flags.writeable = False
+    handmade.add()(first, second)
+    np.testing.assert_array_equal(first, a)
+    np.testing.assert_array_equal(second, b)
+
+
+def test_the_interpreter_runs_while_the_kernel_does():
+    kernel = handmade.vector("wait", handmade.WAIT)
+    kernel(a + 1)
+    for call in (kernel, kernel._linked):
+        flag = np.zeros(16, "f4")
+        waiting = threading.Thread(target=call, args=(flag,), daemon=True)
+        waiting.start()
+        time.sleep(0.01)
+        assert waiting.is_alive()
+        flag[:] = 1
+        waiting.join(30)
+        assert not waiting.is_alive()
+
+
+def test_many_threads_share_a_kernel_that_no_one_has_called_yet():
+    wrong = []
+    kernel = Kernel(handmade.add().program)
+
+    def work():
+        wrong.extend(1 for _ in range(500) if not np.array_equal(kernel(a, b), a + b))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
+
+
+def test_calls_do_not_leak_references():
+    kernel = handmade.add()
+    c, frozen = np.empty(16, "f4"), readonly()
+    objects = [a, b, c, frozen, a.dtype, kernel]
+    kernel(a, b)
+
+    def counts():
+        gc.collect()
+        return [sys.getrefcount(item) for item in objects]
+
+    before = counts()
+    for _ in range(1000):
+        kernel(a, b)
+        kernel(a, b, out=c)
+        for bad in ((a,), (a, None), (a, b[:3])):
+            with pytest.raises(CallError):
+                kernel(*bad, out=c)
+        with pytest.raises(CallError):
+            kernel(a, b, out=frozen)
+    assert all(abs(now - then) < 20 for now, then in zip(counts(), before, strict=True))
+
+
+def test_a_kernel_is_freed_with_its_last_reference():
+    kernel = Kernel(handmade.add().program)
+    kernel(a, b)
+    watch = weakref.ref(kernel), weakref.ref(kernel._linked._library)
+    bound = kernel.bind(a, b)
+    del kernel
+    np.testing.assert_array_equal(bound(), a + b)
+    del bound
+    assert [item() for item in watch] == [None, None]
+
+
+def test_bind_sees_later_contents():
+    kernel, x, c = handmade.add(), a.copy(), np.empty(16, "f4")
+    for view in (x, memoryview(x), Exporter(x), np.repeat(x, 2)[::2]):
+        call = kernel.bind(view, b, out=c)
+        assert call() is c
+        np.asarray(view.array if isinstance(view, Exporter) else view)[:] += 1
+        want = np.asarray(view.array if isinstance(view, Exporter) else view) + b
+        np.testing.assert_array_equal(call(), want)
+    assert kernel.bind(a, b)() is not None
+    with pytest.raises(CallError):
+        kernel.bind(a)
+
+
+def test_time_gives_samples_in_seconds():
+    timing = handmade.add().time(a, b, repeats=5)
+    assert len(timing.samples) == 5
+    assert 0 < timing.min <= timing.median < 1e-3
+    assert timing.mad >= 0
+    assert timing.inner * timing.median > 5e-4
+    assert "us" in str(timing)
+    for repeats in (0, -1, 2.5, True, None):
+        with pytest.raises(CallError, match="repeats"):
+            handmade.add().time(a, b, repeats=repeats)
+
+
+def test_it_can_be_looked_into():
+    kernel = handmade.add()
+    assert kernel.inspect().startswith("for")
+    assert "fadd <16 x float>" in kernel.inspect("llvm")
+    assert "ret" in kernel.inspect("asm")
+    with pytest.raises(CallError, match="no form 'ast'"):
+        kernel.inspect("ast")
+    assert kernel.signature == "int32_t add(const float *A, const float *B, float *C)"
+    assert kernel.cost() == {"flops": 16, "bytes": 192}
+    with pytest.raises(CallError, match="cost"):
+        kernel.cost(n=3)
+    assert kernel.workspace_bytes == 0
+    assert kernel.provenance is None
+    assert repr(kernel) == f"<Kernel add(A: float32[16], B: float32[16]) -> C: float32[16] for {kernel.target}>"
+    assert type(kernel).__name__ == "Kernel"
+    assert isinstance(kernel, Kernel)
+
+
+def test_the_address_is_a_c_function():
+    kernel = handmade.add()
+    c = np.empty(16, "f4")
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)
+    assert prototype(kernel.address)(a.ctypes.data, b.ctypes.data, c.ctypes.data) == 0
+    np.testing.assert_array_equal(c, a + b)
+
+
+def test_a_foreign_kernel_can_be_read_not_run():
+    kernel = build(handmade.ADD_16, handmade.add().program.signature, on="aarch64-linux-gnu:cortex-a72")
+    assert "fadd" in kernel.inspect("asm")
+    for use in (lambda: kernel(a, b), lambda: kernel.address, lambda: kernel.bind(a, b), lambda: kernel.time(a, b)):
+        with pytest.raises(CallError, match=r"built for aarch64-linux-gnu:cortex-a72 .*this machine is"):
+            use()
+
+
+def test_the_native_call_is_cheap():
+    """Far from tight, as machines are shared: the call costs less than four of NumPy's."""
+    kernel, c = handmade.add(), np.empty(16, "f4")
+    kernel(a, b)
+    ours = min(timeit.repeat(lambda: kernel(a, b, out=c), number=5000, repeat=5))
+    numpy = min(timeit.repeat(lambda: np.add(a, b, out=c), number=5000, repeat=5))
+    assert ours < 4 * numpy
+
+
+def test_random_calls_mean_the_same_natively_and_carefully():
+    """The two paths agree on what is taken and on what comes out."""
+    rng = np.random.default_rng(0)
+    kernel = handmade.copy("n", 3, dims=("n",))
+    kernel(np.zeros((1, 3), "f4"))
+    assert kernel._fast
+    base = rng.random(4000).astype("f4")
+
+    def operand():
+        rows, columns = int(rng.integers(0, 5)), int(rng.choice([1, 2, 3, 3, 3, 3, 3, 4]))
+        start = int(rng.integers(0, 30))
+        array = base[start : start + rows * columns].reshape(rows, columns)
+        match int(rng.integers(0, 9)):
+            case 0:
+                return array.T
+            case 1:
+                return array[::-1]
+            case 2:
+                return array.astype(rng.choice(["f8", ">f4", "i4"]))
+            case 3:
+                return array.ravel()
+            case 4:
+                return array.copy()
+            case _:
+                return array
+
+    taken = 0
+    for _ in range(1500):
+        x, out = operand(), operand()
+        answers = []
+        for call in (kernel, kernel._linked):
+            before = base.copy()
+            try:
+                result = call(x, out=out) if len(answers) < 2 else call(x)
+                answers.append(np.array(result, copy=True).tobytes())
+            except CallError as error:
+                answers.append(str(error))
+                np.testing.assert_array_equal(base, before)
+            base[:] = before
+        assert answers[0] == answers[1]
+        taken += isinstance(answers[0], bytes)
+    assert taken > 300

@@ -1,0 +1,88 @@
+"""One number of threads for the process, a runtime that is already there, and a right answer without one."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import handmade
+import numpy as np
+import pytest
+
+from tensorlang.codegen import binding, openmp
+from tensorlang.codegen.threads import get_threads, set_threads
+from tensorlang.errors import CallError
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    before = get_threads()
+    yield
+    set_threads(before)
+
+
+def in_a_child(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_parallel_loop_uses_the_number_that_was_set(count):
+    kernel = handmade.vector("team", handmade.TEAM, dtype="int32")
+    out = np.zeros(16, "i4")
+    set_threads(count)
+    kernel(np.zeros(16, "i4"), out=out)
+    assert out.tolist() == [count] * count + [0] * (16 - count)
+    assert get_threads() == count
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, "2", None, True, 10**6, 2**40])
+def test_a_wrong_number_is_refused_and_the_old_one_stays(count):
+    set_threads(3)
+    with pytest.raises(CallError, match="set_threads: expected a number of threads from 1 to 1024"):
+        set_threads(count)
+    assert get_threads() == 3
+
+
+def test_numpy_integers_are_numbers_of_threads():
+    set_threads(np.int64(2))
+    assert get_threads() == 2
+
+
+def test_the_environment_gives_the_default():
+    code = "from tensorlang.codegen.threads import get_threads; print(get_threads())"
+    assert in_a_child(code, TENSORLANG_NUM_THREADS="7").stdout == "7\n"
+    assert in_a_child(code, TENSORLANG_NUM_THREADS="").stdout == f"{len(os.sched_getaffinity(0))}\n"
+
+
+@pytest.mark.parametrize("text", ["0", "-2", "many", "1e3", "99999999999999999999"])
+def test_a_wrong_environment_is_a_call_error(text):
+    done = in_a_child("from tensorlang.codegen.threads import get_threads; get_threads()", TENSORLANG_NUM_THREADS=text)
+    assert done.returncode == 1
+    assert "CallError: TENSORLANG_NUM_THREADS: expected a number of threads" in done.stderr
+
+
+def test_a_loaded_runtime_comes_first():
+    runtime = openmp.runtime()
+    if not runtime.is_parallel:
+        pytest.skip("no OpenMP runtime on this machine")
+    assert next(iter(openmp.candidates())).startswith("/")
+    assert set(runtime.addresses) == set(openmp.SYMBOLS)
+
+
+def test_without_a_runtime_a_parallel_loop_runs_once():
+    stub = openmp.serial()
+    assert not stub.is_parallel
+    out = np.zeros(16, "i4")
+    machine = binding.host()
+    count = ctypes.c_int32(8)
+    symbols = {**stub.addresses, "tensorlang_num_threads": ctypes.addressof(count)}
+    library = binding.link(binding.compile_module(handmade.TEAM, machine).object, ("team",), symbols)
+    ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(library.address("team"))(None, out.ctypes.data)
+    assert out.tolist() == [1] + [0] * 15
+
+
+def test_no_runtime_found_means_the_stub(monkeypatch):
+    monkeypatch.setattr(openmp, "candidates", lambda: iter(["/nowhere/libgomp.so", "libc.so.6"]))
+    assert openmp.runtime.__wrapped__() == openmp.serial()

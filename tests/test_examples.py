@@ -1,0 +1,32 @@
+"""The examples run as their texts say, in small."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import digits
+import photo
+
+
+def test_photographs_are_filtered_as_scipy_does_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = photo.main(tmp_path / "out", tmp_path / "log", trials=2, crop=48)
+    assert [row.name for row in rows] == ["blur", "sharpen", "sobel"]
+    assert all(row.error <= photo.TOLERANCE for row in rows)
+    written = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
+    assert written == [f"{name}-{row.name}.png" for name in ("china", "flower") for row in rows]
+    assert "SciPy ms" in capsys.readouterr().out
+
+
+def test_a_written_picture_is_the_filtered_photograph(tmp_path: Path) -> None:
+    photo.main(tmp_path, tmp_path, trials=1, crop=32)
+    want = np.rint(photo.scipy_sharpen(photo.photographs(32)["china"]))
+    with Image.open(tmp_path / "china-sharpen.png") as image:
+        assert np.abs(np.asarray(image).astype("float32") - want).max() <= 1
+
+
+def test_the_network_reads_the_same_digits_as_scikit_learn() -> None:
+    outcome = digits.main(hidden=32)
+    assert outcome.agreement == 1
+    assert outcome.accuracy == outcome.accuracy_sklearn > 0.9

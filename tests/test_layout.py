@@ -1,0 +1,53 @@
+"""The four top-level folders are one package: the list, the mapping and the links of docs/decisions/0001-layout.md agree."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("autotune", "codegen", "schedules")
+
+
+@pytest.fixture(scope="module")
+def setuptools() -> Any:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)["tool"]["setuptools"]
+
+
+def packages_on_disk() -> set[str]:
+    """Every folder with Python files, by import name; a link counts as the folder it leads to."""
+    found = set()
+    for top, name in (("tensorlang", "tensorlang"), *((folder, f"tensorlang.{folder}") for folder in FOLDERS)):
+        for folder, _, files in os.walk(ROOT / top):
+            if any(file.endswith(".py") for file in files):
+                below = Path(folder).relative_to(ROOT / top).parts
+                found.add(".".join((name, *below)))
+    return found
+
+
+def test_the_list_of_packages_is_what_is_on_disk(setuptools: Any) -> None:
+    assert set(setuptools["packages"]) == packages_on_disk()
+
+
+def test_every_package_has_an_init_file(setuptools: Any) -> None:
+    for name in setuptools["packages"]:
+        assert (ROOT / name.replace(".", "/") / "__init__.py").is_file(), name
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_link_leads_where_the_mapping_does(setuptools: Any, folder: str) -> None:
+    link = ROOT / "tensorlang" / folder
+    assert setuptools["package-dir"][f"tensorlang.{folder}"] == folder
+    assert link.is_symlink()
+    assert link.readlink() == Path("..", folder)
+
+
+def test_the_mapping_names_nothing_else(setuptools: Any) -> None:
+    assert set(setuptools["package-dir"]) == {"tensorlang", *(f"tensorlang.{folder}" for folder in FOLDERS)}
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert (ROOT / "tensorlang" / "py.typed").is_file()
