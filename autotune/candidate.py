@@ -29,7 +29,7 @@ def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str],
     from tensorlang.codegen.build import build as compiled  # noqa: PLC0415 - the compiler is the slow import
     from tensorlang.codegen.target import target  # noqa: PLC0415
     from tensorlang.codegen.threads import set_threads  # noqa: PLC0415
-    from tensorlang.schedules import Schedule  # noqa: PLC0415
+    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
 
     set_threads(task["threads"])
@@ -60,6 +60,6 @@ class _Frozen:
 
 @lru_cache(maxsize=4)
 def _rebuilt(frozen: _Frozen) -> Any:
-    from tensorlang.canonical import rebuild  # noqa: PLC0415
+    from tensorlang.rebuild import rebuild  # noqa: PLC0415
 
     return rebuild(frozen.definition)

@@ -51,7 +51,7 @@ class Match:
         if self.kind is None or self.record is None or self.config is None:
             return None
         from tensorlang import canonical  # noqa: PLC0415 - the index itself needs no compiler
-        from tensorlang.schedules import Schedule  # noqa: PLC0415
+        from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
         from tensorlang.schedules.strategies import choose  # noqa: PLC0415
 
         try:

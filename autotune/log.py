@@ -139,7 +139,9 @@ class Log:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, int, bytes | None]]:
-    """Line number, byte offset and content of each line; None for one that is too long."""
+    """Line number, byte offset and content of each line; None for one that is too long. Devices and pipes hold no records and may have no end."""
+    if not path.is_file():
+        return
     try:
         with path.open("rb") as file:
             number = offset = 0

@@ -32,7 +32,7 @@ class Choice:
     @cached_property
     def schedule(self) -> Any:
         """The schedule. Raises `ScheduleError` if this version of tensorlang no longer accepts it."""
-        from tensorlang.schedules import Schedule  # noqa: PLC0415 - results are read without it
+        from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - results are read without it
 
         return Schedule.from_json(self.outputs, self.directives)
 

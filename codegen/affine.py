@@ -77,8 +77,7 @@ class Polynomial:
 
 
 def _clean(terms: dict[Monomial, int]) -> Polynomial:
-    wrapped = {monomial: wrap(coefficient, 64) for monomial, coefficient in terms.items()}
-    return Polynomial({monomial: coefficient for monomial, coefficient in wrapped.items() if coefficient})
+    return Polynomial({monomial: wrapped for monomial, coefficient in terms.items() if (wrapped := wrap(coefficient, 64))})
 
 
 def number(value: int) -> Polynomial:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.codegen import dlpack
 from tensorlang.errors import CallError
 
 ALIGNMENT: Final = 64
@@ -42,7 +43,13 @@ def _from_dlpack(value: Any, where: object) -> npt.NDArray[Any]:
     device, _ = value.__dlpack_device__()
     if int(device) not in _CPU_DEVICES:
         raise CallError(f"{where}: expected data in CPU memory, got {_describe(value)} on DLPack device {int(device)}")
-    return np.from_dlpack(value)
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError):  # NumPy knows no bfloat16
+        array = dlpack.bfloat16_view(value)
+        if array is None:
+            raise
+        return array
 
 
 def _describe(value: Any) -> str:

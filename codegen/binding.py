@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 MAX_TEXT: Final = 8 << 20
 """Largest module text that is given to LLVM, in bytes: beyond it, compile time and memory leave the useful range."""
 
-_lock = threading.RLock()
+lock: Final = threading.RLock()
+"""Held around everything that LLVM does, and around `fork`."""
+
 _libraries: weakref.WeakSet[Library] = weakref.WeakSet()
 _serial = itertools.count()
 
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def _llvm() -> ModuleType:
     """`llvmlite.binding`, with every back end registered; imported on first use because it costs 60 ms."""
     import llvmlite.binding as llvm  # noqa: PLC0415
 
-    with _lock:
+    with lock:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     module: ModuleType = llvm
@@ -104,7 +106,7 @@ def _module(text: str, machine: Machine, level: int) -> Iterator[tuple[Any, Any]
     if len(text) > MAX_TEXT:
         size = f"{len(text) >> 20} MiB of LLVM IR, the limit is {MAX_TEXT >> 20}"
         raise BuildError(f"the program is too large to compile: {size}; unroll or vectorise less")
-    with _lock, llvm.create_context() as context:
+    with lock, llvm.create_context() as context:
         selected = llvm.Target.from_triple(machine.triple)
         with selected.create_target_machine(
             cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default"
@@ -216,6 +218,15 @@ def _keep_all() -> None:
         library.keep()
 
 
+@cache
+def _check_execution() -> None:
+    """Raise `BuildError` where the system forbids memory that is written and then executed (hardened kernels, seccomp)."""
+    try:
+        _llvm().check_jit_execution()
+    except OSError as error:
+        raise BuildError(f"this system does not let a process run code that it generates: {error}") from None
+
+
 def link(code: bytes, exports: tuple[str, ...], symbols: Mapping[str, int]) -> Library:
     """Load an object into this process and find the addresses of `exports`.
 
@@ -224,7 +235,7 @@ def link(code: bytes, exports: tuple[str, ...], symbols: Mapping[str, int]) -> L
     """
     llvm = _llvm()
     with (
-        _lock,
+        lock,
         llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
             reloc="pic", codemodel="default", jit=True
         ) as target_machine,

@@ -56,7 +56,7 @@ def build_schedule(
         raise BuildError(f"{label!r} cannot name a kernel; use letters, digits and _, and no name of the C library")
     plain = lower_definition(schedule.outputs, label, None if inputs is None else tuple(inputs))
     nest = Nest(label, plain.inputs, plain.outputs, plain.dims, schedule.nest.body, schedule.nest.relations)
-    lowered = lower(nest)
+    lowered = lower(nest, target)
     signature = Signature(label, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims)
     compiled = compile_module(emit(lowered, target, name=label), target.machine)
     return Kernel(

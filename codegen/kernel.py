@@ -11,14 +11,13 @@ survive a fork once its threads were started. Start processes afresh ("spawn") w
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from os import PathLike
 from typing import Any, Final, Self
 
 import numpy as np
 
-from tensorlang.codegen import archive, extents, symbols, timing, vectorcall
+from tensorlang.codegen import archive, binding, extents, symbols, timing, vectorcall
 from tensorlang.codegen.arguments import prepare
 from tensorlang.codegen.caller import Caller
 from tensorlang.codegen.program import Program, Provenance
@@ -28,8 +27,6 @@ from tensorlang.errors import CallError, did_you_mean
 
 FORMS: Final = ("nest", "llvm", "asm")
 """What `Kernel.inspect` can show."""
-
-_installing = threading.Lock()
 
 
 class Kernel:
@@ -67,7 +64,7 @@ class Kernel:
 
     def _make_fast(self, caller: Caller) -> bool:
         """Give this object its call in machine code, once, where that is possible; is it so?"""
-        with _installing:
+        with binding.lock:  # the first installation compiles; and a fork must not find the lock held
             if self._fast is None:
                 self._fast = vectorcall.install(self, caller)
         return bool(self._fast)
@@ -161,8 +158,16 @@ class Kernel:
         """Write the kernel to a file, whole or not at all. Raises `BuildError` where that fails."""
         archive.write(self.program, path)
 
+    def __reduce__(self) -> tuple[Callable[[bytes], Kernel], tuple[bytes]]:
+        """A kernel that is copied, or sent to a worker, is built again from its own file format."""
+        return _from_bytes, (archive.encode(self.program),)
+
     def __repr__(self) -> str:
         return f"<Kernel {self.program.signature} for {self.program.target}>"
+
+
+def _from_bytes(data: bytes) -> Kernel:
+    return Kernel(archive.decode(data))
 
 
 def load(path: str | PathLike[str]) -> Kernel:

@@ -103,7 +103,8 @@ def _base(frame: Frame, loop: ir.For) -> Polynomial:
     if not any(atom.name in frame.space.opaque for atom in frame.space.atoms(lo)):
         return lo
     first, _ = bounds(frame, loop)
-    if known(first) is not None:
-        return number(int(known(first)))
+    start = known(first)
+    if isinstance(start, int):
+        return number(start)
     frame.variable(loop.loop + ".lo", first)
     return frame.space.axes[loop.loop + ".lo"]

@@ -36,7 +36,7 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
                     name, _, _, section, _, _ = struct.unpack_from("<IBBHQQ", code, at)
                     if section == _UNDEFINED and name:
                         names.add(code[text + name : code.index(b"\0", text + name)].decode())
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise BuildError(f"the machine code is damaged: {error}") from None
     return tuple(sorted(names - {"_GLOBAL_OFFSET_TABLE_"}))
 

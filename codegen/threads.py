@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
-from typing import Final
+from typing import Final, SupportsIndex
 
 from tensorlang.codegen.caches import usable_cores
 from tensorlang.errors import CallError
@@ -21,7 +21,7 @@ MAX_THREADS: Final = 1024
 _count: Final = ctypes.c_int32(0)
 
 
-def set_threads(count: int) -> None:
+def set_threads(count: SupportsIndex) -> None:
     """Use `count` threads (1 to 1024) in parallel loops from now on, in every kernel of this process.
 
     Raises `CallError` for anything else; the number stays as it was.

@@ -61,14 +61,13 @@ class _Spec(ctypes.Structure):
 _READONLY: Final = 1
 _SSIZE: Final = 19  # Py_T_PYSSIZET
 _MEMBERS_SLOT: Final = 72  # Py_tp_members
-_HAVE_VECTORCALL: Final = 1 << 11
-_FLAGS: Final = 1 << 18 | _HAVE_VECTORCALL  # Py_TPFLAGS_DEFAULT
+_FLAGS: Final = 1 << 18 | 1 << 11  # Py_TPFLAGS_DEFAULT, Py_TPFLAGS_HAVE_VECTORCALL
 
 
 @cache
 def fast_class(ordinary: type) -> type:
     """A subclass whose instances can be given a call in machine code by `install`; the class itself where that cannot work here."""
-    if not _layout_is_known():
+    if ordinary in _made or not _layout_is_known():
         return ordinary
     size = ordinary.__basicsize__
     members = (_Member * 2)(_Member(b"__vectorcalloffset__", _SSIZE, size, _READONLY, None), _Member())
@@ -78,16 +77,12 @@ def fast_class(ordinary: type) -> type:
     make = ctypes.pythonapi.PyType_FromSpecWithBases
     make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec), ctypes.py_object]
     derived: type = make(ctypes.byref(spec), (ordinary,))
-    _keep.extend((members, slots, spec, name))
+    _made[derived] = (members, slots, spec, name)
     return derived
 
 
-_keep: Final[list[object]] = []
-
-
-def is_fast(kind: type) -> bool:
-    """Whether a class was made by `fast_class`."""
-    return kind.__flags__ & _HAVE_VECTORCALL != 0
+_made: Final[dict[type, object]] = {}
+"""The classes that `fast_class` made, with the descriptions that they may still refer to."""
 
 
 def _layout_is_known() -> bool:
@@ -131,7 +126,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if not is_fast(type(kernel)) or len(signature.outputs) != 1 or count > entry.MAX_VALUES:
+    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES:
         return ()
     forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):

@@ -61,7 +61,7 @@ from tensorlang.tensor import Dim, Tensor, compute, dim, placeholder, reduce_axi
 
 if TYPE_CHECKING:
     from tensorlang import ops as ops
-    from tensorlang.codegen.archive import load as load
+    from tensorlang.codegen.kernel import load as load
     from tensorlang.codegen.build import build as build
     from tensorlang.autotune.compile import compile as compile  # noqa: A004
     from tensorlang.codegen.kernel import Kernel as Kernel
@@ -82,7 +82,7 @@ _ON_USE = {
     "einsum": "tensorlang.einstein",
     "evaluate": "tensorlang.interpret",
     "get_threads": "tensorlang.codegen.threads",
-    "load": "tensorlang.codegen.archive",
+    "load": "tensorlang.codegen.kernel",
     "ops": "tensorlang.ops",
     "set_threads": "tensorlang.codegen.threads",
     "target": "tensorlang.codegen.target",

@@ -105,7 +105,7 @@ def _solve(node: Expr, size: int, dims: dict[str, int]) -> None:
             dims[unknown[0].name] = value
 
 
-def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, int]) -> dict[str, int]:
+def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, Any]) -> dict[str, int]:
     """The value of every dim that the definitions mention. Raises `CallError` where operands disagree or a dim is not fixed."""
     known = {node.name: None for definition in definitions for extent in definition.shape for node in walk(extent) if isinstance(node, Dim)}
     for name, value in given.items():
@@ -124,7 +124,9 @@ def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, 
         expected = tuple(extent_of(node, dims) for node in definition.shape)
         if any(want is not None and want != size for want, size in zip(expected, array.shape, strict=True)):
             facts = ", ".join(f"{name} = {dims[name]}" for name in known if name in dims)
-            raise CallError(f"{Tensor(definition)!r}: got shape {array.shape}" + (f", where {facts} by the other arguments" if facts else ""))
+            raise CallError(
+                f"{Tensor(definition)!r}: got shape {array.shape}" + (f", where {facts} by the other arguments" if facts else "")
+            )
     for name in known:
         if name not in dims:
             raise CallError(f"the extent {name} is fixed by no operand; pass it by name, as in {name}=5")

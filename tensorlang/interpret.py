@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, assert_never
+from typing import Any, Final, assert_never, overload
 
 import numpy as np
 
 from tensorlang import meaning
-from tensorlang.dtype import BOOL, INT64
 from tensorlang.errors import CallError, InternalError
 from tensorlang.feeds import bind_dims, collect, extent_of, shape_of
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
@@ -31,9 +30,17 @@ LARGE: Final = 1 << 28
 """Steps beyond which a stage is evaluated only where it is read, if only some elements of the outputs are asked for."""
 
 
+@overload
+def evaluate(outputs: Tensor, feeds: Mapping[Tensor, object], at: Sequence[Any] | None = None, **dims: int) -> Array: ...
+
+
+@overload
 def evaluate(
-    outputs: object, feeds: Mapping[Tensor, object], at: Sequence[tuple[int, ...]] | None = None, **dims: int
-) -> Array | tuple[Array, ...]:
+    outputs: tuple[Tensor, ...] | list[Tensor], feeds: Mapping[Tensor, object], at: Sequence[Any] | None = None, **dims: int
+) -> tuple[Array, ...]: ...
+
+
+def evaluate(outputs: object, feeds: Mapping[Tensor, object], at: Sequence[Any] | None = None, **dims: int) -> Array | tuple[Array, ...]:
     """What the outputs mean: an array, or a tuple of arrays where the outputs are given as a tuple.
 
     `feeds` maps placeholders to arrays; `dims` gives the extents that no operand fixes. `at=[(3, 5), ...]` evaluates only those
@@ -59,9 +66,11 @@ def evaluate(
     return results if isinstance(outputs, (tuple, list)) else results[0]
 
 
-def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
+def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[Array, ...]:
     for point in at:
-        good = isinstance(point, (tuple, list)) and len(point) == len(shape) and all(isinstance(entry, (int, np.integer)) for entry in point)
+        good = (
+            isinstance(point, (tuple, list)) and len(point) == len(shape) and all(isinstance(entry, (int, np.integer)) for entry in point)
+        )
         if not good or any(not 0 <= entry < size for entry, size in zip(point, shape, strict=True)):
             raise CallError(f"at= of {tensor!r}: {point!r} is not an index of shape {shape}")
     return tuple(np.array([point[axis] for point in at], np.int64) for axis in range(len(shape)))
@@ -189,7 +198,9 @@ class _Evaluator:
         lanes = np.broadcast_arrays(*inside)
         flat = np.ravel_multi_index(tuple(lanes), shape) if shape else np.zeros((), np.int64)
         distinct, position = np.unique(flat, return_inverse=True)
-        return np.asarray(self.elements(tensor, np.unravel_index(distinct, shape) if shape else (), len(distinct))[position.reshape(flat.shape)])
+        return np.asarray(
+            self.elements(tensor, np.unravel_index(distinct, shape) if shape else (), len(distinct))[position.reshape(flat.shape)]
+        )
 
     def _reduce(self, node: Reduce, scope: _Scope) -> Array:
         """The final state's component, over the domain in row-major order, chunk by chunk."""
@@ -257,7 +268,9 @@ def _led(value: Array, shape: tuple[int, ...]) -> Array:
 def _is_exact(reducer: Reducer) -> bool:
     """Is a reducer made of choices and integers alone, so that the order of an associative combination cannot show?"""
     return all(
-        not dtype_of(node).is_floating or isinstance(node, (Const, Param, Select)) or (isinstance(node, Binary) and node.op in meaning.ASSOCIATIVE)
+        not dtype_of(node).is_floating
+        or isinstance(node, (Const, Param, Select))
+        or (isinstance(node, Binary) and node.op in meaning.ASSOCIATIVE)
         for result in reducer.results
         for node in walk(result)
     )

@@ -308,6 +308,7 @@ _FLOATING: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "fmin": np.fmin,
     "fmax": np.fmax,
 }
+_WHOLE: Final[dict[str, Callable[[Any], Any]]] = {"neg": operator.neg, "abs": abs, "not": operator.invert}
 
 
 def _scalar(value: Any, dtype: DType) -> Any:
@@ -337,7 +338,7 @@ def _unary(op: str, inner: Thunk, of: DType) -> Thunk:
         return (lambda: -inner()) if op == "neg" else (lambda: abs(inner()))
     if of.kind == "bool":
         return lambda: not inner()
-    plain = {"neg": operator.neg, "abs": abs, "not": operator.invert}[op]
+    plain = _WHOLE[op]
     return lambda: _wrapped(plain(inner()), of)
 
 

@@ -302,8 +302,8 @@ class _Body:
         axes = []
         for entry in _list(ranges, self.where, MAX_RANK):
             axis, lo, hi = self._exactly(entry, 3)
-            own = self.axes[self.rank :]
-            name = own[_number(axis, f"{self.where}, reduction axis", len(self.axes)) - self.rank] if axis >= self.rank else ""
+            chosen = _number(axis, f"{self.where}, reduction axis", len(self.axes))
+            name = self.axes[chosen] if chosen >= self.rank else ""
             axes.append(ir.ReduceAxis(name, self.reader.bound(lo, self.where), self.reader.bound(hi, self.where)))
         names = {axis.name for axis in axes}
         if not axes or "" in names or len(names) != len(axes):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,26 @@ from hypothesis import strategies as st
 from tensorlang import ir, meaning
 from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.errors import InternalError
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Dim, Expr, For, Fuse, If, Load, Nest, Param, Reducer, Select, Split, Store, Window
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Buffer,
+    Const,
+    Dim,
+    Expr,
+    For,
+    Fuse,
+    If,
+    Load,
+    Nest,
+    Param,
+    Reducer,
+    Select,
+    Split,
+    Store,
+    Window,
+)
 from tensorlang.nest_interpreter import run_nest
 
 c = ir.const
@@ -38,7 +59,7 @@ def matmul_nest() -> Nest:
     return Nest("matmul", (A, B), (C,), (), ir.block(first, second))
 
 
-def test_the_obvious_nest_of_a_matmul_computes_it():
+def test_the_obvious_nest_of_a_matmul_computes_it() -> None:
     a, b = rng.random((5, 4), "f4"), rng.random((4, 3), "f4")
     out = np.full((5, 3), np.nan, "f4")
     run_nest(matmul_nest(), {"A": a, "B": b, "C": out}, {})
@@ -56,7 +77,7 @@ def count_nest(relations: tuple[ir.Relation, ...], *loops: tuple[str, int]) -> N
 
 @pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
 @pytest.mark.parametrize("size", [1, 3, 4, 9])
-def test_a_split_visits_every_index_once(tail, size):
+def test_a_split_visits_every_index_once(tail: Any, size: Any) -> None:
     nest = count_nest((Split("i", "o", "u", 4, c(0), Dim("n"), tail),), ("o", -(-size // 4)), ("u", 4))
     counts = np.zeros(size, np.int64)
     run_nest(nest, {"Y": counts}, {"n": size})
@@ -64,7 +85,7 @@ def test_a_split_visits_every_index_once(tail, size):
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 9])
-def test_the_last_tile_of_a_shift_starts_earlier(size):
+def test_the_last_tile_of_a_shift_starts_earlier(size: Any) -> None:
     nest = count_nest((Split("i", "o", "u", 4, c(0), Dim("n"), "shift"),), ("o", -(-size // 4)), ("u", 4))
     counts = np.zeros(size, np.int64)
     run_nest(nest, {"Y": counts}, {"n": size})
@@ -72,7 +93,7 @@ def test_the_last_tile_of_a_shift_starts_earlier(size):
     assert counts.sum() == (8 if size == 4 * 2 else 12 if size == 9 else min(size, 4))
 
 
-def test_a_relation_may_rest_on_one_that_was_made_later():
+def test_a_relation_may_rest_on_one_that_was_made_later() -> None:
     """`i` is split, then its outer part again: the older equation needs the newer one."""
     relations = (Split("i", "o", "u", 2, c(0), Dim("n")), Split("o", "oo", "ou", 3, c(0), c(5)))
     counts = np.zeros(9, np.int64)
@@ -80,7 +101,7 @@ def test_a_relation_may_rest_on_one_that_was_made_later():
     assert (counts == 1).all()
 
 
-def test_a_fused_loop_recovers_both_axes():
+def test_a_fused_loop_recovers_both_axes() -> None:
     Y = buffer("Y", 3, 4, dtype=INT64)
     store = Store("Y", (Y,), (Binary("sub", Axis("i"), c(2)), Axis("j")), (Axis("f"),))
     nest = Nest("fused", (), (Y,), (), For("f", c(0), c(12), store), (Fuse("f", "i", "j", c(2), c(0), c(4)),))
@@ -89,14 +110,14 @@ def test_a_fused_loop_recovers_both_axes():
     np.testing.assert_array_equal(out, np.arange(12).reshape(3, 4))
 
 
-def test_a_window_places_a_region_and_stops_at_its_end():
+def test_a_window_places_a_region_and_stops_at_its_end() -> None:
     nest = count_nest((Window("i", "w", add(Axis("o"), c(1)), Dim("n")),), ("o", 4), ("w", 3))
     counts = np.zeros(5, np.int64)
     run_nest(nest, {"Y": counts}, {"n": 5})
     np.testing.assert_array_equal(counts, [0, 1, 2, 3, 3])
 
 
-def test_fresh_storage_is_poisoned():
+def test_fresh_storage_is_poisoned() -> None:
     for dtype in ("float32", "float16", "int32", "uint8"):
         Y, T = buffer("Y", 2, dtype=DType(dtype)), Buffer("T", (c(2),), DType(dtype), "stack")
         nest = Nest("poison", (), (Y,), (), Alloc(T, For("i", c(0), c(2), Store("Y", (Y,), (Axis("i"),), (Load(T, (Axis("i"),)),)))))
@@ -105,7 +126,7 @@ def test_fresh_storage_is_poisoned():
         assert np.isnan(out).all() if DType(dtype).is_floating else (out.view("u1") == 0xA5).all()
 
 
-def test_an_if_runs_one_of_its_parts():
+def test_an_if_runs_one_of_its_parts() -> None:
     Y = buffer("Y", 4, dtype=INT64)
 
     def store(value: int) -> Store:
@@ -117,7 +138,7 @@ def test_an_if_runs_one_of_its_parts():
     np.testing.assert_array_equal(out, [1, 1, 2, 2])
 
 
-def test_a_select_reads_only_its_chosen_side():
+def test_a_select_reads_only_its_chosen_side() -> None:
     X, Y = buffer("X", 4), buffer("Y", 4)
     before = Load(X, (Binary("sub", Axis("i"), c(1)),))
     value = Select(ir.Compare("gt", Axis("i"), c(0)), before, Const(-1.0, FLOAT32))
@@ -127,7 +148,7 @@ def test_a_select_reads_only_its_chosen_side():
     np.testing.assert_array_equal(out, [-1, 0, 1, 2])
 
 
-def test_an_access_out_of_bounds_is_an_internal_error():
+def test_an_access_out_of_bounds_is_an_internal_error() -> None:
     X, Y = buffer("X", 4), buffer("Y", 4)
     read = Store("Y", (Y,), (Axis("i"),), (Load(X, (add(Axis("i"), c(1)),)),))
     write = Store("Y", (Y,), (Binary("sub", Axis("i"), c(1)),), (Load(X, (Axis("i"),)),))
@@ -138,14 +159,14 @@ def test_an_access_out_of_bounds_is_an_internal_error():
         run_nest(Nest("f", (X,), (Y,), (), For("i", c(0), c(4), write)), arrays, {})
 
 
-def test_an_axis_has_no_value_outside_its_loop():
+def test_an_axis_has_no_value_outside_its_loop() -> None:
     Y = buffer("Y", 4)
     store = Store("Y", (Y,), (Axis("i"),), (Const(0.0, FLOAT32),))
     with pytest.raises(InternalError, match="the axis i has no value here"):
         run_nest(Nest("f", (), (Y,), (), ir.block(For("i", c(0), c(4), store), store)), {"Y": np.zeros(4, "f4")}, {})
 
 
-def test_an_argument_that_does_not_fit_is_an_internal_error():
+def test_an_argument_that_does_not_fit_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match=r"the argument A should be float32\[5, 4\], but is float64\[5, 4\]"):
         run_nest(matmul_nest(), {"A": np.zeros((5, 4)), "B": np.zeros((4, 3), "f4"), "C": np.zeros((5, 3), "f4")}, {})
 
@@ -154,9 +175,11 @@ INTEGERS = [dtype for dtype in DTYPES if dtype.is_integer]
 
 
 @given(st.sampled_from(INTEGERS), st.sampled_from([op for op in ir.BINARY if op != "div"]), st.data())
-def test_integer_operators_agree_with_the_evaluator(dtype, op, data):
+def test_integer_operators_agree_with_the_evaluator(dtype: Any, op: Any, data: Any) -> None:
     """Python integers that wrap and NumPy arrays are two separate statements of one meaning."""
-    numbers = st.integers(int(dtype.lowest), int(dtype.highest)) | st.sampled_from([int(dtype.lowest), 0, 1, -1 if dtype.kind == "signed" else 2, 63])
+    numbers = st.integers(int(dtype.lowest), int(dtype.highest)) | st.sampled_from(
+        [int(dtype.lowest), 0, 1, -1 if dtype.kind == "signed" else 2, 63]
+    )
     left, right = data.draw(numbers), data.draw(numbers)
     Y = buffer("Y", 1, dtype=dtype)
     nest = Nest("op", (), (Y,), (), Store("Y", (Y,), (c(0),), (Binary(op, Const(left, dtype), Const(right, dtype)),)))
@@ -167,7 +190,7 @@ def test_integer_operators_agree_with_the_evaluator(dtype, op, data):
 
 
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())
-def test_casts_agree_with_the_evaluator(source, target, data):
+def test_casts_agree_with_the_evaluator(source: Any, target: Any, data: Any) -> None:
     if source == BOOL:
         value: float | int | bool = data.draw(st.booleans())
     elif source.is_floating:

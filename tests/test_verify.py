@@ -5,13 +5,37 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tensorlang import ir
 from tensorlang.dtype import BOOL, FLOAT32, FLOAT64
 from tensorlang.errors import InternalError
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Call, Compare, Const, Dim, Expr, For, If, Load, Nest, Param, Reduce, Reducer, Select, Split, Stmt, Store, Unary, Window
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Buffer,
+    Call,
+    Compare,
+    Const,
+    Dim,
+    Expr,
+    For,
+    If,
+    Load,
+    Nest,
+    Param,
+    Reduce,
+    Reducer,
+    Select,
+    Split,
+    Stmt,
+    Store,
+    Unary,
+    Window,
+)
 from tensorlang.verify import verify
 
 c = ir.const
@@ -39,7 +63,12 @@ def blocked() -> Nest:
     """A matrix product, split, with a packed operand."""
     pack = Buffer("B_pack", (c(4), c(8)), FLOAT32, "stack")
     k = Axis("k")
-    copied = For("k_p", c(0), c(4), For("j_p", c(0), c(8), Store("B_pack", (pack,), (Axis("k_p"), Axis("j_p")), (Load(B, (Axis("k_q"), Axis("j_p"))),))))
+    copied = For(
+        "k_p",
+        c(0),
+        c(4),
+        For("j_p", c(0), c(8), Store("B_pack", (pack,), (Axis("k_p"), Axis("j_p")), (Load(B, (Axis("k_q"), Axis("j_p"))),))),
+    )
     product = Binary("mul", Load(A, (I, k)), Load(pack, (Axis("k_i"), J)))
     update = Store("C", (C,), (I, J), (product,), SUM)
     inner = For("i_o", c(0), Dim("n"), For("k_i", c(0), c(4), For("i_i", c(0), c(6), For("j", c(0), c(8), update, "vector"), "unroll")))
@@ -52,7 +81,7 @@ def blocked() -> Nest:
     return nest(body, *relations)
 
 
-def test_a_blocked_matmul_is_well_formed_and_quickly_seen_to_be():
+def test_a_blocked_matmul_is_well_formed_and_quickly_seen_to_be() -> None:
     program = blocked()
     verify(program)
     fastest = 1.0
@@ -65,7 +94,10 @@ def test_a_blocked_matmul_is_well_formed_and_quickly_seen_to_be():
 
 BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
     "an axis without a loop": (nest(loops(Store("C", (C,), (I, J), (ONE,)), "i")), "the axis j is not in scope; there are i"),
-    "an axis after its loop": (nest(ir.block(storing(ONE), Store("C", (C,), (I, J), (ONE,)))), "the axis i is not in scope; there are none"),
+    "an axis after its loop": (
+        nest(ir.block(storing(ONE), Store("C", (C,), (I, J), (ONE,)))),
+        "the axis i is not in scope; there are none",
+    ),
     "a dim that is not declared": (nest(For("i", c(0), Dim("m"), storing(ONE))), "the dim m is not declared|runs inside"),
     "one loop in another of its name": (nest(For("i", c(0), c(2), storing(ONE))), "the loop i runs inside an axis of its own name"),
     "a loop named as a derived axis": (
@@ -73,7 +105,10 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
         "the loop i runs inside an axis of its own name",
     ),
     "a buffer that is not declared": (nest(storing(Load(Buffer("T", (c(8),), FLOAT32), (J,)))), "the buffer T is not declared here"),
-    "a buffer unlike its declaration": (nest(storing(Load(replace(A, dtype=FLOAT64), (I, J)))), "the buffer A differs from its declaration"),
+    "a buffer unlike its declaration": (
+        nest(storing(Load(replace(A, dtype=FLOAT64), (I, J)))),
+        "the buffer A differs from its declaration",
+    ),
     "a buffer declared twice": (nest(Alloc(A, storing(ONE))), "the buffer A is declared twice"),
     "a store to an input": (nest(storing(ONE, A)), "A is an input"),
     "too few indices": (nest(storing(ONE, index=(I,))), "1 indices for the 2 axes of C"),
@@ -94,7 +129,10 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
         nest(loops(Store("C", (C,), (I, J), (ONE,), Reducer("sum", (c(0),), (Param("a0", c(0).dtype),))), "i", "j")),
         "the reducer sum does not combine float32",
     ),
-    "a vector loop in a vector loop": (nest(loops(Store("C", (C,), (I, J), (ONE,)), "i", "j", kind="vector")), "the vector loop j runs inside the vector loop i"),
+    "a vector loop in a vector loop": (
+        nest(loops(Store("C", (C,), (I, J), (ONE,)), "i", "j", kind="vector")),
+        "the vector loop j runs inside the vector loop i",
+    ),
     "an unknown kind": (nest(loops(Store("C", (C,), (I, J), (ONE,)), "i", "j", kind="warp")), "'warp', which is none of serial"),  # type: ignore[arg-type]
     "a split by nothing": (nest(storing(ONE), Split("p", "i", "j", 0, c(0), c(8))), "a split by 0"),
     "a split of itself": (nest(storing(ONE), Split("i", "i", "j", 2, c(0), c(8))), "a relation between axes of one name"),
@@ -107,7 +145,7 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_nest_is_an_internal_error_that_says_what_is_broken(name):
+def test_a_broken_nest_is_an_internal_error_that_says_what_is_broken(name: Any) -> None:
     program, message = BROKEN[name]
     assert isinstance(program, Nest)
     with pytest.raises(InternalError, match=message):

@@ -1,11 +1,15 @@
 """Running hand-made nests: `run` compiles one and calls it, `guarded` places an array right before memory that must not be touched."""
 
+from __future__ import annotations
+
 import ctypes
 import mmap
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pytest
+from nests import Array, Guarded, Run
 
 from tensorlang import ir
 from tensorlang.codegen import binding
@@ -15,32 +19,33 @@ from tensorlang.codegen.target import Target, target
 
 
 @cache
-def _compiled(nest: ir.Nest, machine: Target) -> tuple[binding.Library, object]:
+def _compiled(nest: ir.Nest, machine: Target) -> tuple[binding.Library, Callable[[int], Callable[..., int]]]:
     text = emit(nest, machine, name="kernel")
     library = load_object(binding.compile_module(text, machine.machine).object, ("kernel",))
-    return library, ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * (len(nest.inputs) + len(nest.outputs)), *[ctypes.c_int64] * len(nest.dims))
+    arguments = [ctypes.c_void_p] * (len(nest.inputs) + len(nest.outputs)) + [ctypes.c_int64] * len(nest.dims)
+    return library, ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)
 
 
-def call(nest: ir.Nest, *arrays: np.ndarray, dims: tuple[int, ...] = (), on: str = "native") -> int:
+def call(nest: ir.Nest, *arrays: Array, dims: tuple[int, ...] = (), on: str = "native") -> int:
     """Compile a nest and call it with inputs, then outputs; gives its status."""
     library, prototype = _compiled(nest, target(on))
     return prototype(library.address("kernel"))(*(array.ctypes.data for array in arrays), *dims)
 
 
 @pytest.fixture
-def run():
+def run() -> Run:
     """`run(nest, *arrays, dims=(), on="native")` compiles and calls a nest; it gives the status that the kernel returned."""
     return call
 
 
 @pytest.fixture
-def guarded():
+def guarded() -> Guarded:
     """`guarded(array)` is a copy that ends where a page begins that no one may read or write."""
     keep = []
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
-    def make(array: np.ndarray, *, before: bool = False) -> np.ndarray:
+    def make(array: Array, *, before: bool = False) -> Array:
         page = mmap.PAGESIZE
         pages = -(-array.nbytes // page)
         memory = mmap.mmap(-1, (pages + 2) * page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from tensorlang import ir
 from tensorlang.codegen import binding
@@ -93,7 +94,7 @@ def _extent(part: int | str | ir.Expr) -> ir.Expr:
 
 
 @cache
-def build(text: str, signature: Signature, on: str = "native", **facts: object) -> Kernel:
+def build(text: str, signature: Signature, on: str = "native", **facts: Any) -> Kernel:
     """A kernel from LLVM IR."""
     machine = target(on)
     return Kernel(Program(signature, machine, binding.compile_module(text, machine.machine), nest="for i in range(16): ...", **facts))
@@ -105,7 +106,9 @@ def add() -> Kernel:
     return build(ADD_16, signature, flops=ir.const(16), bytes=ir.const(192))
 
 
-def copy(*shape: int | str | ir.Expr, dtype: str = "float32", dims: tuple[str, ...] = (), out: tuple[int | str | ir.Expr, ...] | None = None) -> Kernel:
+def copy(
+    *shape: int | str | ir.Expr, dtype: str = "float32", dims: tuple[str, ...] = (), out: tuple[int | str | ir.Expr, ...] | None = None
+) -> Kernel:
     """`C = A` over a shape; with dims, the first of them is the number of elements that are copied."""
     signature = Signature("copy", (argument("A", *shape, dtype=dtype),), (argument("C", *(out or shape), dtype=dtype),), dims)
     count = 1

@@ -1,14 +1,17 @@
 """Loads and stores of vectors: which pattern an index makes, and that only the wanted elements are touched (guard pages stand around)."""
 
+from __future__ import annotations
+
 import mmap
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from nests import arg, index, loop, store
+from nests import Guarded, Run, arg, index, loop, store
 
-from tensorlang.codegen.affine import LANE, MAX_TERMS, Space, Strided, Uniform, Varying, classify, number, of
+from tensorlang.codegen.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
 from tensorlang.dtype import INT32, INT64, DType
-from tensorlang.ir import Axis, Binary, Block, Cast, Compare, Dim, If, Load, Nest, Unary, const
+from tensorlang.ir import Axis, Binary, Block, Cast, Compare, Dim, Expr, If, Load, Nest, Stmt, Unary, const
 
 LANES = 12
 SPACE = Space()
@@ -18,7 +21,7 @@ SPACE.axes["l"] = of(LANE) + number(5)
 SPACE.axes["u"] = number(3)
 
 
-def times(a, b):
+def times(a: Expr, b: Expr) -> Expr:
     return Binary("mul", a, b)
 
 
@@ -42,18 +45,18 @@ def times(a, b):
         (Cast(Load(arg("X", 9, dtype=INT32), (Axis("l"),)), INT64), Varying()),
     ],
 )
-def test_an_index_is_uniform_strided_or_varying(expr, pattern):
+def test_an_index_is_uniform_strided_or_varying(expr: Expr, pattern: Pattern) -> None:
     assert classify(SPACE.polynomial(expr)) == pattern
 
 
-def test_arithmetic_on_known_loops_is_a_number():
+def test_arithmetic_on_known_loops_is_a_number() -> None:
     expr = Binary("mod", Binary("floordiv", index((7, "u"), -50), const(4)), const(5))
     assert SPACE.polynomial(expr).constant == (7 * 3 - 50) // 4 % 5
     assert SPACE.polynomial(times(const(1 << 62), const(4))).constant == 0
     assert SPACE.polynomial(Binary("floordiv", Axis("u"), const(0))).constant == 0
 
 
-def test_a_polynomial_is_what_its_expression_computes():
+def test_a_polynomial_is_what_its_expression_computes() -> None:
     axes = {"i": 5, "j": -3, "l": 9, "u": 3}
     expr = times(Binary("sub", index("i", (3, "l"), -4), index((2, "j"))), Binary("add", index("u", "j"), const(11)))
     terms = SPACE.polynomial(expr).terms
@@ -62,7 +65,7 @@ def test_a_polynomial_is_what_its_expression_computes():
     assert total == (axes["i"] + 27 - 4 + 6) * (3 - 3 + 11)
 
 
-def test_long_products_stay_whole():
+def test_long_products_stay_whole() -> None:
     wide = index(*(f"a{n}" for n in range(8)))
     space = Space()
     for n in range(8):
@@ -71,7 +74,7 @@ def test_long_products_stay_whole():
     assert MAX_TERMS < 36
 
 
-PATTERNS = {
+PATTERNS: dict[str, tuple[Expr | None, Callable[[int, int], int]]] = {
     "once": (const(3), lambda n, live: 3 + 0 * n + 0 * live),
     "step": (Axis("l"), lambda n, _: n),
     "back": (None, lambda n, live: live - 1 - n),
@@ -81,14 +84,14 @@ PATTERNS = {
 }
 
 
-def vector(body, live):
+def vector(body: Stmt, live: int) -> Stmt:
     return loop("l", LANES, If(Compare("lt", Axis("l"), const(live)), body), "vector")
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
 @pytest.mark.parametrize(("on", "live"), [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64", 9), ("x86-64", 12)])
-def test_every_pattern_moves_the_right_elements(run, guarded, name, dtype, on, live):
+def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name: str, dtype: DType, on: str, live: int) -> None:
     dtype, l = DType(dtype), Axis("l")
     place, meaning = PATTERNS[name]
     if place is None:
@@ -109,7 +112,7 @@ def test_every_pattern_moves_the_right_elements(run, guarded, name, dtype, on, l
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
 @pytest.mark.parametrize(("on", "live"), [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64-v3", 12), ("x86-64", 9)])
-def test_indices_that_are_data_gather_and_scatter(run, guarded, dtype, on, live):
+def test_indices_that_are_data_gather_and_scatter(run: Run, guarded: Guarded, dtype: DType, on: str, live: int) -> None:
     dtype, l = DType(dtype), Axis("l")
     rng = np.random.default_rng(1)
     data = rng.integers(0, 2 if dtype == "bool" else 100, live).astype(dtype.numpy)
@@ -123,7 +126,7 @@ def test_indices_that_are_data_gather_and_scatter(run, guarded, dtype, on, live)
     assert np.array_equal(scattered[order], data)
 
 
-def test_offsets_are_64_bits_wide(run):
+def test_offsets_are_64_bits_wide(run: Run) -> None:
     size, row = (1 << 32) + 100, (1 << 16) + 1
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)  # without reserving pages
     x = np.frombuffer(memory, np.uint8)
@@ -136,7 +139,7 @@ def test_offsets_are_64_bits_wide(run):
         assert found[0] == x[spot]
 
 
-def test_a_bool_in_memory_is_any_byte_but_zero(run):
+def test_a_bool_in_memory_is_any_byte_but_zero(run: Run) -> None:
     x, y = arg("X", 16, dtype="bool"), arg("Y", 16, dtype="bool")
     data, found = np.arange(16, dtype=np.uint8), np.zeros(16, np.uint8)
     for kind in ("serial", "vector"):

@@ -1,8 +1,10 @@
 """A saved kernel loads as it was, or is refused; a damaged byte never runs."""
 
+import hashlib
 import json
 import os
 from dataclasses import replace
+from typing import Any
 
 import handmade
 import numpy as np
@@ -20,29 +22,29 @@ a, b = np.arange(16, dtype="f4"), np.linspace(0, 1, 16, dtype="f4")
 
 
 @pytest.fixture
-def saved(tmp_path):
+def saved(tmp_path: Any) -> Any:
     path = tmp_path / "add.tlk"
     handmade.add().save(path)
     return path
 
 
-def test_a_saved_kernel_loads_as_it_was(saved):
+def test_a_saved_kernel_loads_as_it_was(saved: Any) -> None:
     kernel, again = handmade.add(), load(saved)
     np.testing.assert_array_equal(again(a, b), kernel(a, b))
     assert again.cost() == kernel.cost()
     assert again.signature == kernel.signature
     assert again.target == kernel.target
     assert [again.inspect(form) for form in ("nest", "llvm", "asm")] == [kernel.inspect(form) for form in ("nest", "llvm", "asm")]
-    assert os.listdir(saved.parent) == ["add.tlk"]
+    assert [path.name for path in saved.parent.iterdir()] == ["add.tlk"]
 
 
-def test_saving_twice_gives_the_same_bytes(saved):
+def test_saving_twice_gives_the_same_bytes(saved: Any) -> None:
     data = saved.read_bytes()
     load(saved).save(str(saved))
     assert saved.read_bytes() == data
 
 
-def test_every_damaged_byte_is_noticed(saved):
+def test_every_damaged_byte_is_noticed(saved: Any) -> None:
     data = saved.read_bytes()
     for at in range(0, len(data), 7):
         broken = bytearray(data)
@@ -52,7 +54,7 @@ def test_every_damaged_byte_is_noticed(saved):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 8, 39, 40, 48, 500, -1])
-def test_a_truncated_or_longer_file_is_refused(saved, cut):
+def test_a_truncated_or_longer_file_is_refused(saved: Any, cut: Any) -> None:
     data = saved.read_bytes()
     saved.write_bytes(data[:cut])
     with pytest.raises(BuildError, match="no kernel can be loaded from"):
@@ -63,21 +65,19 @@ def test_a_truncated_or_longer_file_is_refused(saved, cut):
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all.tlk", "/", "/dev/null", "", "\0", 3.5, None])
-def test_a_path_that_cannot_be_read_is_a_build_error(path):
+def test_a_path_that_cannot_be_read_is_a_build_error(path: Any) -> None:
     with pytest.raises(BuildError, match="no kernel can be loaded"):
         load(path)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all.tlk", "/proc/kernel.tlk", "\0", None])
-def test_a_path_that_cannot_be_written_is_a_build_error(path):
+def test_a_path_that_cannot_be_written_is_a_build_error(path: Any) -> None:
     with pytest.raises(BuildError, match="cannot be saved"):
         handmade.add().save(path)
 
 
-def edited(path, change):
+def edited(path: Any, change: Any) -> Any:
     """The file again with its header changed and a right digest."""
-    import hashlib
-
     body = path.read_bytes()[40:]
     size = int.from_bytes(body[:8], "little")
     header = json.loads(body[8 : 8 + size])
@@ -103,25 +103,25 @@ def edited(path, change):
         (lambda h: h.update(bound=[["B", "float32", [1000]]]), "header"),
     ],
 )
-def test_a_file_for_something_else_is_refused(saved, change, match):
+def test_a_file_for_something_else_is_refused(saved: Any, change: Any, match: Any) -> None:
     edited(saved, change)
     with pytest.raises(BuildError, match=match):
         load(saved)
 
 
-def test_tuning_features_do_not_matter(saved):
+def test_tuning_features_do_not_matter(saved: Any) -> None:
     edited(saved, lambda header: header["target"].__setitem__(2, header["target"][2] + ",+prefer-256-bit"))
     np.testing.assert_array_equal(load(saved)(a, b), a + b)
 
 
-def test_a_foreign_kernel_is_saved_but_not_loaded_here(tmp_path):
+def test_a_foreign_kernel_is_saved_but_not_loaded_here(tmp_path: Any) -> None:
     kernel = handmade.build(handmade.ADD_16, handmade.add().program.signature, on="aarch64-linux-gnu:cortex-a72")
     kernel.save(tmp_path / "arm.tlk")
     with pytest.raises(BuildError, match="cortex-a72"):
         load(tmp_path / "arm.tlk")
 
 
-def test_bound_arrays_and_dims_are_saved(tmp_path):
+def test_bound_arrays_and_dims_are_saved(tmp_path: Any) -> None:
     kernel = Kernel(replace(handmade.add().program, bound={"B": b}, provenance="tuned", workspace_bytes=64))
     kernel.save(tmp_path / "bound.tlk")
     again = load(tmp_path / "bound.tlk")
@@ -131,25 +131,30 @@ def test_bound_arrays_and_dims_are_saved(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "copy.tlk")(a), a)
 
 
-def test_a_signature_goes_through_json():
+def test_a_signature_goes_through_json() -> None:
     n = ir.Dim("n")
-    extents = [n, ir.const(3), *(ir.Binary(op, n, ir.const(2)) for op in ("add", "sub", "mul", "floordiv", "mod", "max", "min")), ir.Unary("neg", n)]
+    extents: list[ir.Expr] = [
+        n,
+        ir.const(3),
+        *(ir.Binary(op, n, ir.const(2)) for op in ("add", "sub", "mul", "floordiv", "mod", "max", "min")),
+        ir.Unary("neg", n),
+    ]
     signature = Signature("f", (argument("A", *extents),), (argument("C", dtype="bfloat16"),), ("n",))
     assert Signature.from_json(json.loads(json.dumps(signature.to_json()))) == signature
 
 
-def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(saved: Any, monkeypatch: Any) -> None:
     data = saved.read_bytes()
 
-    def full(_):
+    def full(_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(BuildError, match="No space left"):
         handmade.copy(3).save(saved)
     assert saved.read_bytes() == data
-    assert os.listdir(saved.parent) == ["add.tlk"]
+    assert [path.name for path in saved.parent.iterdir()] == ["add.tlk"]
 
 
-def test_the_cpu_of_the_file_is_kept(saved):
+def test_the_cpu_of_the_file_is_kept(saved: Any) -> None:
     assert load(saved).target.name == target().name

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import handmade
 import numpy as np
@@ -21,21 +22,25 @@ HERE = Path(__file__).parent
 HOST = binding.host()
 
 
-def test_a_text_beyond_the_budget_never_reaches_llvm():
+def test_a_text_beyond_the_budget_never_reaches_llvm() -> None:
     with pytest.raises(BuildError, match="too large to compile: 8 MiB"):
         binding.compile_module(";" * (binding.MAX_TEXT + 1), HOST)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["nonsense", "define i32 @f() {\n  ret i64 0\n}", "define i32 @f() {\na:\n  br label %b\nb:\n  %x = add i32 %y, 1\n  %y = add i32 1, 1\n  ret i32 %x\n}"],
+    [
+        "nonsense",
+        "define i32 @f() {\n  ret i64 0\n}",
+        "define i32 @f() {\na:\n  br label %b\nb:\n  %x = add i32 %y, 1\n  %y = add i32 1, 1\n  ret i32 %x\n}",
+    ],
 )
-def test_invalid_code_is_our_fault_and_an_error(text):
+def test_invalid_code_is_our_fault_and_an_error(text: Any) -> None:
     with pytest.raises(InternalError):
         binding.compile_module(text, HOST)
 
 
-def test_a_missing_symbol_is_an_error_when_linking(capfd):
+def test_a_missing_symbol_is_an_error_when_linking(capfd: Any) -> None:
     text = "declare i32 @nowhere()\ndefine i32 @f() {\n  %x = call i32 @nowhere()\n  ret i32 %x\n}"
     code = binding.compile_module(text, HOST).object
     assert symbols.undefined_symbols(code) == ("nowhere",)
@@ -46,14 +51,13 @@ def test_a_missing_symbol_is_an_error_when_linking(capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("code", [b"", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + bytes(80), b"MZ" + bytes(100)])
-def test_what_is_not_an_object_is_refused(code):
+@pytest.mark.parametrize("code", [b"", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 80, b"MZ" + bytes(100)])
+def test_what_is_not_an_object_is_refused(code: Any) -> None:
     with pytest.raises(BuildError):
-        symbols.undefined_symbols(code + b"\xff" * (100 if len(code) == 86 else 0))
-        binding.link(code, ("f",), {})
+        symbols.load_object(code, ("f",))
 
 
-def test_the_same_text_gives_the_same_object_in_every_process():
+def test_the_same_text_gives_the_same_object_in_every_process() -> None:
     code = "import hashlib, handmade; print(hashlib.sha256(handmade.add().program.compiled.object).hexdigest())"
     digests = {
         subprocess.run(
@@ -68,7 +72,7 @@ def test_the_same_text_gives_the_same_object_in_every_process():
     assert len(digests) == 1
 
 
-def test_vectorising_and_unrolling_are_ours():
+def test_vectorising_and_unrolling_are_ours() -> None:
     """A plain loop stays scalar and rolled by default; LLVM's own transformations can be asked for."""
     loop = """
 define i32 @f(ptr noalias %a, ptr noalias %c, i64 %n) {
@@ -93,13 +97,13 @@ done:
     assert "x float>" in helped.llvm
 
 
-def test_memory_is_given_back():
+def test_memory_is_given_back() -> None:
     """A compilation and a link leave a few KiB at most: nothing that grows with a tuning job."""
 
-    def resident():
+    def resident() -> Any:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4
 
-    def work(times):
+    def work(times: Any) -> None:
         for _ in range(times):
             Kernel(handmade.add().program)
             binding.compile_module(handmade.ADD_16, HOST)
@@ -110,7 +114,7 @@ def test_memory_is_given_back():
     assert (resident() - before) / 150 < 6
 
 
-def test_a_fork_waits_for_a_compilation_and_the_child_can_compile():
+def test_a_fork_waits_for_a_compilation_and_the_child_can_compile() -> None:
     code = """
 import os, threading, time, warnings
 from tensorlang.codegen import binding
@@ -134,7 +138,7 @@ thread.join()
     )
 
 
-def test_the_process_ends_well_while_a_kernel_runs():
+def test_the_process_ends_well_while_a_kernel_runs() -> None:
     code = """
 import threading, handmade, numpy as np
 kernel = handmade.vector("wait", handmade.WAIT)
@@ -153,29 +157,31 @@ import time; time.sleep(0.05)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_compiling_in_many_threads_gives_right_kernels():
+def test_compiling_in_many_threads_gives_right_kernels() -> None:
     a = np.arange(16, dtype="f4")
-    wrong = []
+    wrong: list[int] = []
 
-    def work():
+    def work() -> None:
         program = handmade.add().program
         for _ in range(5):
             binding.compile_module(handmade.ADD_16, HOST)
             wrong.extend(1 for _ in range(3) if not np.array_equal(Kernel(program)(a, a), 2 * a))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not wrong
 
 
-def test_loading_llvm_is_left_to_the_first_use():
+def test_loading_llvm_is_left_to_the_first_use() -> None:
     start = time.perf_counter()
     code = "import sys, tensorlang.codegen.kernel; assert 'llvmlite.binding' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert time.perf_counter() - start < 5
 
 
-def test_code_for_other_machines_is_compiled_too():
+def test_code_for_other_machines_is_compiled_too() -> None:
     for name in ("aarch64-linux-gnu:neoverse-n1", "x86-64-v2"):
         assert binding.compile_module(handmade.ADD_16, target(name).machine).object[:4] == b"\x7fELF"

@@ -1,5 +1,7 @@
 """Hand-made lowered nests through the emitter to machine code: loops, reductions, conditions, storage."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nests import SUM, ZERO, arg, index, loop, matmul_nest, operands, store, tile_nest, unary
+from nests import SUM, ZERO, Array, Guarded, Run, arg, index, loop, matmul_nest, operands, store, tile_nest, unary
 
 from tensorlang import ir
 from tensorlang.codegen import binding
@@ -28,6 +30,8 @@ from tensorlang.ir import (
     Dim,
     If,
     Load,
+    LoopKind,
+    Memory,
     Nest,
     Param,
     Reducer,
@@ -37,7 +41,7 @@ from tensorlang.ir import (
 )
 
 
-def close(found, a, b):
+def close(found: Array, a: Array, b: Array) -> bool:
     exact = a.astype(np.float64) @ b.astype(np.float64)
     bound = a.shape[1] * np.finfo(np.float32).eps * (np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)))
     return bool(np.all(np.abs(found - exact) <= bound))
@@ -46,7 +50,7 @@ def close(found, a, b):
 # Loops and reductions ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_serial_matmul_computes_the_product(run):
+def test_a_serial_matmul_computes_the_product(run: Run) -> None:
     a, b = operands((7, 11), (11, 5))
     c = np.full((7, 5), np.nan, np.float32)
     assert run(matmul_nest(7, 5, 11), a, b, c) == 0
@@ -55,7 +59,7 @@ def test_a_serial_matmul_computes_the_product(run):
 
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("on", ["native", "x86-64-v3", "x86-64"])
-def test_a_register_tile_gives_the_bits_of_the_serial_loop(run, guarded, on, mask):
+def test_a_register_tile_gives_the_bits_of_the_serial_loop(run: Run, guarded: Guarded, on: str, mask: bool) -> None:
     n = 39 if mask else 64
     a, b = map(guarded, operands((12, 9), (9, n)))
     plain, tiled = np.empty((12, n), np.float32), guarded(np.empty((12, n), np.float32))
@@ -66,7 +70,7 @@ def test_a_register_tile_gives_the_bits_of_the_serial_loop(run, guarded, on, mas
 
 
 @pytest.mark.parametrize(("on", "lanes", "register"), [("znver4", 16, "zmm"), ("x86-64-v3", 8, "ymm")])
-def test_the_inner_loop_of_a_register_tile_touches_no_stack(on, lanes, register):
+def test_the_inner_loop_of_a_register_tile_touches_no_stack(on: str, lanes: int, register: str) -> None:
     machine = target(on)
     for vectors, width in ((2, lanes), (1, 2 * lanes)):
         nest = tile_nest(12, 4 * lanes, 64, rows=6, lanes=width, vectors=vectors)
@@ -77,7 +81,7 @@ def test_the_inner_loop_of_a_register_tile_touches_no_stack(on, lanes, register)
         assert sum("vmov" in line for line in hot) == 2  # the two vectors of B
 
 
-def hottest(text):
+def hottest(text: str) -> list[str]:
     """The lines of the innermost loop of an assembly text: the shortest span from a label to a backward jump to it that has an fma."""
     lines = text.splitlines()
     labels = {line.split(":")[0]: n for n, line in enumerate(lines) if re.match(r"\.?\w+:", line)}
@@ -89,13 +93,13 @@ def hottest(text):
     return min((span for span in spans if any("vfmadd" in line for line in span)), key=len)
 
 
-def test_masked_register_tiles_stay_in_registers():
+def test_masked_register_tiles_stay_in_registers() -> None:
     machine = target("znver4")
     text = binding.render(emit(tile_nest(12, 39, 64, rows=6, lanes=32, mask=True), machine, name="f"), machine.machine, "asm")
     assert not [line for line in hottest(text) if "rsp" in line]
 
 
-def test_every_component_of_a_tuple_reduction_sees_the_old_state(run):
+def test_every_component_of_a_tuple_reduction_sees_the_old_state(run: Run) -> None:
     n = 50
     x, value, place = arg("X", n), arg("V", 1), arg("P", 1, dtype=INT64)
     a0, b0, a1, b1 = Param("a0", FLOAT32), Param("b0", FLOAT32), Param("a1", INT64), Param("b1", INT64)
@@ -110,7 +114,7 @@ def test_every_component_of_a_tuple_reduction_sees_the_old_state(run):
     assert (found[0], where[0]) == (data.max(), data.argmax())
 
 
-def test_values_are_computed_before_the_first_store(run):
+def test_values_are_computed_before_the_first_store(run: Run) -> None:
     a, b = arg("A", 4), arg("B", 4)
     i = (Axis("i"),)
     swap = Store("swap", (a, b), i, (Load(b, i), Load(a, i)))
@@ -122,7 +126,7 @@ def test_values_are_computed_before_the_first_store(run):
         assert np.array_equal(y, before[0])
 
 
-def test_extents_may_be_known_at_run_time_only(run):
+def test_extents_may_be_known_at_run_time_only(run: Run) -> None:
     n, m = Dim("n"), Dim("m")
     x, y = arg("X", n, m), arg("Y", m, n)
     i, j = Axis("i"), Axis("j")
@@ -135,7 +139,7 @@ def test_extents_may_be_known_at_run_time_only(run):
 
 
 @pytest.mark.parametrize("lanes", [2, 3, 5, 7, 8, 16, 24, 33, 256])
-def test_any_number_of_lanes_is_possible(run, guarded, lanes):
+def test_any_number_of_lanes_is_possible(run: Run, guarded: Guarded, lanes: int) -> None:
     n = 300
     x, y = arg("X", n), arg("Y", n)
     place = index((lanes, "o"), "l")
@@ -149,7 +153,7 @@ def test_any_number_of_lanes_is_possible(run, guarded, lanes):
 # Conditions ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_chosen_side_of_a_select_is_read(run, guarded):
+def test_only_the_chosen_side_of_a_select_is_read(run: Run, guarded: Guarded) -> None:
     n = 37
     x, y = arg("X", n), arg("Y", n)
     for kind in ("serial", "vector", "unroll"):
@@ -165,7 +169,7 @@ def test_only_the_chosen_side_of_a_select_is_read(run, guarded):
             assert np.array_equal(found, padded[: n] if before else padded[2:])
 
 
-def test_a_uniform_read_happens_only_if_some_lane_wants_it(run):
+def test_a_uniform_read_happens_only_if_some_lane_wants_it(run: Run) -> None:
     x, flag, y = arg("X", 0), arg("F", 16, dtype="bool"), arg("Y", 16)
     i = Axis("i")
     chosen = Select(Load(flag, (i,)), Load(x, (const(1 << 40),)), ZERO)
@@ -177,7 +181,7 @@ def test_a_uniform_read_happens_only_if_some_lane_wants_it(run):
         assert not found.any()
 
 
-def test_both_sides_of_a_condition_run_in_their_lanes(run):
+def test_both_sides_of_a_condition_run_in_their_lanes(run: Run) -> None:
     n = 20
     x, y = arg("X", n), arg("Y", n)
     i = Axis("i")
@@ -194,7 +198,7 @@ def test_both_sides_of_a_condition_run_in_their_lanes(run):
         assert np.array_equal(found, expected)
 
 
-def test_a_full_vector_needs_no_mask():
+def test_a_full_vector_needs_no_mask() -> None:
     x, y = arg("X", 32), arg("Y", 32)
     place = index((16, "o"), "l")
     body = If(Compare("lt", place, const(32)), store(y, (place,), Load(x, (place,))))
@@ -203,7 +207,7 @@ def test_a_full_vector_needs_no_mask():
     assert "icmp" not in text
 
 
-def test_serial_loops_and_conditions_stand_inside_vector_loops(run):
+def test_serial_loops_and_conditions_stand_inside_vector_loops(run: Run) -> None:
     n, k = 24, 7
     x, y = arg("X", k, n), arg("Y", n)
     i, l = Axis("i"), Axis("k")
@@ -216,7 +220,8 @@ def test_serial_loops_and_conditions_stand_inside_vector_loops(run):
     )
     (data,) = operands((k, n))
     found = [np.empty(n, np.float32) for _ in range(2)]
-    for out, kind in zip(found, ("serial", "vector"), strict=True):
+    kinds: list[LoopKind] = ["serial", "vector"]
+    for out, kind in zip(found, kinds, strict=True):
         assert run(Nest("f", (x,), (y,), (), loop("i", n, body, kind)), data, out) == 0
     assert found[0].tobytes() == found[1].tobytes()
     assert np.allclose(found[1][:21], np.delete(data, 3, axis=0).sum(0)[:21], atol=1e-5)
@@ -226,7 +231,7 @@ def test_serial_loops_and_conditions_stand_inside_vector_loops(run):
 # Memory --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_conditions_known_lane_by_lane_mask_without_comparing(run, guarded):
+def test_conditions_known_lane_by_lane_mask_without_comparing(run: Run, guarded: Guarded) -> None:
     y = arg("Y", 6, dtype=INT64)
     l = Axis("l")
     nest = Nest("f", (), (y,), (), loop("l", 8, If(Compare("lt", l, const(6)), store(y, (l,), l)), "vector"))
@@ -238,7 +243,7 @@ def test_conditions_known_lane_by_lane_mask_without_comparing(run, guarded):
 
 @pytest.mark.parametrize("memory", ["auto", "stack", "heap"])
 @pytest.mark.parametrize("n", [17, 9000])
-def test_storage_lives_where_it_is_told(run, memory, n):
+def test_storage_lives_where_it_is_told(run: Run, memory: Memory, n: int) -> None:
     x, y, temporary = arg("X", n), arg("Y", n), Buffer("T", (const(n),), FLOAT32, memory)
     twice = loop("a", n, store(temporary, (Axis("a"),), Binary("add", Load(x, (Axis("a"),)), Load(x, (Axis("a"),)))))
     back = loop("b", n, store(y, (Axis("b"),), Load(temporary, (index((-1, "b"), n - 1),))))
@@ -254,7 +259,7 @@ def test_storage_lives_where_it_is_told(run, memory, n):
 # What is refused, and what stays the same ----------------------------------------------------------------------------------------
 
 
-def test_broken_promises_of_the_lowering_are_named():
+def test_broken_promises_of_the_lowering_are_named() -> None:
     x, y = arg("X", 8), arg("Y", 8)
     i, zero = Axis("i"), const(0)
     split = ir.Split("i", "o", "l", 4, zero, const(8))
@@ -272,7 +277,7 @@ def test_broken_promises_of_the_lowering_are_named():
             emit(nest, target("native"), name="f")
 
 
-def test_a_uniform_value_is_broadcast(run):
+def test_a_uniform_value_is_broadcast(run: Run) -> None:
     x, y, one = arg("X", 1), arg("Y", 8), arg("Z", 1)
     body = Block((store(y, (Axis("i"),), Load(x, (const(0),))), store(one, (const(0),), Load(x, (const(0),)))))
     found, single = np.zeros(8, np.float32), np.zeros(1, np.float32)
@@ -291,7 +296,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 """
 
 
-def test_the_same_nest_gives_the_same_text_in_every_process():
+def test_the_same_nest_gives_the_same_text_in_every_process() -> None:
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     command = [sys.executable, "-c", DIGEST]
     digests = {

@@ -1,8 +1,12 @@
 """Parallel loops: every iteration runs once, whatever the number of threads, and a thread without memory fails the kernel."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from nests import ZERO, arg, index, loop, operands, store, tile_nest
+from nests import ZERO, Run, arg, index, loop, operands, store, tile_nest
 
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.target import target
@@ -12,7 +16,7 @@ from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Dim, Load, 
 
 
 @pytest.fixture(params=[1, 2, 5])
-def threads(request):
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     before = get_threads()
     set_threads(request.param)
     yield request.param
@@ -20,7 +24,7 @@ def threads(request):
 
 
 @pytest.mark.usefixtures("threads")
-def test_a_parallel_loop_computes_what_the_serial_one_does(run):
+def test_a_parallel_loop_computes_what_the_serial_one_does(run: Run) -> None:
     a, b = operands((36, 9), (9, 40))
     serial, found = np.empty((36, 40), np.float32), np.zeros((36, 40), np.float32)
     run(tile_nest(36, 40, 9, rows=6, lanes=32, mask=True), a, b, serial)
@@ -29,7 +33,7 @@ def test_a_parallel_loop_computes_what_the_serial_one_does(run):
 
 
 @pytest.mark.usefixtures("threads")
-def test_every_iteration_of_a_parallel_loop_runs_once(run):
+def test_every_iteration_of_a_parallel_loop_runs_once(run: Run) -> None:
     n = Dim("n")
     y = arg("Y", n, 3, dtype=INT64)
     count = Reducer("sum", (Const(0),), (Binary("add", Param("a0", INT64), Param("b0", INT64)),))
@@ -44,7 +48,7 @@ def test_every_iteration_of_a_parallel_loop_runs_once(run):
         assert not found[:, ::2].any()
 
 
-def test_a_parallel_loop_inside_another_is_serial(run):
+def test_a_parallel_loop_inside_another_is_serial(run: Run) -> None:
     y = arg("Y", 6, 5, dtype=INT64)
     body = store(y, (Axis("i"), Axis("j")), index((10, "i"), "j"))
     nest = Nest("f", (), (y,), (), loop("i", 6, loop("j", 5, body, "parallel"), "parallel"))
@@ -55,7 +59,7 @@ def test_a_parallel_loop_inside_another_is_serial(run):
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_kernel_that_finds_no_memory_says_so(run, parallel):
+def test_a_kernel_that_finds_no_memory_says_so(run: Run, parallel: bool) -> None:
     n = Dim("n")
     y, first, second = arg("Y", 8), Buffer("T", (const(100),), FLOAT32, "heap"), Buffer("U", (n, n), FLOAT32)
     corner = (const(0), const(0))

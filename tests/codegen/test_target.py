@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -35,34 +36,34 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("name", LEVELS)
-def test_a_named_cpu_has_its_documented_instructions(name):
+def test_a_named_cpu_has_its_documented_instructions(name: Any) -> None:
     found = target(name)
     assert (found.vector_bits, found.registers, found.has_fma, found.has_round) == LEVELS[name]
 
 
-def test_the_isa_of_a_level_is_the_published_one():
+def test_the_isa_of_a_level_is_the_published_one() -> None:
     """The x86-64 psABI lists what v3 adds to v2."""
     added = target("x86-64-v3").isa - target("x86-64-v2").isa
     assert added >= {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
 
 
-def test_lanes_fill_the_widest_register():
+def test_lanes_fill_the_widest_register() -> None:
     assert [target("x86-64-v3").lanes(DType(name)) for name in ("float32", "float64", "int8", "float16")] == [8, 4, 32, 16]
 
 
-def test_the_native_target_is_the_default_and_is_made_once():
+def test_the_native_target_is_the_default_and_is_made_once() -> None:
     assert target() is target("native") is target(target())
     assert target().is_native
     assert why_foreign(target()) is None
 
 
-def test_features_can_be_taken_away_and_added():
+def test_features_can_be_taken_away_and_added() -> None:
     assert not target("x86-64-v3,-fma").has_fma
     assert target("x86-64-v3:-avx").vector_bits == 128
     assert target("x86-64-v2,+avx2").vector_bits == 256
 
 
-def test_taking_a_feature_from_this_machine_leaves_a_native_target():
+def test_taking_a_feature_from_this_machine_leaves_a_native_target() -> None:
     reduced = target("native,-avx512f") if target().is_x86 else target("native,-sve")
     assert reduced.is_native
     assert reduced.isa < target().isa or "avx512f" not in target().isa
@@ -89,18 +90,18 @@ def test_taking_a_feature_from_this_machine_leaves_a_native_target():
         (3, "not 3"),
     ],
 )
-def test_a_wrong_name_is_a_build_error_that_names_it(name, match):
+def test_a_wrong_name_is_a_build_error_that_names_it(name: Any, match: Any) -> None:
     with pytest.raises(BuildError, match=match):
         target(name)
 
 
-def test_an_unusual_cpu_is_asked_about_in_a_process_of_its_own():
+def test_an_unusual_cpu_is_asked_about_in_a_process_of_its_own() -> None:
     assert "bonnell" not in features.SAFE["x86_64"]
     assert target("x86_64-linux-gnu:bonnell").vector_bits == 128
 
 
 @pytest.mark.parametrize("arch", features.SAFE)
-def test_every_name_in_the_short_list_is_one_that_llvm_knows_and_compiles(arch):
+def test_every_name_in_the_short_list_is_one_that_llvm_knows_and_compiles(arch: Any) -> None:
     cpus, known = features.known_names(f"{arch}-unknown-linux-gnu")
     assert features.SAFE[arch] <= cpus
     assert features.ISA[arch] <= known
@@ -108,7 +109,7 @@ def test_every_name_in_the_short_list_is_one_that_llvm_knows_and_compiles(arch):
         assert features.features_of(f"{arch}-unknown-linux-gnu", arch, cpu)
 
 
-def test_the_probe_agrees_with_what_llvm_detects_here():
+def test_the_probe_agrees_with_what_llvm_detects_here() -> None:
     """For the host, LLVM tells its features; the probe of "this CPU and those features" finds the same."""
     here = target()
     arch = "x86_64" if here.is_x86 else "aarch64"
@@ -116,7 +117,7 @@ def test_the_probe_agrees_with_what_llvm_detects_here():
     assert set(found) == here.isa & features.ISA[arch]
 
 
-def test_foreign_targets_say_why():
+def test_foreign_targets_say_why() -> None:
     assert "aarch64" in (why_foreign(target("aarch64-linux-gnu:cortex-a72")) or "")
     wanted = Target(target().triple, target().cpu, target().features + ",+avx10.2", "future")
     if target().is_x86:
@@ -124,12 +125,12 @@ def test_foreign_targets_say_why():
         assert not wanted.is_native
 
 
-def test_what_the_user_wrote_does_not_count_in_equality():
+def test_what_the_user_wrote_does_not_count_in_equality() -> None:
     assert target("x86-64-v3") == target(" x86-64-v3 ")
     assert hash(target("x86-64-v3")) == hash(target(" x86-64-v3 "))
 
 
-def test_caches_come_from_the_system_or_are_typical(tmp_path):
+def test_caches_come_from_the_system_or_are_typical(tmp_path: Any) -> None:
     assert host_caches(tmp_path).l2 == TYPICAL.l2
     for index, (level, kind, size) in enumerate([("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2M"), ("?", "", "")]):
         folder = tmp_path / "cpu" / f"index{index}"
@@ -141,6 +142,6 @@ def test_caches_come_from_the_system_or_are_typical(tmp_path):
     assert found.cores >= 1
 
 
-def test_importing_targets_does_not_load_llvm():
+def test_importing_targets_does_not_load_llvm() -> None:
     code = "import sys, tensorlang.codegen.target; assert not any(name.startswith('llvmlite') for name in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,6 +4,8 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import handmade
 import numpy as np
@@ -15,20 +17,20 @@ from tensorlang.errors import CallError
 
 
 @pytest.fixture(autouse=True)
-def _restored():
+def _restored() -> Iterator[None]:
     before = get_threads()
     yield
     set_threads(before)
 
 
-def in_a_child(code, **environment):
+def in_a_child(code: Any, **environment: Any) -> Any:
     return subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60
     )
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_a_parallel_loop_uses_the_number_that_was_set(count):
+def test_a_parallel_loop_uses_the_number_that_was_set(count: Any) -> None:
     kernel = handmade.vector("team", handmade.TEAM, dtype="int32")
     out = np.zeros(16, "i4")
     set_threads(count)
@@ -38,32 +40,32 @@ def test_a_parallel_loop_uses_the_number_that_was_set(count):
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.0, "2", None, True, 10**6, 2**40])
-def test_a_wrong_number_is_refused_and_the_old_one_stays(count):
+def test_a_wrong_number_is_refused_and_the_old_one_stays(count: Any) -> None:
     set_threads(3)
     with pytest.raises(CallError, match="set_threads: expected a number of threads from 1 to 1024"):
         set_threads(count)
     assert get_threads() == 3
 
 
-def test_numpy_integers_are_numbers_of_threads():
+def test_numpy_integers_are_numbers_of_threads() -> None:
     set_threads(np.int64(2))
     assert get_threads() == 2
 
 
-def test_the_environment_gives_the_default():
+def test_the_environment_gives_the_default() -> None:
     code = "from tensorlang.codegen.threads import get_threads; print(get_threads())"
     assert in_a_child(code, TENSORLANG_NUM_THREADS="7").stdout == "7\n"
     assert in_a_child(code, TENSORLANG_NUM_THREADS="").stdout == f"{len(os.sched_getaffinity(0))}\n"
 
 
 @pytest.mark.parametrize("text", ["0", "-2", "many", "1e3", "99999999999999999999"])
-def test_a_wrong_environment_is_a_call_error(text):
+def test_a_wrong_environment_is_a_call_error(text: Any) -> None:
     done = in_a_child("from tensorlang.codegen.threads import get_threads; get_threads()", TENSORLANG_NUM_THREADS=text)
     assert done.returncode == 1
     assert "CallError: TENSORLANG_NUM_THREADS: expected a number of threads" in done.stderr
 
 
-def test_a_loaded_runtime_comes_first():
+def test_a_loaded_runtime_comes_first() -> None:
     runtime = openmp.runtime()
     if not runtime.is_parallel:
         pytest.skip("no OpenMP runtime on this machine")
@@ -71,7 +73,7 @@ def test_a_loaded_runtime_comes_first():
     assert set(runtime.addresses) == set(openmp.SYMBOLS)
 
 
-def test_without_a_runtime_a_parallel_loop_runs_once():
+def test_without_a_runtime_a_parallel_loop_runs_once() -> None:
     stub = openmp.serial()
     assert not stub.is_parallel
     out = np.zeros(16, "i4")
@@ -83,6 +85,6 @@ def test_without_a_runtime_a_parallel_loop_runs_once():
     assert out.tolist() == [1] + [0] * 15
 
 
-def test_no_runtime_found_means_the_stub(monkeypatch):
+def test_no_runtime_found_means_the_stub(monkeypatch: Any) -> None:
     monkeypatch.setattr(openmp, "candidates", lambda: iter(["/nowhere/libgomp.so", "libc.so.6"]))
     assert openmp.runtime.__wrapped__() == openmp.serial()

@@ -1,0 +1,1 @@
+"""Machine code: lowering, LLVM, kernels, threads."""

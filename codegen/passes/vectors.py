@@ -1,0 +1,92 @@
+"""Vector loops move to the stores and take the width of registers.
+
+    vector j in range(48):              for k in range(n):
+        for k in range(n):      ->          unroll c in range(3):
+            C[j] += A[k] * B[k, j]              vector l in range(16):
+                                                    C[16 c + l] += A[k] * B[k, 16 c + l]
+
+Lanes are independent, so a vector loop distributes over the statements inside it, whose loops have the same bounds for all lanes and
+whose storage has a dimension for them (`storage.privatise`). What is left around each store are conditions that differ by lane: masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tensorlang import ir
+from tensorlang.dtype import DType
+from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Stmt, Store, block
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
+
+
+def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
+    """The statement with every vector loop at a store, no wider than a register of the widest type there."""
+    if isinstance(stmt, For) and stmt.kind == "vector":
+        return _distributed(stmt.body, stmt, (), lanes)
+    return map_statements(stmt, lambda part: narrow(part, lanes))
+
+
+def _distributed(stmt: Stmt, vector: For, masks: tuple[Expr, ...], lanes: Callable[[DType], int]) -> Stmt:
+    match stmt:
+        case Store():
+            body: Stmt = stmt
+            for mask in reversed(masks):
+                body = If(mask, body)
+            return _chunks(vector, body, lanes)
+        case Block(body=parts):
+            return block(*(_distributed(part, vector, masks, lanes) for part in parts))
+        case For() | Alloc():
+            return replace(stmt, body=_distributed(stmt.body, vector, masks, lanes))
+        case If(cond, then, orelse) if vector.loop not in axes_of(cond):
+            other = None if orelse is None else _distributed(orelse, vector, masks, lanes)
+            return If(cond, _distributed(then, vector, masks, lanes), other)
+        case If(cond, then, orelse):
+            if _changes(stmt, cond):
+                body = stmt
+                for mask in reversed(masks):
+                    body = If(mask, body)
+                return _chunks(vector, body, lanes)
+            yes = _distributed(then, vector, (*masks, cond), lanes)
+            return yes if orelse is None else block(yes, _distributed(orelse, vector, (*masks, ir.Unary("not", cond)), lanes))
+
+
+def _changes(stmt: Stmt, cond: Expr) -> bool:
+    """Do the stores inside write what the condition reads?"""
+    read = {load.buffer for load in loads_of(cond)}
+    return any(buffer in read for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)
+
+
+def _chunks(vector: For, body: Stmt, lanes: Callable[[DType], int]) -> Stmt:
+    extent = simplify(Binary("sub", vector.hi, vector.lo))
+    width = int(getattr(extent, "value", 0))
+    native = max(1, min(lanes(dtype) for dtype in _types(body)))
+    if width <= native:
+        return replace(vector, body=body)
+    whole, rest = divmod(width, native)
+    parts: list[Stmt] = []
+    chunk = Axis(f"{vector.loop}.chunk")
+    start = Binary("add", vector.lo, Binary("mul", ir.const(native), chunk))
+    inner = For(vector.loop, ir.const(0), ir.const(native), _shifted(body, vector.loop, start), "vector")
+    parts.append(For(chunk.name, ir.const(0), ir.const(whole), inner, "unroll"))
+    if rest:
+        last = Binary("add", vector.lo, ir.const(native * whole))
+        parts.append(For(vector.loop, ir.const(0), ir.const(rest), _shifted(body, vector.loop, last), "vector"))
+    return block(*parts)
+
+
+def _shifted(body: Stmt, loop: str, start: Expr) -> Stmt:
+    value = {loop: Binary("add", start, Axis(loop))}
+    return map_expressions(body, lambda expr: simplify(substitute(expr, value)))
+
+
+def _types(body: Stmt) -> set[DType]:
+    found: set[DType] = set()
+    for part in statements(body):
+        if isinstance(part, Store):
+            found |= {buffer.dtype for buffer in part.buffers}
+            found |= {load.buffer.dtype for value in part.values for load in loads_of(value)}
+    return found
+
+

@@ -1,0 +1,35 @@
+"""What a strategy needs to know of a processor."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tensorlang.dtype import DType
+
+
+class Machine(Protocol):
+    """A processor, as strategies see it (`codegen.target.Target` is one)."""
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of a vector register."""
+        ...
+
+    @property
+    def registers(self) -> int:
+        """Number of vector registers."""
+        ...
+
+    @property
+    def l1(self) -> int:
+        """Bytes of first-level data cache."""
+        ...
+
+    @property
+    def l2(self) -> int:
+        """Bytes of second-level cache."""
+        ...
+
+    def lanes(self, dtype: DType, /) -> int:
+        """Elements of a type in a vector register."""
+        ...

@@ -1,0 +1,105 @@
+"""Stages without reuse: pointwise expressions, and reductions along rows.
+
+Pointwise stages and reductions whose operands lie contiguous along the output's last axis run as vectors over that axis; reductions
+over contiguous data keep vector partial results. Both are bound by memory, so the knobs are how many elements are in flight and how
+the work is shared by threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlang.ir import For
+from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.machine import Machine
+
+PARALLEL_FROM = 1 << 16
+"""Iterations below which threads cost more than they give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The vector loop of a stage without reuse."""
+
+    stage: StageInfo
+    vector: For | None
+    lanes: int
+    threads: int
+
+    @classmethod
+    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Rows:
+        """Any stage can be run this way."""
+        kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
+        lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
+        return cls(stage, _vector(stage), lanes, threads)
+
+    @property
+    def reduces(self) -> bool:
+        """Is the vector loop a loop of the reduction?"""
+        return self.vector is not None and self.vector in self.stage.reduced
+
+    def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
+        """Vectors in flight, unrolling, threads."""
+        found: list[Knob] = []
+        if self.vector is not None:
+            most = max(1, -(-size(self.vector) // self.lanes))
+            found.append(Sizes(f"{prefix}vectors", tuple(count for count in (1, 2, 4, 8) if count <= most and count * self.lanes <= 128)))  # noqa: PLR2004 - the lane budget
+            if self.stage.reduced and not self.reduces:
+                found.append(Flag(f"{prefix}inside"))
+        if self.threads > 1 and self.stage.outer:
+            found.append(Choice(f"{prefix}parallel", ["none", "outer"]))
+        return tuple(found)
+
+    def default(self, prefix: str = "") -> dict[str, Any]:
+        """Four vectors in flight for reductions, two for the rest; threads where the work is worth it."""
+        config: dict[str, Any] = {}
+        if self.vector is not None:
+            (sizes, *_) = self.knobs(prefix)
+            wanted = 4 if self.stage.reduced else 2
+            config[f"{prefix}vectors"] = max(count for count in sizes.values if count <= wanted)
+            if self.stage.reduced and not self.reduces:
+                config[f"{prefix}inside"] = True
+        if self.threads > 1 and self.stage.outer:
+            config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM and size(self.stage.outer[0]) > 1 else "none"
+        return config
+
+    def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "") -> None:
+        """Append the directives of a point to a schedule."""
+        outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
+        if self.vector is not None and s.can("split", self.vector.loop, self.lanes):
+            width = config[f"{prefix}vectors"] * self.lanes
+            tail: Any = "peel" if is_literal(self.vector) else "mask"
+            outer, inner = s.split(self.vector.loop, min(width, 128), tail)
+            if outermost == self.vector.loop:
+                outermost = outer
+            if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
+                self._move_inside(s, outer, inner)
+            if s.can("vectorize", inner):
+                s.vectorize(inner)
+        if config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
+            s.parallel(outermost)
+
+    def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
+        """Put the vector loop inside the reduction and keep its results in registers."""
+        reduced = [loop.loop for loop in self.stage.reduced]
+        if s.can("reorder", *reduced, inner):
+            s.reorder(*reduced, inner)
+            target = self.stage.store.buffers[0].name
+            if s.can("accumulate", target, at=outer):
+                s.accumulate(target, at=outer)
+
+
+def _vector(stage: StageInfo) -> For | None:
+    """The loop whose iterations become lanes: the output's last axis, or the reduction's where only that is contiguous."""
+    if not stage.loops:
+        return None
+    last = stage.outer[-1] if stage.outer else None
+    if stage.reduced:
+        along = stage.reduced[-1]
+        if last is None or not stage.contiguous(last) or (stage.contiguous(along) and size(last) < size(along) and not stage.contiguous(last)):
+            return along if size(along) > 1 and stage.contiguous(along) else (last if last is not None and size(last) > 1 else along)
+    return last

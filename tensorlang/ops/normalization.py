@@ -1,0 +1,188 @@
+"""Normalisation: `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `batch_norm`.
+
+Each statistic of a row is a stage, so that rows can be fused or kept apart by schedule. Half precision is computed in float32 and
+rounded at the end, as torch does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tensorlang.elementary import exp, log, rsqrt
+from tensorlang.errors import DefinitionError
+from tensorlang.expr import Expr, as_expr, cast
+from tensorlang.ops.arguments import agree, define, floating, index_names, need, one_of, whole_axis, wide
+from tensorlang.reduction import accumulator
+from tensorlang.reduction import max as max_over
+from tensorlang.reduction import sum as sum_over
+from tensorlang.tensor import Extent, Tensor, reduce_axis
+
+
+def _part(name: str | None, suffix: str) -> str | None:
+    return None if name is None else f"{name}_{suffix}"
+
+
+def _without(entries: Sequence[Expr], axis: int) -> tuple[Expr, ...]:
+    return (*entries[:axis], *entries[axis + 1 :])
+
+
+def _row_statistics(op: str, input: Tensor, axis: int, name: str | None) -> tuple[int, Tensor, Tensor]:
+    """The axis, and for each row along it the maximum and the sum of `exp(x - maximum)`."""
+    input = need(op, "input", input, least=1)
+    floating(op, "input", input)
+    along = whole_axis(op, axis, input)
+    names, extent = index_names(input.ndim), input.shape[along]
+    rows, labels = (*input.shape[:along], *input.shape[along + 1 :]), (*names[:along], *names[along + 1 :])
+
+    def at(row: tuple[Expr, ...], k: Expr) -> Expr:
+        return wide(input[(*row[:along], k, *row[along:])])
+
+    k = reduce_axis(extent, name="k")
+    most = define(rows, labels, lambda row: max_over(at(row, k), axis=k), _part(name, "max"))
+    r = reduce_axis(extent, name="k")
+    total = define(rows, labels, lambda row: sum_over(exp(at(row, r) - most[row]), axis=r), _part(name, "sum"))
+    return along, most, total
+
+
+def softmax(input: Tensor, axis: int = -1, name: str | None = "softmax") -> Tensor:
+    """`y = exp(x - m) / sum(exp(x - m))` along `axis`, with `m` the maximum of the row; the shape of the input.
+
+    Raises `DefinitionError` for an axis that the input does not have, or elements that are not floating point.
+    """
+    along, most, total = _row_statistics("softmax", input, axis, name)
+
+    def element(at: tuple[Expr, ...]) -> Expr:
+        row = _without(at, along)
+        return cast(exp(wide(input[at]) - most[row]) / total[row], input.dtype)
+
+    return define(input.shape, index_names(input.ndim), element, name)
+
+
+def log_softmax(input: Tensor, axis: int = -1, name: str | None = "log_softmax") -> Tensor:
+    """`y = x - m - log(sum(exp(x - m)))` along `axis`, with `m` the maximum of the row; the shape of the input.
+
+    Raises `DefinitionError` for an axis that the input does not have, or elements that are not floating point.
+    """
+    along, most, total = _row_statistics("log_softmax", input, axis, name)
+
+    def element(at: tuple[Expr, ...]) -> Expr:
+        row = _without(at, along)
+        return cast(wide(input[at]) - most[row] - log(total[row]), input.dtype)
+
+    return define(input.shape, index_names(input.ndim), element, name)
+
+
+def _normalised_axes(op: str, input: Tensor, normalized_shape: object, *parameters: tuple[str, Tensor | None]) -> int:
+    """How many trailing axes `normalized_shape` names; the parameters have just that shape."""
+    wanted = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+    if not wanted or len(wanted) > input.ndim or input.shape[-len(wanted) :] != wanted:
+        raise DefinitionError(f"{op}: normalized_shape {normalized_shape!r} is not the last axes of {input!r}")
+    for what, tensor in parameters:
+        if tensor is not None and need(op, what, tensor, len(wanted)).shape != wanted:
+            raise DefinitionError(f"{op}: {what} has the shape normalized_shape, {wanted}, but is {tensor!r}")
+    return len(wanted)
+
+
+def _mean(input: Tensor, count: int, of: Callable[[Expr, tuple[Expr, ...]], Expr], name: str | None) -> Tensor:
+    """The mean of `of(x, row)` over the last `count` axes."""
+    lead = input.ndim - count
+    axes = tuple(reduce_axis(extent, name="k" if count == 1 else f"k{n}") for n, extent in enumerate(input.shape[lead:]))
+    size = _size(input.shape[lead:])
+    to = accumulator(input.dtype)
+
+    def element(row: tuple[Expr, ...]) -> Expr:
+        return sum_over(of(wide(input[(*row, *axes)]), row), axis=axes) / cast(size, to)
+
+    return define(input.shape[:lead], index_names(input.ndim)[:lead], element, name)
+
+
+def _size(extents: Sequence[Extent]) -> Expr:
+    return as_expr(math.prod(extents))
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: object,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    name: str | None = "layer_norm",
+) -> Tensor:
+    """`y = (x - mean) / sqrt(variance + eps) * weight + bias`, mean and variance over the last axes, `normalized_shape`.
+
+    `weight` and `bias` have the shape `normalized_shape`. Raises `DefinitionError` where the shapes do not fit.
+    """
+    input = need("layer_norm", "input", input, least=1)
+    floating("layer_norm", "input", input)
+    count = _normalised_axes("layer_norm", input, normalized_shape, ("weight", weight), ("bias", bias))
+    lead = input.ndim - count
+    mean = _mean(input, count, lambda x, _: x, _part(name, "mean"))
+    variance = _mean(input, count, lambda x, row: (x - mean[row]) * (x - mean[row]), _part(name, "variance"))
+
+    def element(at: tuple[Expr, ...]) -> Expr:
+        row, inner = at[:lead], at[lead:]
+        result = (wide(input[at]) - mean[row]) * rsqrt(variance[row] + eps)
+        return cast(_affine(result, weight, bias, inner), input.dtype)
+
+    return define(input.shape, index_names(input.ndim), element, name)
+
+
+def _affine(value: Expr, weight: Tensor | None, bias: Tensor | None, at: tuple[Expr, ...]) -> Expr:
+    scaled = value if weight is None else value * wide(weight[at])
+    return scaled if bias is None else scaled + wide(bias[at])
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: object, weight: Tensor | None = None, eps: float | None = None, name: str | None = "rms_norm"
+) -> Tensor:
+    """`y = x / sqrt(mean(x * x) + eps) * weight`, the mean over the last axes, `normalized_shape`.
+
+    `eps` defaults to the type's machine epsilon. Raises `DefinitionError` where the shapes do not fit.
+    """
+    input = need("rms_norm", "input", input, least=1)
+    floating("rms_norm", "input", input)
+    count = _normalised_axes("rms_norm", input, normalized_shape, ("weight", weight))
+    lead = input.ndim - count
+    offset = float(np.finfo(accumulator(input.dtype).numpy).eps) if eps is None else eps
+    square = _mean(input, count, lambda x, _: x * x, _part(name, "square"))
+
+    def element(at: tuple[Expr, ...]) -> Expr:
+        return cast(_affine(wide(input[at]) * rsqrt(square[at[:lead]] + offset), weight, None, at[lead:]), input.dtype)
+
+    return define(input.shape, index_names(input.ndim), element, name)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    layout: str = "NCHW",
+    name: str | None = "batch_norm",
+) -> Tensor:
+    """`y = (x - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c]`, for inference.
+
+    `c` is axis 1 of the input, or the last with `layout="NHWC"`; the statistics and parameters have one axis of its extent.
+    Raises `DefinitionError` where the shapes do not fit.
+    """
+    input = need("batch_norm", "input", input, least=2)
+    floating("batch_norm", "input", input)
+    channel = 1 if one_of("batch_norm", "layout", layout, "NCHW", "NHWC") == "NCHW" else input.ndim - 1
+    for what, tensor in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
+        if tensor is not None:
+            agree("batch_norm", "the channels", input, channel, need("batch_norm", what, tensor, 1), 0)
+
+    def element(at: tuple[Expr, ...]) -> Expr:
+        c = (at[channel],)
+        result = (wide(input[at]) - wide(running_mean[c])) * rsqrt(wide(running_var[c]) + eps)
+        return cast(_affine(result, weight, bias, c), input.dtype)
+
+    names = {2: ("n", "c"), 3: ("n", "c", "x"), 4: ("n", "c", "y", "x")}.get(input.ndim, index_names(input.ndim))
+    if channel != 1 and input.ndim in (3, 4):
+        names = (names[0], *names[2:], "c")
+    return define(input.shape, names, element, name)

@@ -1,0 +1,366 @@
+"""Each operator of `tl.ops` computes what NumPy or SciPy computes, and refuses shapes that do not fit by name."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import ndimage, signal, special
+
+import tensorlang as tl
+from tensorlang import ops
+
+rng = np.random.default_rng(17)
+
+
+def array(*shape: int, dtype: str = "float32") -> Any:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def feed(*arrays: Any) -> list[Any]:
+    """A placeholder for each array, named a, b, c, ..."""
+    return [tl.placeholder(value.shape, value.dtype.name, name="abcdefg"[n]) for n, value in enumerate(arrays)]
+
+
+def check(output: Any, tensors: list[Any], arrays: tuple[Any, ...], want: Any, rtol: float = 1e-5, atol: float = 1e-5) -> None:
+    got = tl.evaluate(output, dict(zip(tensors, arrays, strict=True)))
+    assert got.dtype == arrays[0].dtype
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize(("left", "right"), [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 1, 4), (2, 3, 4, 2))])
+def test_matmul_is_numpy_matmul(left: Any, right: Any) -> None:
+    a, b = array(*left), array(*right)
+    A, B = feed(a, b)
+    check(ops.matmul(A, B), [A, B], (a, b), a @ b)
+
+
+def test_batch_matmul_is_numpy_matmul_of_three_axes() -> None:
+    a, b = array(3, 2, 4), array(3, 4, 5)
+    A, B = feed(a, b)
+    check(ops.batch_matmul(A, B), [A, B], (a, b), a @ b)
+
+
+@pytest.mark.parametrize("lead", [(), (5,), (2, 3)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_dense_is_a_product_with_the_transposed_weight(lead: Any, biased: bool) -> None:
+    x, w, b = array(*lead, 4), array(6, 4), array(6)
+    X, W, B = feed(x, w, b)
+    arrays = (x, w, b) if biased else (x, w)
+    check(ops.dense(X, W, B if biased else None), [X, W, B][: len(arrays)], arrays, x @ w.T + (b if biased else 0))
+
+
+def reference_conv2d(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """Convolution of NCHW images with SciPy, a channel at a time."""
+    (sy, sx), (py, px), (dy, dx) = stride, padding, dilation
+    xp = np.pad(x.astype("f8"), ((0, 0), (0, 0), (py, py), (px, px)))
+    n, o, share, own = x.shape[0], w.shape[0], w.shape[0] // groups, w.shape[1]
+    spread = np.zeros((*w.shape[:2], dy * (w.shape[2] - 1) + 1, dx * (w.shape[3] - 1) + 1))
+    spread[:, :, ::dy, ::dx] = w
+    planes = [
+        sum(signal.correlate2d(xp[i, (j // share) * own + c], spread[j, c], mode="valid") for c in range(own))
+        for i, j in itertools.product(range(n), range(o))
+    ]
+    return np.stack(planes).reshape(n, o, *planes[0].shape)[:, :, ::sy, ::sx]
+
+
+CONVOLUTIONS = [
+    {},
+    {"padding": 1},
+    {"stride": 2, "padding": (1, 0)},
+    {"dilation": (1, 2), "padding": (0, 2), "stride": (1, 2)},
+    {"groups": 2},
+    {"groups": 4, "padding": 1},
+]
+
+
+@pytest.mark.parametrize("options", CONVOLUTIONS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_conv2d_is_a_sum_of_correlations(options: Any, layout: str, biased: bool) -> None:
+    x, w, b = array(2, 4, 7, 8), array(4, 4 // options.get("groups", 1), 3, 2), array(4)
+
+    def two(key: str, default: int) -> Any:
+        value = options.get(key, default)
+        return value if isinstance(value, tuple) else (value, value)
+
+    want = reference_conv2d(x, w, two("stride", 1), two("padding", 0), two("dilation", 1), options.get("groups", 1))
+    if biased:
+        want = want + b[:, None, None]
+    if layout == "NHWC":
+        x, w, want = (np.ascontiguousarray(part) for part in (x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), want.transpose(0, 2, 3, 1)))
+    X, W, B = feed(x, w, b)
+    arrays = (x, w, b) if biased else (x, w)
+    check(ops.conv2d(X, W, B if biased else None, layout=layout, **options), [X, W, B][: len(arrays)], arrays, want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_depthwise_conv2d_keeps_channels_apart(layout: str, multiplier: int) -> None:
+    x, w = array(2, 3, 6, 5), array(3 * multiplier, 1, 3, 3)
+    want = reference_conv2d(x, w, (1, 1), (1, 1), (1, 1), 3)
+    if layout == "NHWC":
+        x, w, want = (np.ascontiguousarray(part) for part in (x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), want.transpose(0, 2, 3, 1)))
+    X, W = feed(x, w)
+    check(ops.depthwise_conv2d(X, W, padding=1, layout=layout), [X, W], (x, w), want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"padding": 2, "stride": 2}, {"dilation": 2, "groups": 2}])
+def test_conv1d_is_conv2d_of_one_row(options: Any) -> None:
+    x, w, b = array(2, 4, 9), array(6, 4 // options.get("groups", 1), 3), array(6)
+    stride, padding, dilation = (options.get(key, default) for key, default in (("stride", 1), ("padding", 0), ("dilation", 1)))
+    want = (
+        reference_conv2d(x[:, :, None], w[:, :, None], (1, stride), (0, padding), (1, dilation), options.get("groups", 1))[:, :, 0]
+        + b[:, None]
+    )
+    X, W, B = feed(x, w, b)
+    check(ops.conv1d(X, W, B, **options), [X, W, B], (x, w, b), want, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"stride": 2, "padding": 1}, {"stride": (2, 3), "output_padding": (1, 2)}, {"groups": 2, "dilation": 2, "padding": 1}]
+)
+def test_conv2d_transpose_spreads_every_element(options: Any) -> None:
+    x, w, b = array(2, 4, 3, 4), array(4, 3, 3, 2), array(3 * options.get("groups", 1))
+
+    def two(key: str, default: int) -> Any:
+        value = options.get(key, default)
+        return value if isinstance(value, tuple) else (value, value)
+
+    (sy, sx), (py, px), (dy, dx), (ey, ex) = two("stride", 1), two("padding", 0), two("dilation", 1), two("output_padding", 0)
+    groups = options.get("groups", 1)
+    full = np.zeros((2, 3 * groups, 2 * sy + dy * 2 + 1 + ey, 3 * sx + dx + 1 + ex))
+    for n, c, v, u, o, r, s in np.ndindex(2, 4, 3, 4, 3, 3, 2):
+        full[n, (c // (4 // groups)) * 3 + o, v * sy + r * dy, u * sx + s * dx] += float(x[n, c, v, u]) * float(w[c, o, r, s])
+    want = full[:, :, py : full.shape[2] - py, px : full.shape[3] - px] + b[:, None, None]
+    X, W, B = feed(x, w, b)
+    check(ops.conv2d_transpose(X, W, B, **options), [X, W, B], (x, w, b), want, rtol=1e-4)
+
+
+def view(x: Any, size: Any, stride: Any) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=(2, 3))
+    return windows[:, :, :: stride[0], :: stride[1]]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_max_pool2d_takes_the_greatest_of_each_window(layout: str) -> None:
+    x = array(2, 3, 7, 8)
+    for padding, stride in ((0, None), (1, (2, 1))):
+        padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=-np.inf)
+        want = view(padded, (3, 2), stride or (3, 2)).max((4, 5))
+        given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+        (X,) = feed(given)
+        output = ops.max_pool2d(X, (3, 2), stride, padding, layout=layout)
+        check(output, [X], (given,), want if layout == "NCHW" else want.transpose(0, 2, 3, 1), rtol=0, atol=0)
+
+
+def test_max_pool2d_is_scipys_maximum_filter() -> None:
+    x = array(1, 1, 9, 9)
+    (X,) = feed(x)
+    want = ndimage.maximum_filter(x[0, 0], 3, mode="constant", cval=-np.inf)[None, None]
+    check(ops.max_pool2d(X, 3, 1, 1), [X], (x,), want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("include", [True, False])
+def test_avg_pool2d_divides_by_the_window_or_by_what_it_covers(layout: str, include: bool) -> None:
+    x = array(2, 3, 7, 8)
+    widths = ((0, 0), (0, 0), (1, 1), (1, 1))
+    total = view(np.pad(x, widths), (3, 2), (2, 2)).sum((4, 5))
+    covered = view(np.pad(np.ones_like(x), widths), (3, 2), (2, 2)).sum((4, 5))
+    want = total / (6 if include else covered)
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    (X,) = feed(given)
+    output = ops.avg_pool2d(X, (3, 2), 2, 1, count_include_pad=include, layout=layout)
+    check(output, [X], (given,), want if layout == "NCHW" else want.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_softmax_and_log_softmax_are_scipys(axis: int) -> None:
+    x = array(3, 5, 4) * 20
+    (X,) = feed(x)
+    check(ops.softmax(X, axis), [X], (x,), special.softmax(x.astype("f8"), axis))
+    check(ops.log_softmax(X, axis), [X], (x,), special.log_softmax(x.astype("f8"), axis))
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 4)])
+def test_layer_norm_has_mean_zero_and_variance_one(shape: Any) -> None:
+    x, w, b = array(3, 5, 4) * 3 + 2, array(*shape), array(*shape)
+    X, W, B = feed(x, w, b)
+    axes = tuple(range(-len(shape), 0))
+    plain = (x - x.mean(axes, keepdims=True, dtype="f8")) / np.sqrt(x.var(axes, keepdims=True, dtype="f8") + 1e-5)
+    check(ops.layer_norm(X, shape), [X], (x,), plain, rtol=1e-4)
+    check(ops.layer_norm(X, shape, W, B), [X, W, B], (x, w, b), plain * w + b, rtol=1e-4)
+
+
+def test_rms_norm_divides_by_the_root_of_the_mean_square() -> None:
+    x, w = array(6, 8), array(8)
+    X, W = feed(x, w)
+    want = x / np.sqrt((x.astype("f8") ** 2).mean(1, keepdims=True) + 0.1) * w
+    check(ops.rms_norm(X, 8, W, eps=0.1), [X, W], (x, w), want)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_batch_norm_uses_the_statistics_it_is_given(layout: str) -> None:
+    x, m, v, w, b = array(2, 3, 4, 5), array(3), np.abs(array(3)) + 0.5, array(3), array(3)
+
+    def channel(part: Any) -> Any:
+        return part[:, None, None]
+
+    want = (x - channel(m)) / np.sqrt(channel(v) + 1e-5) * channel(w) + channel(b)
+    if layout == "NHWC":
+        x, want = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), want.transpose(0, 2, 3, 1)
+    X, M, V, W, B = feed(x, m, v, w, b)
+    check(ops.batch_norm(X, M, V, W, B, layout=layout), [X, M, V, W, B], (x, m, v, w, b), want)
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "sigmoid": special.expit,
+    "tanh": np.tanh,
+    "silu": lambda x: x * special.expit(x),
+    "gelu": lambda x: x * special.ndtr(x),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_activations_are_scipys(name: str, dtype: str) -> None:
+    x = (array(4, 9) * 4).astype(dtype)
+    (X,) = feed(x)
+    tolerance = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-12}[dtype]
+    check(getattr(ops, name)(X), [X], (x,), ACTIVATIONS[name](x.astype("f8")), rtol=tolerance, atol=tolerance)
+
+
+def test_gelu_may_be_approximated_by_tanh() -> None:
+    x = array(20)
+    (X,) = feed(x)
+    want = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    check(ops.gelu(X, approximate="tanh"), [X], (x,), want)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("mask", [None, "bool", "float32"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_is_a_softmax_between_two_products(lead: Any, mask: Any, is_causal: bool) -> None:
+    q, k, v = array(*lead, 5, 4), array(*lead, 6, 4), array(*lead, 6, 3)
+    m = rng.random((5, 6)) < 0.8 if mask == "bool" else array(5, 6)
+    m[:, 0] = 1
+    scores = q.astype("f8") @ k.swapaxes(-1, -2) / 2
+    if mask == "bool":
+        scores = np.where(m, scores, -np.inf)
+    elif mask:
+        scores = scores + m
+    if is_causal:
+        scores = np.where(np.tri(5, 6, dtype=bool), scores, -np.inf)
+    want = special.softmax(scores, -1) @ v
+    arrays = (q, k, v, m) if mask else (q, k, v)
+    Q, K, V, *rest = feed(*arrays)
+    check(ops.attention(Q, K, V, rest[0] if rest else None, is_causal=is_causal), [Q, K, V, *rest], arrays, want)
+
+
+def test_attention_in_half_precision_gives_half_precision() -> None:
+    q, k, v = (array(4, 8, dtype="float16") for _ in range(3))
+    Q, K, V = feed(q, k, v)
+    want = special.softmax(q.astype("f8") @ k.astype("f8").T * 0.25, -1) @ v
+    check(ops.attention(Q, K, V, scale=0.25), [Q, K, V], (q, k, v), want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_embedding_reads_rows_and_clamps(dtype: str) -> None:
+    table = array(5, 3)
+    index = np.array([[0, 4, 2], [3, 9, 255 if dtype == "uint8" else -3]], dtype)
+    I, T = feed(index, table)
+    got = tl.evaluate(ops.embedding(I, T), {I: index, T: table})
+    np.testing.assert_array_equal(got, table[np.clip(index.astype("i8"), 0, 4)])
+
+
+@pytest.mark.parametrize("size", [(3, 4), (10, 7), 5])
+def test_resize2d_nearest_reads_the_pixel_at_the_same_part_of_the_image(size: Any) -> None:
+    x = array(2, 3, 5, 7)
+    (X,) = feed(x)
+    down, across = size if isinstance(size, tuple) else (size, size)
+    want = x[:, :, np.arange(down) * 5 // down][:, :, :, np.arange(across) * 7 // across]
+    check(ops.resize2d(X, size), [X], (x,), want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("size", [(3, 4), (10, 7), (1, 1)])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_resize2d_bilinear_is_scipys_map_coordinates(size: Any, align_corners: bool, layout: str) -> None:
+    x = array(1, 2, 5, 7)
+
+    def places(extent: int, new: int) -> Any:
+        at = np.arange(new)
+        exact = at * (extent - 1) / max(1, new - 1) if align_corners else (at + 0.5) * extent / new - 0.5
+        return np.clip(exact, 0, extent - 1)
+
+    grid = np.meshgrid(places(5, size[0]), places(7, size[1]), indexing="ij")
+    want = np.stack([ndimage.map_coordinates(plane.astype("f8"), grid, order=1) for plane in x[0]])[None]
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    (X,) = feed(given)
+    output = ops.resize2d(X, size, mode="bilinear", align_corners=align_corners, layout=layout)
+    check(output, [X], (given,), want if layout == "NCHW" else want.transpose(0, 2, 3, 1))
+
+
+def test_operators_take_symbolic_extents() -> None:
+    n, h = tl.dim("n"), tl.dim("h")
+    x, w = array(2, 3, 8, 6), array(4, 3, 3, 3)
+    X, W = tl.placeholder((n, 3, h, 6), name="X"), tl.placeholder((4, 3, 3, 3), name="W")
+    Y = ops.softmax(ops.max_pool2d(ops.relu(ops.conv2d(X, W, stride=2, padding=1)), 2))
+    conv = np.maximum(reference_conv2d(x, w, (2, 2), (1, 1), (1, 1), 1), 0)
+    want = special.softmax(view(conv, (2, 2), (2, 2))[:, :, :2].max((4, 5)), -1)
+    got = tl.evaluate(Y, {X: x, W: w})
+    np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+def test_axes_and_stages_have_the_names_of_the_field() -> None:
+    X, W, B = tl.placeholder((1, 3, 8, 8), name="X"), tl.placeholder((4, 3, 3, 3), name="W"), tl.placeholder((4,), name="b")
+    Y = ops.conv2d(X, W, B, padding=1, name="stem")
+    stages = [definition for definition in tl.tensor.definitions((Y,)) if isinstance(definition, tl.tensor.Stage)]
+    assert [stage.name for stage in stages] == ["stem_pad", "stem_sum", "stem"]
+    assert repr(tl.expr.Expr(stages[1].values[0])) == (
+        "sum(stem_pad[n, c, y + r, x + s] * W[o, c, r, s] for c in range(3), r in range(3), s in range(3))"
+    )
+
+
+def test_every_operator_is_exported_and_documented() -> None:
+    for name in ops.__all__:
+        assert getattr(ops, name).__doc__
+
+
+X2, X3, X4 = tl.placeholder((4, 6), name="X"), tl.placeholder((2, 4, 6), name="X"), tl.placeholder((1, 4, 6, 6), name="X")
+W2, W4 = tl.placeholder((5, 7), name="W"), tl.placeholder((4, 3, 3, 3), name="W")
+REFUSED = {
+    "dense: the input channels differ: 6 in axis 1 of X: float32[4, 6], 7 in axis 1 of W: float32[5, 7]": lambda: ops.dense(X2, W2),
+    "dense: weight has 2 axes, but is X: float32[2, 4, 6]": lambda: ops.dense(X2, X3),
+    "matmul: the inner extents differ: 6 in axis 1 of X: float32[4, 6], 5 in axis 0 of W: float32[5, 7]": lambda: ops.matmul(X2, W2),
+    "matmul: a must be a tensor, not 3": lambda: ops.matmul(3, W2),  # type: ignore[arg-type]
+    "matmul: the batch axes of X: float32[4, 6] and X: float32[2, 4, 6] differ; b has 2 axes or as many as a": lambda: ops.matmul(X2, X3),
+    "conv2d: weight takes 4 channels of X: float32[1, 4, 6, 6], but is W: float32[4, 3, 3, 3]": lambda: ops.conv2d(X4, W4),
+    "conv2d: stride must be an int or a pair of ints, each at least 1, not 0": lambda: ops.conv2d(X4, W4, stride=0),
+    "conv2d: layout 'NWHC' is not one of 'NCHW', 'NHWC'": lambda: ops.conv2d(X4, W4, layout="NWHC"),
+    "conv2d: 3 groups do not divide 4 input and 4 output channels": lambda: ops.conv2d(X4, W4, groups=3),
+    "max_pool2d: a window of 9 does not fit 6 elements padded by 0": lambda: ops.max_pool2d(X4, 9),
+    "max_pool2d: padding 2 is more than half of kernel_size 3": lambda: ops.max_pool2d(X4, 3, padding=2),
+    "softmax: axis 2 is none of the 2 axes of X: float32[4, 6]": lambda: ops.softmax(X2, axis=2),
+    "layer_norm: normalized_shape 4 is not the last axes of X: float32[4, 6]": lambda: ops.layer_norm(X2, 4),
+    "layer_norm: weight has 1 axes, but is W: float32[5, 7]": lambda: ops.layer_norm(X2, 6, W2),
+    "gelu: approximate 'sign' is not one of 'none', 'tanh'": lambda: ops.gelu(X2, approximate="sign"),
+    "embedding: input must be integers, but is X: float32[4, 6]": lambda: ops.embedding(X2, W2),
+    "sigmoid: input must be floating point, but is I: int32[3]; convert it with tl.cast": lambda: ops.sigmoid(
+        tl.placeholder((3,), "int32", name="I")
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_shapes_that_do_not_fit_are_refused_by_name(message: str) -> None:
+    with pytest.raises(tl.DefinitionError) as refusal:
+        REFUSED[message]()
+    assert str(refusal.value) == message
