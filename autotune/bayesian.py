@@ -2,7 +2,8 @@
 
 The candidates of a proposal are drawn from the space itself (uniform points, neighbours of the fastest, crossings of them), encoded and
 scored at once; the best unseen one is proposed. Failed points teach the validity model and not the times. One proposal in twenty is
-uniform, whatever the model says, and the first ones fill the space.
+uniform, whatever the model says, and the first ones fill the space. A point in flight is believed to take the time that was predicted for
+it (kriging believer), so that the next proposal keeps away from it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from tensorlang.autotune.search import Proposal, Searcher
-from tensorlang.autotune.surrogate import Array, fit
+from tensorlang.autotune.surrogate import Array, fit, preload
 from tensorlang.schedules.space import Config, spelling
 
-UNIFORM: Final = 600
+UNIFORM: Final = 500
 ELITES: Final = 10
 CROSSINGS: Final = 100
 EXPLORE: Final = 0.05
@@ -25,6 +26,11 @@ LEAST_VALID: Final = 0.1
 
 class Bayesian(Searcher):
     """Expected improvement of extremely randomised trees, times the probability of validity."""
+
+    def prepare(self) -> None:
+        """Import the surrogates, unless the space is used up before a model is asked."""
+        if self.space.total > self._initial():
+            preload()
 
     def propose(self, rng: np.random.Generator) -> Proposal | None:
         """The unseen candidate of the highest score."""
@@ -37,12 +43,15 @@ class Bayesian(Searcher):
         reference = self.history.get(spelling(self.default))
         scale = (reference.time if reference else None) or valid[0].time or 1.0
         failed = [observation.config for observation in self.history.values() if observation.time is None]
+        logs = [math.log((observation.time or scale) / scale) for observation in valid]
+        flying = list(self.pending.values())
+        believed = [proposal.prediction["mean"] if proposal.prediction else float(np.mean(logs)) for proposal in flying]
         model = fit(
-            self._rows([observation.config for observation in valid]),
-            np.array([math.log((observation.time or scale) / scale) for observation in valid]),
+            self._rows([*(observation.config for observation in valid), *(proposal.config for proposal in flying)]),
+            np.array([*logs, *believed]),
+            min(logs),
             float(np.median([observation.noise for observation in valid])),
             self._rows(failed),
-            self._rows(list(self.pending.values())),
             int(rng.integers(1 << 31)),
         )
         seen = model.predict(self._rows([config for config, _ in candidates]))
@@ -61,7 +70,8 @@ class Bayesian(Searcher):
         points = self.space.sample(rng, 16, exclude=self.history.keys() | self.pending.keys())
         if not points:
             return None
-        known = [config for config in (*(o.config for o in self.history.values()), *self.pending.values()) if self.space.contains(config)]
+        seen = (*(o.config for o in self.history.values()), *(p.config for p in self.pending.values()))
+        known = [config for config in seen if self.space.contains(config)]
         if not known:
             return Proposal(points[0], "random")
         rows, others = self._rows(points), self._rows(known)

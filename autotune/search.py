@@ -47,14 +47,17 @@ class Searcher(ABC):
         self.default = default
         self.seed = seed
         self.history: dict[str, Observation] = {}
-        self.pending: dict[str, Config] = {}
+        self.pending: dict[str, Proposal] = {}
         self._first = [default, *(config for config in seeds if space.contains(config))]
+
+    def prepare(self) -> None:
+        """Load what later proposals need; may run in another thread meanwhile."""
 
     def ask(self) -> Proposal | None:
         """The next point, now in flight; None when no feasible point is left."""
         proposal = self._next()
         if proposal is not None:
-            self.pending[spelling(proposal.config)] = proposal.config
+            self.pending[spelling(proposal.config)] = proposal
         return proposal
 
     def tell(self, observation: Observation) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from tensorlang.codegen.threads import MAX_THREADS, get_threads
 from tensorlang.errors import LogError, TensorlangError, TuningError, did_you_mean
 from tensorlang.schedules.space import Config, Space, spelling
 
+BUILDER: Final = "tensorlang.autotune.candidate:build"
 SEEDS_FROM_LOG: Final = 3
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -74,7 +76,7 @@ class Settings:
     resume: bool = True
     threads: int = 1
     policy: Policy = field(default_factory=Policy)
-    builder: str = "tensorlang.autotune.candidate:build"
+    builder: str = BUILDER
     path: tuple[str, ...] = ()
     progress: Callable[[Progress], None] | None = None
 
@@ -161,7 +163,8 @@ class Session:
             self._append({"kind": "run_start", "trials": self.settings.trials, "seed": self.settings.seed, "search": self.settings.strategy,
                           "budget": self.settings.budget, "points": self.plan.space.count.feasible})  # fmt: skip
             try:
-                runner.task = self._request(Path(folder))
+                wanted = self.settings
+                runner.task = worker_request(self.task, self.target, wanted.threads, wanted.policy, Path(folder), wanted.builder)
                 reason = self._search(runner)
                 if best_of(self.trials) is not None:
                     self._decide(runner)
@@ -186,14 +189,23 @@ class Session:
         search = searcher(self.settings.strategy, self.plan.space, self.plan.default, seed=self.settings.seed, seeds=self._seeds())
         for trial in self.trials:
             search.tell(Observation(trial.config, trial.time, trial.noise))
+        loading = threading.Thread(target=search.prepare, daemon=True)
+        loading.start()
         upcoming = self._ask(search)
         while upcoming is not None:
             if self.settings.budget is not None and time.monotonic() - self._started > self.settings.budget:
                 return "budget"
             proposal, ahead = upcoming, list[Proposal | None]()
-            trial = self._measure(runner, proposal, lambda: ahead.append(self._ask(search, after=1)))  # noqa: B023 - called at once
+
+            def meanwhile(ahead: list[Proposal | None] = ahead) -> None:
+                ahead.append(self._ask(search, after=1))
+                if not host.pinned(self.settings.threads):
+                    loading.join()  # every core is measured on
+
+            trial = self._measure(runner, proposal, meanwhile)
             search.tell(Observation(trial.config, trial.time, trial.noise))
             upcoming = ahead[0]
+        loading.join()
         return "trials" if len(self.trials) >= self.settings.trials else "exhausted"
 
     def _ask(self, search: Searcher, after: int = 0) -> Proposal | None:
@@ -338,23 +350,6 @@ class Session:
             "software": host.software(),
         }
 
-    def _request(self, folder: Path) -> dict[str, Any]:
-        """What a worker is told of the task."""
-        return {
-            **write_reference(self.task, folder, seed=0).to_json(),
-            "definition": self.task.definition,
-            "fingerprint": self.task.fingerprint,
-            "inputs": [spec.to_json() for spec in self.task.inputs],
-            "outputs": [spec.to_json() for spec in self.task.results],
-            "reduction": self.task.reduction,
-            "seed": 0,
-            "target": self.target.name,
-            "threads": self.settings.threads,
-            "cores": host.pinned(self.settings.threads),
-            "policy": self.settings.policy.to_json(),
-            "builder": self.settings.builder,
-        }
-
     def _accounts(self) -> dict[str, Any]:
         """Where the time of this run went."""
         own = [trial for trial in self.trials if trial.fields.get("run") == self._run]
@@ -365,6 +360,24 @@ class Session:
     def _tell(self, stage: str, last: Trial | None) -> None:
         if self.settings.progress is not None:
             self.settings.progress(Progress(len(self.trials), self.settings.trials, last, best_of(self.trials), self.default, stage))
+
+
+def worker_request(task: Task, target: Target, threads: int, policy: Policy, folder: Path, builder: str = BUILDER) -> dict[str, Any]:
+    """What a worker is told of a task; the reference results are computed now and kept in `folder`."""
+    return {
+        **write_reference(task, folder, seed=0).to_json(),
+        "definition": task.definition,
+        "fingerprint": task.fingerprint,
+        "inputs": [spec.to_json() for spec in task.inputs],
+        "outputs": [spec.to_json() for spec in task.results],
+        "reduction": task.reduction,
+        "seed": 0,
+        "target": target.name,
+        "threads": threads,
+        "cores": host.pinned(threads),
+        "policy": policy.to_json(),
+        "builder": builder,
+    }
 
 
 def _compared(base: Finalist | None, best: Finalist) -> dict[str, float | None]:

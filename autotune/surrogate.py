@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-TREES: Final = 64
+TREES: Final = 50
 XI: Final = 0.005
 LEAST_NOISE: Final = 0.01
 FAILURES_TO_LEARN: Final = 3
@@ -67,16 +67,8 @@ class _Known:
         return self.mean, self.deviation
 
 
-def fit(features: Array, logs: Array, noise: float, failed: Array, pending: Array, seed: int) -> Surrogate:
-    """Fit to valid points (features, log times), failed ones, and ones in flight.
-
-    Points in flight are believed to take the time that a first fit predicts for them (kriging believer), so that the next proposal keeps
-    away from them; without any the first fit is the model.
-    """
-    times = _regressor(features, logs, noise, seed)
-    if len(pending):
-        believed = times.predict(pending)
-        times = _regressor(np.vstack([features, pending]), np.append(logs, believed), noise, seed)
+def fit(features: Array, logs: Array, best: float, noise: float, failed: Array, seed: int) -> Surrogate:
+    """Fit to valid points (features, log times) and failed ones; `best` is the least log time that was measured."""
     validity = None
     if len(failed) >= FAILURES_TO_LEARN:
         from sklearn.ensemble import ExtraTreesClassifier  # noqa: PLC0415 - loaded on use
@@ -84,7 +76,14 @@ def fit(features: Array, logs: Array, noise: float, failed: Array, pending: Arra
         known = np.vstack([features, failed])
         validity = ExtraTreesClassifier(n_estimators=TREES, min_samples_leaf=2, n_jobs=1, random_state=seed)
         validity.fit(known, np.repeat([1, 0], [len(features), len(failed)]))
-    return Surrogate(times, validity, float(np.min(logs)))
+    return Surrogate(_regressor(features, logs, noise, seed), validity, best)
+
+
+def preload() -> None:
+    """Import the libraries, which takes a second or two, before they are needed."""
+    import sklearn.ensemble  # noqa: F401, PLC0415
+    import skopt.acquisition  # noqa: F401, PLC0415
+    import skopt.learning  # noqa: F401, PLC0415
 
 
 def _regressor(features: Array, logs: Array, noise: float, seed: int) -> Any:

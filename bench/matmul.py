@@ -28,7 +28,7 @@ SIZE = 512
 TRIALS = 32
 
 
-def definition() -> Any:
+def definition() -> tl.Tensor:
     """The operator, over placeholders of its own."""
     a, b = tl.placeholder((SIZE, SIZE), name="A"), tl.placeholder((SIZE, SIZE), name="B")
     return tl.ops.matmul(a, b)

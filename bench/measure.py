@@ -53,6 +53,8 @@ class Pairs:
 
 def interleave(ours: timeit.Timer, theirs: timeit.Timer, *, pairs: int = 15, least: float = 0.02) -> Pairs:
     """Time two statements in turn; every sample repeats its statement for at least `least` seconds."""
+    for timer in (ours, theirs):
+        timer.timeit(1)  # a first call may set up what later calls use
     numbers = [_number(timer, least) for timer in (ours, theirs)]
     samples: tuple[list[float], list[float]] = ([], [])
     gc.collect()

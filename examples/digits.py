@@ -39,7 +39,7 @@ class Outcome:
     milliseconds_sklearn: float
 
 
-def network(widths: Sequence[int]) -> tuple[Any, Any]:
+def network(widths: Sequence[int]) -> tuple[tl.Tensor, tl.Tensor]:
     """Probabilities and digits for a batch of images; `widths` from the pixels to the classes.
 
     The arguments are the images, then weights (out, in) and bias (out) of each layer.

@@ -59,12 +59,14 @@ class ComputeAt:
             raise Refusal("TL-S301", f"{self.stage!r} is also used by {stray.stage!r}, outside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
         spans = region(nest, uses, buffers[0].shape, [part.loop for part in outer])
         local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans)) for buffer in buffers}
-        parts = [self._placed(nest, part, spans, outer) for part in producer_parts(nest, self.stage)]
+        old = producer_parts(nest, self.stage)
+        gone = {id(store) for part in old for store in stores(part)}
+        parts = [self._placed(nest, part, spans, outer) for part in old]
         body: Stmt = block(*parts, loop.body)
         body = redirect(body, local, spans)
         for buffer in local.values():
             body = Alloc(buffer, body)
-        rest = remove(nest.body, lambda store: store.stage in own)
+        rest = remove(nest.body, lambda store: id(store) in gone)
         assert rest is not None  # noqa: S101 - the consumer is left
         for buffer in buffers:
             rest = without_alloc(rest, buffer)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tensorlang import ir
 from tensorlang.dtype import BOOL
 from tensorlang.errors import DefinitionError
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Load, Reduce, Select, Unary
+from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce, Select, Unary
 from tensorlang.linear import linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short, text
@@ -134,7 +134,7 @@ def _evaluate(expr: Expr, point: dict[Expr, int]) -> int | None:
         return point[expr]
     form = linear(expr)
     if expr in form.terms:
-        return None
+        return _evaluate_atom(expr, point)
     total = form.constant
     for atom, factor in form.terms.items():
         value = _evaluate(atom, point)
@@ -142,3 +142,16 @@ def _evaluate(expr: Expr, point: dict[Expr, int]) -> int | None:
             return None
         total += factor * value
     return total
+
+
+def _evaluate_atom(expr: Expr, point: dict[Expr, int]) -> int | None:
+    match expr:
+        case Cast(value, dtype) if dtype.is_integer:
+            return _evaluate(value, point)
+        case Binary("floordiv" | "mod" | "min" | "max" as op, left, right):
+            a, b = _evaluate(left, point), _evaluate(right, point)
+            if a is None or b is None or (op in ("floordiv", "mod") and b == 0):
+                return None
+            return {"floordiv": lambda: a // b, "mod": lambda: a % b, "min": lambda: min(a, b), "max": lambda: max(a, b)}[op]()
+        case _:
+            return None

@@ -91,6 +91,8 @@ def _widened(value: Expr, to: DType) -> Expr:
         return Expr(value.node, (value,))
     if value.weak:
         return convert(value, to) if value.dtype.kind == to.kind else cast(value, to)
+    if value.dtype.is_floating and (not to.is_floating or to.bits < value.dtype.bits):
+        return cast(value, to)
     return Expr(_widen_node(value.node, to), (value,))
 
 

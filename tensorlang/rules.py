@@ -1,8 +1,9 @@
 """Algebra on expressions, as a table: one equation a row.
 
 A row is (name, pattern, result). Patterns are functions on a node whose operands are already simplified; they return the new
-expression or None. Every row holds for all values of its operands, and ends: the result is smaller or a literal. Floating-point
-arithmetic has no rows, because none holds for NaN, infinities and signed zeros alike.
+expression or None. Every row holds for all values of its operands, and ends: the result is smaller or a literal. Sums and multiples
+are equal modulo 2**64, as the language's integers are; rows that divide or compare ask that nothing can wrap, so they leave arithmetic
+on data alone. Floating-point arithmetic has no rows, because none holds for NaN, infinities and signed zeros alike.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Final
 
 from tensorlang import ir
 from tensorlang.dtype import BOOL, INT64
-from tensorlang.ir import Binary, Cast, Compare, Const, Expr, Select, Unary
+from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
 from tensorlang.linear import Linear, expression, linear
-from tensorlang.traverse import dtype_of
+from tensorlang.polyhedra import interval
+from tensorlang.traverse import dtype_of, walk
 
+SMALL: Final = 1 << 31
+LARGEST: Final = (1 << 63) - 1
 TRUE: Final = Const(True, BOOL)
 FALSE: Final = Const(False, BOOL)
 _COMPARE: Final = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
@@ -26,16 +30,27 @@ def _is_index(expr: Expr) -> bool:
     return dtype_of(expr) == INT64
 
 
+def _whole(expr: Expr) -> bool:
+    """Is an int64 expression the integer that it spells, with no wrapping? Indices are: small multiples of axes and dims."""
+    return interval(expr) is not None or all(
+        isinstance(node, (Axis, Dim, Binary, Unary)) or (isinstance(node, Const) and abs(node.value) < SMALL) for node in walk(expr)
+    )
+
+
 def sum_of_terms(node: Expr) -> Expr | None:
     """x + y - z  ->  the linear form, like terms collected."""
     if isinstance(node, (Binary, Unary)) and node.op in ("add", "sub", "mul", "neg") and _is_index(node):
-        return expression(linear(node))
+        form = linear(node)
+        if all(abs(value) <= LARGEST for value in (form.constant, *form.terms.values())):
+            return expression(form)
     return None
 
 
 def floor_of_multiple(node: Expr) -> Expr | None:
     """(c*x + r) // c  ->  x + r // c;   x // 1 -> x;   literals."""
     if isinstance(node, Binary) and node.op == "floordiv" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
+        if not _whole(node.left):
+            return None
         by, form = int(node.right.value), linear(node.left)
         whole = Linear(form.constant // by, {atom: factor // by for atom, factor in form.terms.items() if factor % by == 0})
         rest = Linear(form.constant % by, {atom: factor for atom, factor in form.terms.items() if factor % by})
@@ -49,6 +64,8 @@ def floor_of_multiple(node: Expr) -> Expr | None:
 def remainder_of_multiple(node: Expr) -> Expr | None:
     """(c*x + r) % c  ->  r % c;   literals."""
     if isinstance(node, Binary) and node.op == "mod" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
+        if not _whole(node.left):
+            return None
         by, form = int(node.right.value), linear(node.left)
         rest = Linear(form.constant % by, {atom: factor for atom, factor in form.terms.items() if factor % by})
         if rest.is_constant:
@@ -62,7 +79,7 @@ def extremum_of_shifted(node: Expr) -> Expr | None:
     """min(x + a, x + b)  ->  x + min(a, b);   the same for max."""
     if isinstance(node, Binary) and node.op in ("min", "max") and _is_index(node):
         difference = linear(node.left).plus(linear(node.right), -1)
-        if difference.is_constant:
+        if difference.is_constant and (node.left == node.right or (_whole(node.left) and _whole(node.right))):
             return node.left if (difference.constant <= 0) == (node.op == "min") else node.right
     return None
 
@@ -71,7 +88,7 @@ def decided_comparison(node: Expr) -> Expr | None:
     """x + a < x + b  ->  a < b, for integers."""
     if isinstance(node, Compare) and _is_index(node.left):
         difference = linear(node.left).plus(linear(node.right), -1)
-        if difference.is_constant:
+        if difference.is_constant and (node.left == node.right or (_whole(node.left) and _whole(node.right))):
             return TRUE if _COMPARE[node.op](difference.constant, 0) else FALSE
     return None
 

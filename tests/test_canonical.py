@@ -178,7 +178,7 @@ def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [here, *(path for key, part in inner for path in paths(part, (*here, key)))]
 
 
-WRONG = [
+WRONG: list[Any] = [
     None,
     True,
     -1,

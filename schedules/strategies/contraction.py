@@ -53,7 +53,8 @@ class Contraction:
         fixed = [load for load in stage.loads if stage.moves(load, vector) == 0]
         rows = [loop for loop in stage.outer[:-1] if any(stage.moves(load, loop) == 0 for load in moved) and size(loop) > 1]
         row = max(rows, key=lambda loop: (any(stage.moves(load, loop) != 0 for load in fixed), size(loop)), default=None)
-        if not stage.contiguous(vector) and (row is None or size(row) < 8):  # noqa: PLR2004 - packing must pay
+        scattered = any(stage.moves(load, vector) != 1 for load in moved)
+        if scattered and (row is None or size(row) < 8):  # noqa: PLR2004 - packing must pay
             return None
         if size(vector) < 4 or not moved:  # noqa: PLR2004 - too short for vectors
             return None
@@ -82,7 +83,7 @@ class Contraction:
             found += [Sizes("rows", self._row_sizes()), Choice("order", list(ORDERS))]
         depth = Split("depth", size(self.depth), lo=min(8, size(self.depth)), hi=size(self.depth))
         found += [depth, Sizes("unroll", (1, 2, 4))]
-        if self._packable(self.vector_operand):
+        if self._packable(self.vector_operand) and self.row is not None:
             found.append(Flag("pack_vector"))
         if self._packable(self.row_operand) and self.row is not None:
             found.append(Flag("pack_row"))
@@ -93,7 +94,19 @@ class Contraction:
     def fits(self, config: Mapping[str, Any]) -> bool:
         """Do the accumulators and operands of a point fit the vector registers, with the unrolled code in bounds?"""
         rows, vectors = config.get("rows", 1), config["vectors"]
-        return rows * vectors + vectors + 1 <= self.registers and rows * vectors * config["unroll"] <= 4 * self.registers
+        places = [self._place(self._order(config), reuse) for knob, reuse in (("pack_vector", "i"), ("pack_row", "j")) if config.get(knob)]
+        small = rows * vectors + vectors + 1 <= self.registers and rows * vectors * config["unroll"] <= 4 * self.registers
+        return small and None not in places
+
+    def _order(self, config: Mapping[str, Any]) -> str:
+        """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i)."""
+        present = {"j"} | ({"k"} if config["depth"] < size(self.depth) else set()) | ({"i"} if self.row is not None else set())
+        return "".join(name for name in config.get("order", "jki") if name in present)
+
+    def _place(self, order: str, reuse: str) -> str | None:
+        """The loop at which a packed panel is made: directly outside the loop that reuses it."""
+        at = order.find(reuse)
+        return order[at - 1] if at > 0 else None
 
     def default(self) -> dict[str, Any]:
         """The point that the model of registers and caches names."""
@@ -104,10 +117,9 @@ class Contraction:
         config: dict[str, Any] = {"vectors": vectors, "depth": max((value for value in sizes if value <= depth), default=sizes[0]), "unroll": 1}
         if self.row is not None:
             config |= {"rows": rows, "order": "jki"}
-        if self._packable(self.vector_operand):
-            reuse = size(self.row) if self.row is not None else 1
+        if self._packable(self.vector_operand) and self.row is not None:
             strided = self.vector_operand is not None and self.stage.moves(self.vector_operand, self.vector) != 1
-            config["pack_vector"] = strided or (reuse >= 8 * rows and not self.reduced)
+            config["pack_vector"] = strided or (size(self.row) >= 8 * rows and not self.reduced)
         if self._packable(self.row_operand) and self.row is not None:
             config["pack_row"] = False
         if self.threads > 1:
@@ -168,15 +180,15 @@ class Contraction:
         if self.row is not None:
             outer["i"], i_i = s.split(self.row.loop, config["rows"], _tail(self.row))
             inner.append(i_i)
-        order = [outer[name] for name in config.get("order", "jki") if name in outer]
+        names = self._order(config)
+        order = [outer[name] for name in names]
         rest = [loop.loop for loop in self.rest]
         s.reorder(*rest, *order, *(loop.loop for loop in self.reduced), k, *([unrolled] if unrolled else []), *inner, j_i)
         tile = order[-1]
-        block = outer.get("k", order[0] if order[0] != tile else tile)
-        if config.get("pack_vector") and self.vector_operand is not None:
-            self._pack(s, self.vector_operand, max(block, j_o, key=order.index), j_i)
-        if config.get("pack_row") and self.row_operand is not None:
-            self._pack(s, self.row_operand, max(block, outer["i"], key=order.index) if config.get("order") == "ijk" else block, "")
+        for knob, reuse, load, lane in (("pack_vector", "i", self.vector_operand, j_i), ("pack_row", "j", self.row_operand, "")):
+            place = self._place(names, reuse)
+            if config.get(knob) and load is not None and place is not None:
+                self._pack(s, load, outer[place], lane)
         s.accumulate(self.stage.store.buffers[0].name, at=tile)
         s.vectorize(j_i)
         for loop in (*inner, *([unrolled] if unrolled else [])):

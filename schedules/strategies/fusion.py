@@ -1,6 +1,6 @@
 """Where intermediates are computed: inside their consumer's row, written into it, or whole.
 
-An intermediate that every consumer reads with the consumer's own outermost index is computed inside that loop, so that it stays in
+An intermediate that every consumer reads with the consumer's own outermost indices is computed inside those loops, so that it stays in
 cache and nothing is computed twice; a pointwise intermediate that is read once for each element is written into its consumer.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensorlang.ir import Axis
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, readers, stages_of
+from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 
 
 def inline_pointwise(s: Schedule) -> None:
@@ -35,10 +35,11 @@ def _reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
 
 
 def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:
-    """Move the intermediates that follow the rows of `result` into its outermost loop; the stages that moved."""
-    if len(result.outer) < 2:  # noqa: PLR2004 - a row needs an axis of its own
+    """Move the intermediates that follow the rows of `result` into its outermost loop that repeats; the stages that moved."""
+    depth = next((position for position, loop in enumerate(result.outer) if size(loop) > 1), len(result.outer))
+    if depth + 1 >= len(result.outer):
         return ()
-    row = result.outer[0].loop
+    row = result.outer[depth].loop
     moved: list[str] = []
     infos = {info.name: info for info in stages_of(s.nest)}
     inside = {result.name}
@@ -49,13 +50,15 @@ def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:
         uses = readers(s.nest, info.store.buffers)
         if not uses or any(stage not in inside for stage, _ in uses):
             continue
-        if all(_follows(infos.get(stage), index) for stage, index in uses) and s.can("compute_at", name, row):
+        if all(_follows(infos.get(stage), index, depth) for stage, index in uses) and s.can("compute_at", name, row):
             s.compute_at(name, row)
             inside.add(name)
             moved.append(name)
     return tuple(moved)
 
 
-def _follows(reader: StageInfo | None, index: tuple[object, ...]) -> bool:
-    """Is the first index the reader's outermost loop?"""
-    return reader is not None and bool(index) and bool(reader.outer) and index[0] == Axis(reader.outer[0].loop)
+def _follows(reader: StageInfo | None, index: tuple[object, ...], depth: int) -> bool:
+    """Are the leading indices the reader's own outermost loops?"""
+    return reader is not None and len(reader.outer) > depth < len(index) and all(
+        part == Axis(loop.loop) for part, loop in zip(index[: depth + 1], reader.outer, strict=False)
+    )

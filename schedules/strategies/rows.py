@@ -35,7 +35,7 @@ class Rows:
         """Any stage can be run this way."""
         kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
         lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
-        return cls(stage, _vector(stage), lanes, threads)
+        return cls(stage, _vector(stage, lanes), lanes, threads)
 
     @property
     def reduces(self) -> bool:
@@ -93,13 +93,16 @@ class Rows:
                 s.accumulate(target, at=outer)
 
 
-def _vector(stage: StageInfo) -> For | None:
-    """The loop whose iterations become lanes: the output's last axis, or the reduction's where only that is contiguous."""
-    if not stage.loops:
-        return None
-    last = stage.outer[-1] if stage.outer else None
-    if stage.reduced:
-        along = stage.reduced[-1]
-        if last is None or not stage.contiguous(last) or (stage.contiguous(along) and size(last) < size(along) and not stage.contiguous(last)):
-            return along if size(along) > 1 and stage.contiguous(along) else (last if last is not None and size(last) > 1 else along)
-    return last
+def _vector(stage: StageInfo, lanes: int) -> For | None:
+    """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
+
+    The output's last axis wins ties, and loops much shorter than a vector lose.
+    """
+    candidates = [*stage.outer[-1:], *stage.reduced[::-1]]
+
+    def score(loop: For) -> tuple[bool, int, int]:
+        moves = [stage.moves(load, loop) for load in stage.loads if stage.moves(load, loop) != 0]
+        scattered = sum(move != 1 for move in moves)
+        return 2 * size(loop) >= lanes, -scattered, sum(move == 1 for move in moves)
+
+    return max(candidates, key=score, default=None)

@@ -1,0 +1,79 @@
+"""What the machine can do: multiply-adds and bytes a second, measured by two small kernels in the disposable process.
+
+The first keeps a dozen vectors of accumulators in registers and does nothing but multiply-adds (`sum over k of a[i] * b[i]`, which may
+not be folded), the second streams through memory that no cache holds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tensorlang.autotune import host
+from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.runner import Limits, Runner
+from tensorlang.autotune.session import worker_request
+from tensorlang.autotune.task import Task
+from tensorlang.codegen.target import Target
+from tensorlang.dtype import DType, dtype
+from tensorlang.errors import TuningError
+from tensorlang.reduction import sum as total
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.tensor import compute, placeholder, reduce_axis
+
+VECTORS: Final = 12
+DEPTH: Final = 4096
+STREAM: Final = 16 << 20
+POLICY: Final = Policy(least=10, most=40, spread=0.005)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Operations (a multiply-add is two) and bytes a second; None where it could not be measured."""
+
+    flops: float | None
+    bandwidth: float | None
+
+
+def measure_peak(target: Target, threads: int, kind: str) -> Peak:
+    """Measure both with this many threads; the first in the type `kind`, float32 for types without multiply-add."""
+    element = dtype(kind) if kind in ("float32", "float64") else dtype("float32")
+    return Peak(_rate(_multiply_adds(target, threads, element), target, threads, "flops"), _rate(_stream(), target, threads, "bytes"))
+
+
+def _multiply_adds(target: Target, threads: int, element: DType) -> Schedule:
+    width = VECTORS * target.lanes(element)
+    A, B = placeholder((width,), element, name="A"), placeholder((width,), element, name="B")
+    k = reduce_axis(DEPTH, name="k")
+    s = Schedule(compute((4 * threads, width), lambda g, i: total(A[i] * B[i], axis=k), name="P"))
+    group, lane, depth = s.loops("P")
+    outer, inner = s.split(lane, target.lanes(element))
+    s.reorder(group, depth, outer, inner)
+    s.vectorize(inner)
+    s.unroll(outer)
+    s.accumulate("P", at=group)
+    if threads > 1:
+        s.parallel(group)
+    return s
+
+
+def _stream() -> Any:
+    X = placeholder((STREAM,), "float32", name="X")
+    return compute((STREAM,), lambda i: X[i] * 2, name="Y")
+
+
+def _rate(program: Any, target: Target, threads: int, what: str) -> float | None:
+    given = isinstance(program, Schedule)
+    task = Task.of(program.outputs if given else program, "peak")
+    from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - as in session
+
+    candidate = {"schedule": program.to_json()} if given else {"config": choose(task.outputs, target, threads).default}
+    try:
+        with tempfile.TemporaryDirectory(prefix="tensorlang-") as folder, Runner(Limits(memory=host.memory())) as runner:
+            runner.task = worker_request(task, target, threads, POLICY, Path(folder))
+            outcome = runner.trial(candidate)
+    except TuningError:
+        return None
+    return outcome.told[what] / outcome.told["min"] if outcome.status == "ok" else None

@@ -1,0 +1,487 @@
+"""`tl.evaluate` is the meaning of definitions: NumPy's, total, and lazy where the language is."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from typing import Any
+
+import ml_dtypes
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorlang as tl
+from strategies import Program, programs
+from tensorlang import interpret, ir, meaning
+from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
+from tensorlang.expr import Expr
+from tensorlang.ir import Compare, Const, Param, Reducer, Select
+from tensorlang.tensor import ReduceAxis
+
+rng = np.random.default_rng(23)
+
+
+def mapped(fn: Any, *arrays: Any) -> Any:
+    """`fn` of the elements of one-dimensional arrays."""
+    tensors = [tl.placeholder(array.shape, array.dtype.name, name="abc"[n]) for n, array in enumerate(arrays)]
+    output = tl.compute(arrays[0].shape, lambda i: fn(*(tensor[i] for tensor in tensors)), name="y")
+    return tl.evaluate(output, dict(zip(tensors, arrays, strict=True)))
+
+
+def reduced(fn: Any, array: Any, **options: Any) -> Any:
+    """`fn` over the last axis of a matrix."""
+    X = tl.placeholder(array.shape, array.dtype.name, name="x")
+    k = tl.reduce_axis(array.shape[1], name="k")
+    return tl.evaluate(tl.compute(array.shape[:1], lambda i: fn(X[i, k], axis=k, **options), name="y"), {X: array})
+
+
+# Operators
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_integer_division_is_total_and_floored(dtype: str) -> None:
+    low = np.iinfo(dtype).min
+    a = np.array([7, -7, 7, -7, 5, low, low], dtype)
+    b = np.array([2, 2, -2, -2, 0, -1, 0], dtype)
+    np.testing.assert_array_equal(mapped(lambda x, y: x // y, a, b), np.array([3, -4, -4, 3, 0, low, 0], dtype))
+    np.testing.assert_array_equal(mapped(lambda x, y: x % y, a, b), np.array([1, 1, -1, -1, 0, 0, 0], dtype))
+
+
+def test_unsigned_division_by_zero_is_zero() -> None:
+    a, b = np.array([200, 7], "u1"), np.array([0, 255], "u1")
+    np.testing.assert_array_equal(mapped(lambda x, y: x // y, a, b), [0, 0])
+    np.testing.assert_array_equal(mapped(lambda x, y: x % y, a, b), [0, 7])
+
+
+def test_shifts_past_the_width_give_zero_or_the_sign() -> None:
+    a, b = np.array([-5, -5, 5, 5, -128, 3], "i1"), np.array([8, 127, 100, -1, 7, 1], "i1")
+    np.testing.assert_array_equal(mapped(lambda x, y: x >> y, a, b), [-1, -1, 0, 0, -1, 1])
+    np.testing.assert_array_equal(mapped(lambda x, y: x << y, a, b), [0, 0, 0, 0, 0, 6])
+    np.testing.assert_array_equal(mapped(lambda x, y: x >> y, np.array([255, 255], "u1"), np.array([4, 8], "u1")), [15, 0])
+
+
+def test_arithmetic_on_integers_wraps() -> None:
+    a = np.array([100, -128, 127], "i1")
+    np.testing.assert_array_equal(mapped(lambda x: x + x, a), [-56, 0, -2])
+    np.testing.assert_array_equal(mapped(lambda x: -x, a), [-100, -128, -127])
+    np.testing.assert_array_equal(mapped(tl.abs, a), [100, -128, 127])
+
+
+@pytest.mark.parametrize("target", [dtype for dtype in DTYPES if dtype.is_integer])
+@pytest.mark.parametrize("source", ["float32", "float64", "float16"])
+def test_casts_from_floating_point_saturate(source: str, target: DType) -> None:
+    x = np.array(
+        [np.nan, np.inf, -np.inf, 1e30 if source != "float16" else 6e4, -0.9, 3.99, -3.99, 2.0**31 if source != "float16" else 5], source
+    )
+    got = mapped(lambda v: tl.cast(v, target), x)
+
+    def exact(value: float) -> int:
+        if math.isnan(value):
+            return 0
+        whole = math.trunc(min(max(value, -1e300), 1e300))
+        return int(min(max(whole, int(target.lowest)), int(target.highest)))
+
+    assert [int(value) for value in got] == [exact(float(value)) for value in x]
+
+
+def test_casts_between_integers_wrap_and_to_bool_test_for_zero() -> None:
+    x = np.array([-1, 256, 300, 0], "i4")
+    np.testing.assert_array_equal(mapped(lambda v: tl.cast(v, "uint8"), x), [255, 0, 44, 0])
+    np.testing.assert_array_equal(mapped(lambda v: tl.cast(v, "bool"), x), [True, True, True, False])
+    np.testing.assert_array_equal(
+        mapped(lambda v: tl.cast(v, "bool"), np.array([0.0, -0.0, 0.5, np.nan], "f4")), [False, False, True, True]
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_rounds_after_each_operation(dtype: str) -> None:
+    numpy = DType(dtype).numpy
+    a, b, c = (rng.standard_normal(50).astype(numpy) for _ in range(3))
+
+    def rounded(x: Any) -> Any:
+        return x.astype(numpy).astype("f4")
+
+    want = rounded(rounded(a.astype("f4") * b.astype("f4")) + c.astype("f4")).astype(numpy)
+    got = mapped(lambda x, y, z: x * y + z, a, b, c)
+    assert got.dtype == numpy
+    np.testing.assert_array_equal(got, want)
+
+
+def test_bfloat16_is_the_type_of_ml_dtypes() -> None:
+    x = np.array([1.5, -2.25], ml_dtypes.bfloat16)
+    got = mapped(tl.exp, x)
+    assert got.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(got, np.exp(x.astype("f4")).astype(ml_dtypes.bfloat16))
+
+
+EXACT = {
+    "exp": mpmath.exp,
+    "exp2": lambda x: mpmath.power(2, x),
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log2": lambda x: mpmath.log(x, 2),
+    "log10": mpmath.log10,
+    "log1p": mpmath.log1p,
+    "sqrt": mpmath.sqrt,
+    "rsqrt": lambda x: 1 / mpmath.sqrt(x),
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "tanh": mpmath.tanh,
+    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "erf": mpmath.erf,
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("dtype", "ulp"), [("float32", 0.51), ("float64", 2.0)])
+def test_functions_are_exact_to_the_last_bits(name: str, dtype: str, ulp: float) -> None:
+    """float32 is the nearest value (computed in float64); float64 is NumPy's, within 2 ulp."""
+    x = np.concatenate([np.linspace(0.01, 20, 40), rng.random(20) * 1e-3 + 1e-6]).astype(dtype)
+    if name not in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt"):
+        x = np.concatenate([x, -x])
+    got = mapped(getattr(tl, name), x)
+    with mpmath.workprec(120):
+        for value, result in zip(x, got, strict=True):
+            want = EXACT[name](mpmath.mpf(float(value)))
+            spacing = float(np.spacing(np.abs(np.asarray(float(want), dtype))))
+            assert abs(mpmath.mpf(float(result)) - want) <= ulp * spacing
+
+
+def test_rounding_functions_and_tests_are_numpys() -> None:
+    x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, np.nan, np.inf, 1e9], "f4")
+    for name, want in {
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round": np.rint,
+        "trunc": np.trunc,
+        "isnan": np.isnan,
+        "isinf": np.isinf,
+    }.items():
+        np.testing.assert_array_equal(mapped(getattr(tl, name), x), want(x))
+
+
+def test_minimum_keeps_nan_and_fmin_drops_it() -> None:
+    a, b = np.array([np.nan, 1, np.nan, 2], "f4"), np.array([1, np.nan, np.nan, 3], "f4")
+    for name, want in (("minimum", np.minimum), ("maximum", np.maximum), ("fmin", np.fmin), ("fmax", np.fmax)):
+        np.testing.assert_array_equal(mapped(getattr(tl, name), a, b), want(a, b))
+
+
+def test_pow_is_cs() -> None:
+    a, b = np.array([2, 0, -8, 1, np.nan, -2], "f4"), np.array([0.5, 0, 1 / 3, np.nan, 0, 3], "f4")
+    np.testing.assert_array_equal(mapped(tl.pow, a, b), np.array([math.sqrt(2), 1, np.nan, 1, 1, -8], "f4"))
+
+
+# Reading
+
+
+def test_an_unchosen_read_is_never_made() -> None:
+    X, I = tl.placeholder((4,), name="X"), tl.placeholder((6,), "int64", name="I")
+    Y = tl.compute((6,), lambda i: tl.select((I[i] >= 0) & (I[i] < 4), X[I[i]], -1.0), name="Y")
+    x, index = np.arange(4, dtype="f4"), np.array([0, 3, 4, -1, 2**62, -(2**62)])
+    np.testing.assert_array_equal(tl.evaluate(Y, {X: x, I: index}), [0, 3, -1, -1, -1, -1])
+
+
+def test_a_masked_read_of_an_empty_tensor_is_fine() -> None:
+    n = tl.dim("n")
+    X = tl.placeholder((n,), name="X")
+    Y = tl.compute((3,), lambda i: tl.select(i < n, X[i], 7.0), name="Y")
+    np.testing.assert_array_equal(tl.evaluate(Y, {X: np.zeros(0, "f4")}), [7, 7, 7])
+    np.testing.assert_array_equal(tl.evaluate(Y, {X: np.ones(2, "f4")}), [1, 1, 7])
+
+
+def test_selects_nest_with_their_conditions() -> None:
+    X = tl.placeholder((4,), name="X")
+    Y = tl.compute((6,), lambda i: tl.select(i > 0, tl.select(i <= 4, X[i - 1], 9.0), 8.0), name="Y")
+    np.testing.assert_array_equal(tl.evaluate(Y, {X: np.arange(4, dtype="f4")}), [8, 0, 1, 2, 3, 9])
+
+
+def test_a_restricted_reduction_reads_only_where_it_holds() -> None:
+    X = tl.placeholder((5,), name="X")
+    k = tl.reduce_axis((-2, 3), name="k")
+    Y = tl.compute((5,), lambda i: tl.sum(X[i + k], axis=k, where=(i + k >= 0) & (i + k < 5)), name="Y")
+    x = rng.random(5).astype("f4")
+    np.testing.assert_allclose(tl.evaluate(Y, {X: x}), np.convolve(x, np.ones(5), "same"), rtol=1e-6)
+
+
+# Reductions
+
+
+REDUCERS = [("max", np.max), ("min", np.min), ("argmax", np.argmax), ("argmin", np.argmin)]
+
+
+@pytest.mark.parametrize(("name", "numpy"), REDUCERS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint64"])
+def test_extrema_are_numpys(name: str, numpy: Any, dtype: str) -> None:
+    x = rng.integers(0, 4, (6, 9)).astype(dtype)
+    if dtype.startswith("f"):
+        x[2, 3], x[3, [1, 4]], x[4] = np.nan, np.nan, -np.inf
+    got = reduced(getattr(tl, name), x)
+    np.testing.assert_array_equal(got, numpy(x, axis=1))
+    assert got.dtype == (np.int64 if name.startswith("arg") else x.dtype)
+
+
+def test_argmax_over_several_axes_gives_the_row_major_position() -> None:
+    x = rng.integers(0, 5, (4, 3, 5), "i4")
+    X = tl.placeholder(x.shape, "int32", name="X")
+    k, l = tl.reduce_axis(3, name="k"), tl.reduce_axis((1, 5), name="l")
+    Y = tl.compute((4,), lambda i: tl.argmax(X[i, k, l], axis=(k, l)), name="Y")
+    np.testing.assert_array_equal(tl.evaluate(Y, {X: x}), x[:, :, 1:].reshape(4, -1).argmax(1))
+
+
+def test_an_empty_domain_gives_the_identity() -> None:
+    x, none = np.ones((2, 0), "f4"), np.ones((2, 0), "i1")
+    for name, want in {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "reduce_fmax": np.nan, "argmax": -1}.items():
+        np.testing.assert_array_equal(reduced(getattr(tl, name), x), [want, want])
+    np.testing.assert_array_equal(reduced(tl.max, none), [-128, -128])
+    assert reduced(tl.sum, none).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [("int8", "int32"), ("uint16", "int32"), ("int32", "int32"), ("uint32", "uint32"), ("float16", "float16"), ("float64", "float64")],
+)
+def test_sums_have_the_types_of_the_contract(dtype: str, result: str) -> None:
+    x = rng.integers(0, 100, (3, 50)).astype(dtype)
+    got = reduced(tl.sum, x)
+    assert got.dtype == result
+    np.testing.assert_allclose(got.astype("f8"), x.astype("f8").sum(1), rtol=1e-3 if dtype == "float16" else 0)
+
+
+def test_products_of_small_integers_do_not_wrap_before_they_are_summed() -> None:
+    x = np.full((2, 10), 100, "i1")
+    np.testing.assert_array_equal(reduced(lambda v, axis: tl.sum(v * v, axis=axis), x), [100_000, 100_000])
+
+
+def test_a_sum_converted_to_integers_converts_each_whole_element() -> None:
+    x = np.full((1, 4), 1.5, "f4")
+    np.testing.assert_array_equal(reduced(lambda v, axis: tl.sum(v * v, axis=axis, dtype="int32"), x), [8])
+
+
+def test_sums_are_taken_in_order() -> None:
+    x = rng.standard_normal((2, 1000)).astype("f4")
+    want = np.zeros(2, "f4")
+    for k in range(1000):
+        want = want + x[:, k]
+    np.testing.assert_array_equal(reduced(tl.sum, x), want)
+
+
+def reduce_with(reducer: Reducer, values: Any, axis: ReduceAxis, component: int = 0, where: Any = None) -> Expr:
+    nodes = tuple(value.node for value in values)
+    return Expr(ir.Reduce(reducer, nodes, (axis.axis,), None if where is None else where.node, component))
+
+
+def test_any_reducer_may_be_used() -> None:
+    """Welford's mean and squared deviation, whose three components depend on each other."""
+
+    def param(name: str) -> Expr:
+        return Expr(Param(name, FLOAT32))
+
+    (n, mean, square), (m, other, rest) = map(param, ("a0", "a1", "a2")), map(param, ("b0", "b1", "b2"))
+    total, delta = n + m, other - mean
+    safe = tl.maximum(total, 1.0)
+    results = (total, mean + delta * m / safe, square + rest + delta * delta * n * m / safe)
+    zero = Const(0.0, FLOAT32)
+    welford = Reducer("welford", (zero, zero, zero), tuple(result.node for result in results))
+    x = rng.standard_normal((3, 700)).astype("f4")
+    X, k = tl.placeholder(x.shape, name="X"), tl.reduce_axis(700, name="k")
+
+    def body(i: Expr) -> tuple[Expr, ...]:
+        values = (tl.cast(1.0, "float32"), X[i, k], tl.cast(0.0, "float32"))
+        return tuple(reduce_with(welford, values, k, component, k >= 2) for component in range(3))
+
+    count, mean_, deviation = tl.evaluate(tl.compute((3,), body, name="Y"), {X: x})
+    np.testing.assert_array_equal(count, 698)
+    np.testing.assert_allclose(mean_, x[:, 2:].mean(1), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(deviation / 698, x[:, 2:].var(1), rtol=1e-4)
+
+
+def test_a_reducer_of_choices_does_not_depend_on_chunks(monkeypatch: Any) -> None:
+    greatest = Reducer(
+        "greatest",
+        (Const(-1, INT64),),
+        (Select(Compare("gt", Param("b0", INT64), Param("a0", INT64)), Param("b0", INT64), Param("a0", INT64)),),
+    )
+    k = tl.reduce_axis(1000, name="k")
+    Y = tl.compute((3,), lambda i: reduce_with(greatest, (k % (97 + i),), k, 0, k % 2 == 0), name="Y")
+    want = [max(k % (97 + i) for k in range(0, 1000, 2)) for i in range(3)]
+    for chunk in (1, 7, 100, 1 << 20):
+        monkeypatch.setattr(interpret, "CHUNK", chunk)
+        np.testing.assert_array_equal(tl.evaluate(Y, {}), want)
+
+
+@settings(deadline=None, max_examples=60)
+@given(programs(), st.sampled_from([1, 3, 64]))
+def test_chunks_do_not_show(program: Program, chunk: int) -> None:
+    want = tl.evaluate(program.outputs, program.feeds)
+    before, interpret.CHUNK = interpret.CHUNK, chunk  # type: ignore[misc]
+    try:
+        got = tl.evaluate(program.outputs, program.feeds)
+    finally:
+        interpret.CHUNK = before  # type: ignore[misc]
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_reductions_may_be_nested() -> None:
+    x = rng.random((4, 5)).astype("f4")
+    X, k, l = tl.placeholder((4, 5), name="X"), tl.reduce_axis(4, name="k"), tl.reduce_axis(5, name="l")
+    Y = tl.compute((2,), lambda i: tl.max(tl.sum(X[k, l], axis=l) * (tl.cast(i, "float32") + 1.0), axis=k), name="Y")
+    np.testing.assert_allclose(tl.evaluate(Y, {X: x}), x.sum(1).max() * np.array([1, 2]), rtol=1e-6)
+
+
+# Points
+
+
+@settings(deadline=None, max_examples=60)
+@given(programs(), st.booleans(), st.data())
+def test_points_are_elements_of_the_whole(program: Program, on_demand: bool, data: Any) -> None:
+    """Also where the producers are evaluated only at the elements that the points read."""
+    output = program.outputs[-1]
+    whole = tl.evaluate(output, program.feeds)
+    points = data.draw(st.lists(st.tuples(*(st.integers(0, size - 1) for size in whole.shape)), max_size=4))
+    before = interpret.LARGE
+    interpret.LARGE = -1 if on_demand else before  # type: ignore[misc]
+    try:
+        got = tl.evaluate(output, program.feeds, at=points)
+    finally:
+        interpret.LARGE = before  # type: ignore[misc]
+    assert got.shape == (len(points),)
+    np.testing.assert_array_equal(got, np.array([whole[point] for point in points], whole.dtype))
+
+
+def test_a_point_of_a_large_product_is_cheap() -> None:
+    n = 3000
+    A, k, l = tl.placeholder((n, n), name="A"), tl.reduce_axis(n, name="k"), tl.reduce_axis(n, name="l")
+    B = tl.compute((n, n), lambda i, j: tl.sum(A[i, k] * A[k, j], axis=k), name="B")
+    C = tl.compute((n, n), lambda i, j: tl.sum(B[i, l] * A[l, j], axis=l), name="C")
+    a = rng.standard_normal((n, n), "f4")
+    start = time.perf_counter()
+    got = tl.evaluate(C, {A: a}, at=[(3, 5), (2999, 0)])
+    assert time.perf_counter() - start < 10
+    want = [a[i].astype("f8") @ a @ a[:, j] for i, j in ((3, 5), (2999, 0))]
+    np.testing.assert_allclose(got, want, rtol=1e-3)
+
+
+# Calls
+
+
+def test_one_output_gives_an_array_and_a_tuple_gives_a_tuple() -> None:
+    X = tl.placeholder((2,), name="X")
+    x = np.ones(2, "f4")
+    Y, Z = tl.compute((2,), lambda i: (X[i] + 1.0, X[i] > 0), name="Y")
+    assert isinstance(tl.evaluate(Y, {X: x}), np.ndarray)
+    one, two = tl.evaluate((Y, Z), {X: x})
+    assert [one.dtype.name, two.dtype.name] == ["float32", "bool"]
+    assert len(tl.evaluate((Y,), {X: x})) == 1
+
+
+def test_a_result_is_the_callers_own() -> None:
+    X = tl.placeholder((2,), name="X")
+    x = np.ones(2, "f4")
+    got = tl.evaluate(X, {X: x})
+    got[0] = 5
+    assert x[0] == 1
+
+
+def test_dims_follow_from_shapes_or_are_passed_by_name() -> None:
+    n, m = tl.dim("n"), tl.dim("m")
+    X, Z = tl.placeholder((2 * n + 1,), name="X"), tl.placeholder((n, n + m), name="Z")
+    Y = tl.compute((n, m), lambda i, j: X[i] + Z[i, j], name="Y")
+    assert tl.evaluate(Y, {X: np.zeros(7, "f4"), Z: np.zeros((3, 5), "f4")}).shape == (3, 2)
+    W = tl.compute((m,), lambda i: tl.cast(i, "float32"), name="W")
+    np.testing.assert_array_equal(tl.evaluate(W, {}, m=3), [0, 1, 2])
+
+
+def test_no_warning_leaks() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = np.array([0, -1, np.inf, np.nan, 1e38], "f4")
+        mapped(lambda v: tl.log(v) / v * 1e38 + tl.cast(tl.cast(v, "int8") // 0, "float32"), x)
+
+
+def test_no_operand_is_no_obstacle() -> None:
+    np.testing.assert_array_equal(tl.evaluate(tl.compute((2, 2), lambda i, j: i * 2 + j, name="Y"), {}), [[0, 1], [2, 3]])
+    assert tl.evaluate(tl.compute((0, 3), lambda i, j: i + j, name="Y"), {}).shape == (0, 3)
+
+
+A, N = tl.placeholder((2, 3), name="A"), tl.dim("n")
+V, W = tl.placeholder((N,), name="V"), tl.placeholder((N, 2 * N), "int32", name="W")
+SUM = tl.compute((N,), lambda i: V[i] + tl.cast(W[i, 0], "float32"), name="S")
+zeros = np.zeros((2, 3), "f4")
+BAD = {
+    "A: float32[2, 3] is missing; feed an array for it": (A, {}),
+    "A: float32[2, 3]: expected dtype float32, got float64": (A, {A: np.zeros((2, 3))}),
+    "A: float32[2, 3]: expected dtype float32, got float32 in foreign byte order": (A, {A: zeros.astype(">f4")}),
+    "A: float32[2, 3]: expected 2 axes, got shape (6,)": (A, {A: np.zeros(6, "f4")}),
+    "A: float32[2, 3]: got shape (3, 2)": (A, {A: np.zeros((3, 2), "f4")}),
+    "A: float32[2, 3]: expected an array, got a list ([[0.0]])": (A, {A: [[0.0]]}),
+    "A: float32[2, 3]: expected an array, got a NoneType (None)": (A, {A: None}),
+    "W: int32[n, 2 * n]: got shape (3, 7), where n = 3 by the other arguments": (SUM, {V: np.zeros(3, "f4"), W: np.zeros((3, 7), "i4")}),
+    "S: float32[n] is computed, so it cannot be fed; feed its placeholders": (SUM, {SUM: np.zeros(3, "f4")}),
+    "feeds map placeholders to arrays; 'A' is not a tensor": (A, {"A": zeros}),
+    "feeds map placeholders to arrays, as in {A: a, B: b}; got a list": (A, [zeros]),
+    "the extent n is fixed by no operand; pass it by name, as in n=5": (tl.compute((N,), lambda i: i, name="Y"), {}),
+    "Y: int64[n - 2]: the extent n - 2 is -1; extents are at least 0": (
+        tl.compute((N - 2,), lambda i: tl.cast(V[i], "int64"), name="Y"),
+        {V: np.ones(1, "f4")},
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_operands_that_do_not_fit_are_call_errors(message: str) -> None:
+    output, feeds = BAD[message]
+    with pytest.raises(tl.CallError) as refusal:
+        tl.evaluate(output, feeds)  # type: ignore[call-overload]
+    assert str(refusal.value) == message
+
+
+def test_a_point_outside_is_a_call_error() -> None:
+    for point in ((2, 0), (0,), (0, -1), "x"):
+        with pytest.raises(tl.CallError, match=r"at= of A: float32\[2, 3\]: .* is not an index of shape \(2, 3\)"):
+            tl.evaluate(A, {A: zeros}, at=[point])
+
+
+def test_a_matmul_of_512_takes_about_a_second() -> None:
+    X, Y, k = tl.placeholder((512, 512), name="X"), tl.placeholder((512, 512), name="Y"), tl.reduce_axis(512, name="k")
+    Z = tl.compute((512, 512), lambda i, j: tl.sum(X[i, k] * Y[k, j], axis=k), name="Z")
+    x, y = rng.random((2, 512, 512), "f4")
+    start = time.perf_counter()
+    got = tl.evaluate(Z, {X: x, Y: y})
+    assert time.perf_counter() - start < 3
+    np.testing.assert_allclose(got, x @ y, rtol=1e-4)
+
+
+def test_a_fast_path_is_the_reducer_it_stands_for() -> None:
+    """Every operation that `fold` knows gives what the general path gives, one step after the other."""
+    for dtype in (FLOAT32, INT64, DType("uint8"), BOOL):
+        for op in ("add", "mul", "min", "max", "fmin", "fmax", "and", "or", "xor"):
+            if (dtype == BOOL and op not in ("and", "or", "xor")) or (dtype.is_floating and op in ("and", "or", "xor")):
+                continue
+            values = rng.integers(0, 2 if dtype == BOOL else 5, (9, 4)).astype(dtype.numpy)
+            if dtype.is_floating:
+                values[3, 1] = np.nan
+            with meaning.quiet():
+                state = want = np.asarray(values[0])
+                for row in values[1:]:
+                    want = meaning.binary(op, want, row, dtype)
+                np.testing.assert_array_equal(meaning.fold(op, state, values[1:]), want)
+                rest = meaning.neutral(op, dtype)
+                np.testing.assert_array_equal(meaning.binary(op, values[3], rest, dtype), values[3])
+
+
+def test_a_definition_is_evaluated_without_recursion_limits() -> None:
+    X = tl.placeholder((2,), name="X")
+
+    def body(i: Any) -> Any:
+        value = X[i]
+        for _ in range(245):
+            value = value + 1.0
+        return value
+
+    np.testing.assert_array_equal(tl.evaluate(tl.compute((2,), body, name="Y"), {X: np.zeros(2, "f4")}), [245, 245])
