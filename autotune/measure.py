@@ -47,8 +47,7 @@ class Measurement:
 def measure(call: Call, policy: Policy, incumbent: float | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> Measurement:
     """Time `call` by the policy. `incumbent` is the best time known, in seconds."""
     with _Quiet():
-        number, first = _calibrate(call, policy, clock)
-        samples = [first]
+        number, samples = _calibrate(call, policy, clock)
         while len(samples) < policy.most:
             if incumbent is not None and len(samples) >= 2 and min(samples) > policy.loser * incumbent:
                 return Measurement(tuple(samples), number, censored=True)
@@ -76,13 +75,16 @@ def interleave(calls: Sequence[Call], policy: Policy, clock: Callable[[], int] =
     return [Measurement(tuple(taken), number) for taken, (number, _) in zip(samples, calibrated, strict=True)]
 
 
-def _calibrate(call: Call, policy: Policy, clock: Callable[[], int]) -> tuple[int, float]:
-    """The number of calls that lasts long enough, and the first sample with it."""
+def _calibrate(call: Call, policy: Policy, clock: Callable[[], int]) -> tuple[int, list[float]]:
+    """The number of calls that lasts long enough, and the first two samples with it; both must last, or a hiccup would decide."""
     number = 1
     while True:
-        each = _sample(call, number, clock)
+        pair = [_sample(call, number, clock)]
+        if pair[0] * number >= policy.sample_s:
+            pair.append(_sample(call, number, clock))
+        each = min(pair)
         if each * number >= policy.sample_s or number >= 1 << 20:
-            return number, each
+            return number, pair
         number = min(max(2 * number, math.ceil(1.2 * policy.sample_s / each)), 10 * number, 1 << 20)
 
 

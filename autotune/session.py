@@ -78,7 +78,6 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     builder: str = BUILDER
     path: tuple[str, ...] = ()
-    progress: Callable[[Progress], None] | None = None
 
 
 def tune(
@@ -108,8 +107,8 @@ def tune(
     """
     return session(
         outputs, log, target=target, space=space, name=name, trials=trials, seed=seed, strategy=strategy,
-        budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, progress=progress,
-    ).run()  # fmt: skip
+        budget=seconds(budget), timeout=timeout, resume=resume, threads=threads,
+    ).run(progress)  # fmt: skip
 
 
 def session(
@@ -145,14 +144,17 @@ class Session:
         self.target = target
         self.settings = settings
         self.log = None if log is None else log.of_task(task.op, task.fingerprint)
+        self._library = log  # the whole folder, where it is one
         self.trials: list[Trial] = []
         self.final: dict[str, Any] | None = None
+        self._progress: Callable[[Progress], None] | None = None
         self._run = uuid.uuid4().hex
         self._started = time.monotonic()
         self._shared = self._identity()
 
-    def run(self) -> Result:
-        """Search, then measure the finalists again. Raises as `tune` does."""
+    def run(self, progress: Callable[[Progress], None] | None = None) -> Result:
+        """Search, then measure the finalists again, telling `progress` meanwhile. Raises as `tune` does."""
+        self._progress = progress
         self._recall()
         if self._finished():
             return self._result("finished before")
@@ -256,11 +258,10 @@ class Session:
     def _seeds(self) -> Iterator[Config]:
         """The strategy's suggestions, then what the log knows of other shapes of the family."""
         yield from self.plan.seeds
-        if self.log is None:
+        if self._library is None:
             return
-        folder = self.log.path.parent if list(self.log.path.parent.glob("*.jsonl")) else self.log.path
         with contextlib.suppress(LogError):
-            near = Database(folder if folder.is_dir() else self.log).near(self.task.family, self.task.extents, self.target, self.settings.threads)
+            near = Database(self._library).near(self.task.family, self.task.extents, self.target, self.settings.threads)
             for _, trial in zip(range(SEEDS_FROM_LOG), near, strict=False):
                 if (config := self.plan.space.project(trial.config)) is not None:
                     yield config
@@ -358,8 +359,8 @@ class Session:
         return {"wall_s": round(time.monotonic() - self._started, 3), "measured": len(own), "overhead": round(1 - busy / wall, 4) if wall else None}
 
     def _tell(self, stage: str, last: Trial | None) -> None:
-        if self.settings.progress is not None:
-            self.settings.progress(Progress(len(self.trials), self.settings.trials, last, best_of(self.trials), self.default, stage))
+        if self._progress is not None:
+            self._progress(Progress(len(self.trials), self.settings.trials, last, best_of(self.trials), self.default, stage))
 
 
 def worker_request(task: Task, target: Target, threads: int, policy: Policy, folder: Path, builder: str = BUILDER) -> dict[str, Any]:

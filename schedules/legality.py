@@ -203,6 +203,23 @@ def _identity_apart(nest: Nest, loop: For, outer: frozenset[str], first: Access,
     return any(isinstance(a, Axis) and a == b and a.name in digits for a, b in zip(first.index, second.index, strict=True))
 
 
+def repeated(nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For]) -> dict[str, Any] | None:
+    """Two different iterations of nested `loops` in which a store touches one element; None if each is touched once.
+
+    `outer` are the loops around them, which are at one iteration.
+    """
+    around = (*outer, *loops)
+    target = Access(store.stage, store.buffers[0], store.index, writes=True, reducer=None, loops=around, conditions=(), position=0)
+    for position, loop in enumerate(loops):
+        shared = frozenset(part.loop for part in (*outer, *loops[:position]))
+        if _identity_apart(nest, loop, shared, target, target):
+            continue
+        example = conflict(nest, target, target, shared, (_later(nest, loop, "'", "''"),))
+        if example is not None:
+            return example
+    return None
+
+
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Expr, For, Fuse, Nest, Relation, Split, Stmt, Window
+from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt
 from tensorlang.printer import short
-from tensorlang.relations import closure, in_scope, relation_names
+from tensorlang.relations import closure, in_scope, relation_names, renamed
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
 from tensorlang.simplify import simplify
@@ -69,28 +69,13 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
             for axis in axes:
                 if axis not in names and axis not in around and axis in needed:
                     names[axis] = fresh(axis)
-            relations.append(_renamed(relation, names))
+            relations.append(renamed(relation, names))
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
     copies = tuple(
         For(names[loop.loop], substitute(loop.lo, values), substitute(loop.hi, values), loop.body, loop.kind if follow else "serial", (loop.follows or loop.loop) if follow else None)
         for loop in loops
     )
     return Clone(copies, names, tuple(reversed(relations)))
-
-
-def _renamed(relation: Relation, names: dict[str, str]) -> Relation:
-    values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
-
-    def axis(name: str) -> str:
-        return names.get(name, name)
-
-    match relation:
-        case Split(parent, outer, inner, factor, lo, hi, tail):
-            return Split(axis(parent), axis(outer), axis(inner), factor, substitute(lo, values), substitute(hi, values), tail)
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
-            return Fuse(axis(fused), axis(outer), axis(inner), substitute(outer_lo, values), substitute(inner_lo, values), extent)
-        case Window(parent, inner, base, hi, tail):
-            return Window(axis(parent), axis(inner), substitute(base, values), substitute(hi, values), tail)
 
 
 def offsets(loops: Sequence[For]) -> tuple[Expr, ...]:

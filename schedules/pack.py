@@ -118,7 +118,7 @@ class Pack:
 
 def require_used(nest: Nest, loop: For, tensor: str, at: str) -> None:
     """Raise `Refusal` unless `tensor` is read, and not written, inside a loop."""
-    names = {getattr(load.buffer, "name", "") for load in reads(nest.body)}
+    names = list(dict.fromkeys(getattr(load.buffer, "name", "") for load in reads(nest.body)))
     if tensor not in names:
         raise Refusal("TL-S003", f"no tensor {tensor!r} is read in this nest{did_you_mean(tensor, names)}", stage=tensor, loop=at)
     if all(getattr(load.buffer, "name", "") != tensor for load in reads(loop.body)):

@@ -42,6 +42,9 @@ STEPS: Final[dict[str, type[AnyDirective]]] = {
 NAMES: Final = {kind: name for name, kind in STEPS.items()}
 
 
+_EXPECTED: Final[dict[str, type]] = {"str": str, "int": int, "tuple": list, "Tail": str}
+
+
 def fields(directive: AnyDirective) -> dict[str, Any]:
     """The fields of a directive that differ from their defaults, as plain values."""
     found: dict[str, Any] = {}
@@ -98,7 +101,9 @@ def _step(position: int, entry: object) -> AnyDirective:
     if missing or unknown:
         raise Refusal("TL-S007", f"step {position} ({name}) " + (f"lacks {missing[0]!r}" if missing else f"has an unknown field {unknown[0]!r}"))
     for field, value in given.items():
-        good = isinstance(value, (str, int)) and not isinstance(value, bool)
-        if not good and not (isinstance(value, list) and all(isinstance(part, str) for part in value)):
-            raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is neither a name, an int nor a list of names")
+        expected = _EXPECTED[str(known[field].type).split(" | ")[0].split("[")[0]]
+        if isinstance(value, bool) or not (isinstance(value, expected) or (value is None and "None" in str(known[field].type))):
+            raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {known[field].type}")
+        if isinstance(value, list) and not all(isinstance(part, str) for part in value):
+            raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not a list of names")
     return kind(**{field: tuple(value) if isinstance(value, list) else value for field, value in given.items()})

@@ -87,7 +87,7 @@ def _check_load(what: str, load: Load, scope: Scope) -> None:
         point = find(*scope.facts(), outside)
         if point is None:
             continue
-        raise DefinitionError(_outside(what, tensor, load, position, point, scope))
+        raise DefinitionError(_outside(what, tensor, load, position, point, scope) if point else _undecided(what, tensor, load))
 
 
 def _inside(index: Expr, extent: Expr, scope: Scope) -> bool:
@@ -126,6 +126,10 @@ def _outside(what: str, tensor: Tensor, load: Load, position: int, point: dict[E
         else "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
     )
     return f"{what} reads {text(load)} outside {tensor!r}: at {', '.join(at) or 'every point'}, {where}; {hint}"
+
+
+def _undecided(what: str, tensor: Tensor, load: Load) -> str:
+    return f"{what} reads {text(load)} of {tensor!r} under conditions that are too complex to prove it inside; keep the index inside with tl.clamp"
 
 
 def _evaluate(expr: Expr, point: dict[Expr, int]) -> int | None:

@@ -22,6 +22,7 @@ from tensorlang.traverse import dtype_of
 if TYPE_CHECKING:
     from types import ModuleType
 
+MAX_OPERATIONS: Final = 1_000_000
 INDEX_LIMIT: Final = 1 << 48
 _EXACT_LIMIT: Final = 1 << 62
 _COMPARE: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -37,8 +38,10 @@ def _isl() -> ModuleType:
 
 @cache
 def _context() -> Any:
-    """The one isl context; its operation limit keeps a hostile formula from running for ever."""
-    return _isl().DEFAULT_CONTEXT
+    """The one isl context, our own; its operation limit keeps a hostile formula from running for ever."""
+    context = _isl().Context()
+    context.set_max_operations(MAX_OPERATIONS)
+    return context
 
 
 def interval(expr: Expr) -> tuple[int, int] | None:
@@ -157,15 +160,22 @@ class _Writer:
 
 
 def find(*conditions: Expr) -> dict[Expr, int] | None:
-    """An integer point at which all conditions hold, as a value for each axis, dim and unknown; None if there is none."""
+    """An integer point at which all conditions hold, as a value for each axis, dim and unknown; None if there is none.
+
+    The point is empty where the question is too large to decide within `MAX_OPERATIONS`: there may be one, and nobody knows it.
+    """
     writer = _Writer()
     parts = [f"({writer.boolean(condition)})" for condition in conditions]
     parts += [f"({constraint})" for constraint in writer.constraints]
-    isl = _isl()
-    found = isl.Set.read_from_str(_context(), f"{{ [{', '.join(writer.variables.values())}] : {' and '.join(parts) or '1 = 1'} }}")
-    if found.is_empty():
-        return None
-    point = found.sample_point()
+    isl, context = _isl(), _context()
+    context.reset_operations()
+    try:
+        found = isl.Set.read_from_str(context, f"{{ [{', '.join(writer.variables.values())}] : {' and '.join(parts) or '1 = 1'} }}")
+        if found.is_empty():
+            return None
+        point = found.sample_point()
+    except isl.Error:
+        return {}
     return {
         expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(writer.variables)
     }

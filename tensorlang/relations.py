@@ -6,11 +6,12 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Fuse, Nest, Relation, Split, Window
-from tensorlang.traverse import axes_of
+from tensorlang.traverse import axes_of, substitute
 
 
 def relation_names(relation: Relation) -> tuple[str, ...]:
@@ -22,6 +23,45 @@ def relation_names(relation: Relation) -> tuple[str, ...]:
             return (fused, outer, inner)
         case Window(parent, inner):
             return (parent, inner)
+
+
+def bounds(relation: Relation) -> tuple[Expr, ...]:
+    """The expressions in a relation."""
+    match relation:
+        case Split(_, _, _, _, lo, hi):
+            return (lo, hi)
+        case Fuse(_, _, _, outer_lo, inner_lo, extent):
+            return (outer_lo, inner_lo, extent)
+        case Window(_, _, base, hi):
+            return (base, hi)
+
+
+def renamed(relation: Relation, names: dict[str, str]) -> Relation:
+    """The relation over other axes."""
+    values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
+
+    def axis(name: str) -> str:
+        return names.get(name, name)
+
+    changed = rebounded(relation, lambda expr: substitute(expr, values))
+    match changed:
+        case Split(parent, outer, inner):
+            return replace(changed, parent=axis(parent), outer=axis(outer), inner=axis(inner))
+        case Fuse(fused, outer, inner):
+            return replace(changed, fused=axis(fused), outer=axis(outer), inner=axis(inner))
+        case Window(parent, inner):
+            return replace(changed, parent=axis(parent), inner=axis(inner))
+
+
+def rebounded(relation: Relation, fn: Callable[[Expr], Expr]) -> Relation:
+    """The relation over `fn` of each expression in it."""
+    match relation:
+        case Split(lo=lo, hi=hi):
+            return replace(relation, lo=fn(lo), hi=fn(hi))
+        case Fuse(outer_lo=outer_lo, inner_lo=inner_lo, extent=extent):
+            return replace(relation, outer_lo=fn(outer_lo), inner_lo=fn(inner_lo), extent=fn(extent))
+        case Window(base=base, hi=hi):
+            return replace(relation, base=fn(base), hi=fn(hi))
 
 
 def equations(relation: Relation) -> tuple[Expr, ...]:
@@ -81,7 +121,7 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
         grew = False
         for relation in tuple(waiting):
             given, derived = sides(relation)
-            if known.issuperset(given):
+            if known.issuperset(given) and all(axes_of(bound) <= known for bound in bounds(relation)):
                 known.update(derived)
                 found.append(relation)
                 waiting.remove(relation)

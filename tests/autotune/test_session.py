@@ -98,7 +98,7 @@ def test_an_interrupt_propagates_and_leaves_a_whole_log(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        job(tmp_path / "a.jsonl", progress=stop).run()
+        job(tmp_path / "a.jsonl").run(stop)
     records = [r if isinstance(r, Trial) else r["kind"] for r in Log(tmp_path / "a.jsonl").records()]
     assert len(records) == 4 and records[-1] == "run_end"
 
@@ -117,7 +117,7 @@ def test_a_budget_ends_the_search(tmp_path: Path) -> None:
 
 def test_progress_is_told_after_each_trial(tmp_path: Path) -> None:
     seen: list[Progress] = []
-    job(None, plan((None,)), trials=3, progress=seen.append).run()
+    job(None, plan((None,)), trials=3).run(seen.append)
     assert [(state.done, state.stage) for state in seen] == [(1, "search"), (2, "search"), (3, "search"), (3, "final")]
     assert seen[-1].best is not None and seen[-1].default is not None
 

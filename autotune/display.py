@@ -1,0 +1,120 @@
+"""What a job shows: a progress bar on a terminal, plain lines elsewhere, and the table at the end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from tensorlang.autotune.peak import Peak
+from tensorlang.autotune.record import Trial
+from tensorlang.autotune.result import Choice, Result, failures
+from tensorlang.autotune.session import Progress
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def duration(seconds: float | None) -> str:
+    """A time with three digits and a unit."""
+    if seconds is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+class Monitor:
+    """Shows a running job: call it with each `Progress`."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._title = title
+        self._bar = Bar(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[best]}"),
+            TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True,
+        )  # fmt: skip
+        self._task = self._bar.add_task(title, total=None, best="")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, state: Progress) -> None:
+        """Show the state."""
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=state.done, total=state.total, best=_best(state))
+        elif state.last is not None:
+            outcome = duration(state.last.time) if state.last.time is not None else state.last.status
+            plain(self._console, f"[{state.done:>4}/{state.total}] {state.last.source:<9} {outcome:<16} {_best(state)}")
+        else:
+            plain(self._console, "measuring the finalists and the default again, side by side")
+
+
+def _best(state: Progress) -> str:
+    if state.best is None or state.best.time is None:
+        return "no valid schedule yet"
+    gain = f" ({state.default.time / state.best.time:.2f}x default)" if state.default and state.default.time else ""
+    return f"best {duration(state.best.time)}{gain}"
+
+
+def plain(console: Console, text: str) -> None:
+    """A line as it is."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def final_table(result: Result, peak: Peak) -> Table:
+    """Default and winner: time, speed-up, and what they are of the machine's measured peak."""
+    table = Table(title=f"{result.task.op} {shape_of(result.task.to_json())} {result.task.dtype}, {plural(result.threads, 'thread')}")
+    for column in ("schedule", "time", "speed-up", "GFLOP/s", "GB/s", "share of measured peak"):
+        table.add_column(column, justify="left" if column == "schedule" else "right")
+    if result.default is not None:
+        table.add_row("default", *_row(result.default, 1.0, peak))
+    table.add_row("best", *_row(result.best, result.speedup, peak))
+    return table
+
+
+def _row(choice: Choice, speedup: float | None, peak: Peak) -> list[str]:
+    flops, moved = (float(choice.record.fields.get(name) or 0.0) / choice.time for name in ("flops", "bytes"))
+    share = roofline(flops, moved, peak)
+    return [duration(choice.time), "-" if speedup is None else f"{speedup:.2f}x", f"{flops / 1e9:.1f}", f"{moved / 1e9:.1f}", share]
+
+
+def roofline(flops: float, moved: float, peak: Peak) -> str:
+    """The share of whichever limit is closer: multiply-adds, or memory."""
+    shares = [("FMA", flops / peak.flops)] if peak.flops else []
+    shares += [("memory", moved / peak.bandwidth)] if peak.bandwidth else []
+    if not shares:
+        return "-"
+    name, share = max(shares, key=lambda entry: entry[1])
+    return f"{share:.0%} {name}" if share <= 1.05 or name == "FMA" else "in cache"
+
+
+def shape_of(task: dict[str, Any]) -> str:
+    """The shape of a task's result, from its record; empty if it does not say."""
+    definition = task.get("definition")
+    if not isinstance(definition, dict):
+        return ""
+    try:
+        shapes = [definition["definitions"][place if isinstance(place, int) else place[0]]["shape"] for place in definition["outputs"]]
+    except (KeyError, IndexError, TypeError):
+        return ""
+    return " ".join(str(shape) for shape in shapes)
+
+
+def failure_line(trials: list[Trial] | tuple[Trial, ...]) -> str:
+    """Counts of failures by status, and one example of each."""
+    counts = failures(trials)
+    examples = {status: next(trial.why for trial in trials if trial.status == status) for status in counts}
+    return "\n".join(f"  {count} {status}: {examples[status][:160]}" for status, count in counts.items())

@@ -1,0 +1,154 @@
+"""What a log says: `status`, `best` and `report`, study by study (program, target, threads, cache policy)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tensorlang import rebuild
+from tensorlang.autotune.database import Study, study_of
+from tensorlang.autotune.display import duration, failure_line, plain, plural, shape_of
+from tensorlang.autotune.log import Log
+from tensorlang.autotune.record import Trial
+from tensorlang.autotune.result import best_of, failures
+from tensorlang.errors import LogError, TensorlangError
+from tensorlang.schedules.space import spelling
+
+TOP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The trials of one study, its last final measurement and how its last run ended."""
+
+    trials: tuple[Trial, ...]
+    final: dict[str, Any] | None
+    ended: str | None
+
+    @property
+    def title(self) -> str:
+        """The operator, its result and where it ran."""
+        first = self.trials[0]
+        where = f"{first.target.get('cpu')}, {plural(first.threads, 'thread')}, {first.cache} cache"
+        return f"{first.task.get('op')} {shape_of(first.task)} {first.task.get('dtype')} on {where}"
+
+    @property
+    def best(self) -> Trial | None:
+        """The winner of the final measurement, else the fastest trial."""
+        winner = None if self.final is None else self.final.get("winner")
+        return next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
+
+    @property
+    def time(self) -> float | None:
+        """The winner's time in the final measurement, else the fastest trial's."""
+        return self.final["time"] if self.final is not None else None if self.best is None else self.best.time
+
+    @property
+    def speedup(self) -> float | None:
+        """Over the default, in the final measurement or else among trials."""
+        if self.final is not None:
+            speedup: float | None = self.final.get("speedup")
+            return speedup
+        default = best_of([trial for trial in self.trials if trial.source == "default"])
+        return default.time / self.time if default is not None and default.time and self.time else None
+
+
+def studies(log: Log) -> list[Tuned]:
+    """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
+    trials: dict[Study, list[Trial]] = {}
+    finals: dict[Study, dict[str, Any]] = {}
+    ended: dict[str, str] = {}
+    homes: dict[str, Study] = {}
+    for record in log.records():
+        if isinstance(record, Trial):
+            if (study := study_of(record)) is not None:
+                trials.setdefault(study, []).append(record)
+                homes[record.id] = study
+        elif record["kind"] == "final" and record.get("winner") in homes and isinstance(record.get("time"), float):
+            finals[homes[str(record["winner"])]] = record
+        elif record["kind"] == "run_end":
+            ended[str(record.get("run"))] = str(record.get("reason"))
+    if not trials:
+        lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
+        raise LogError(f"{log.path} holds no trial{lines}")
+    return [Tuned(tuple(own), finals.get(study), ended.get(str(own[-1].fields.get("run")))) for study, own in trials.items()]
+
+
+def status(console: Console, log: Log) -> None:
+    """One row for each study: trials, best, speed-up, failures, whether the last run ended."""
+    table = Table()
+    for column in ("task", "trials", "best", "speed-up", "failed", "last run"):
+        table.add_column(column, overflow="fold")
+    for tuned in studies(log):
+        failed = ", ".join(f"{count} {name}" for name, count in failures(tuned.trials).items()) or "none"
+        gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
+        state = tuned.ended or "running, or killed"
+        table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, failed, state)
+    console.print(table)
+    _skipped(console, log)
+
+
+def best(console: Console, log: Log) -> None:
+    """For each study the best configuration, and its schedule as Python."""
+    for tuned in studies(log):
+        plain(console, f"{tuned.title}: {duration(tuned.time)}" + ("" if tuned.speedup is None else f", {tuned.speedup:.2f}x default"))
+        if tuned.best is None:
+            plain(console, "no valid schedule\n" + failure_line(tuned.trials))
+            continue
+        plain(console, f"configuration: {spelling(tuned.best.config)}")
+        plain(console, _python(tuned.best) + "\n")
+
+
+def report(console: Console, log: Log) -> None:
+    """For each study the fastest trials, failures by reason, noise, and how the best came about."""
+    for tuned in studies(log):
+        table = Table("#", "source", "time", "noise", "compile", "configuration", title=tuned.title, title_justify="left")
+        valid = sorted((trial for trial in tuned.trials if trial.time is not None), key=lambda trial: trial.time or math.inf)
+        for trial in valid[:TOP]:
+            table.add_row(
+                str(trial.seq), trial.source, duration(trial.time), f"{trial.noise:.1%}", duration(trial.compile_s), spelling(trial.config)
+            )
+        console.print(table)
+        noise = f"{median(trial.noise for trial in valid):.1%}" if valid else "-"
+        busy, wall = (sum(trial.compile_s + trial.run_s for trial in tuned.trials), sum(trial.wall_s for trial in tuned.trials))
+        share = f"{1 - busy / wall:.0%}" if wall else "-"
+        plain(console, f"{plural(len(tuned.trials), 'trial')} in {duration(wall)}, of which {share} overhead; median noise {noise}")
+        plain(console, "best so far: " + ", ".join(f"{duration(time)} (#{seq})" for seq, time in _improvements(tuned.trials)))
+        if tuned.final is not None:
+            error = tuned.final.get("speedup_error")
+            gain = "no default" if tuned.speedup is None else f"{tuned.speedup:.3f}x default" + (f" +- {2 * error:.3f}" if error is not None else "")
+            plain(console, f"measured again, side by side: {duration(tuned.time)}, {gain}")
+        if failed := failure_line(tuned.trials):
+            plain(console, "failures:\n" + failed)
+    _skipped(console, log)
+
+
+def _improvements(trials: tuple[Trial, ...]) -> Iterator[tuple[int, float]]:
+    least = math.inf
+    for trial in trials:
+        if trial.time is not None and trial.time < least:
+            least = trial.time
+            yield trial.seq, least
+
+
+def _python(trial: Trial) -> str:
+    """The schedule as the Python that rebuilds it; its directives where the definition cannot be rebuilt."""
+    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - other reports do without
+
+    try:
+        return repr(Schedule.from_json(rebuild.rebuild(trial.task.get("definition")), trial.schedule or ""))
+    except TensorlangError as error:
+        return f"schedule (not accepted by this version: {str(error).splitlines()[0]}): {trial.schedule}"
+
+
+def _skipped(console: Console, log: Log) -> None:
+    for problem in log.problems[:5]:
+        plain(console, f"skipped {problem}")
+    if len(log.problems) > 5:
+        plain(console, f"... and {len(log.problems) - 5} more lines skipped")

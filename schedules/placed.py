@@ -1,0 +1,220 @@
+"""Where an intermediate is computed: its storage, the loops around that, and the statements that compute it.
+
+Shared by the directives that move a producer or its storage. A producer placed by `compute_at` covers a box: each dimension of its
+storage is one loop, from the base of the box, so the element of the whole tensor is the loop itself. An implicit stage has no such
+loops of its own: its values depend on the loops of its consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tensorlang import ir
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, block
+from tensorlang.linear import linear
+from tensorlang.printer import short
+from tensorlang.relations import closure
+from tensorlang.rules import FALSE
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import allocated, path_to, require_stage, stores
+from tensorlang.schedules.legality import Access, accesses, conflict
+from tensorlang.schedules.region import expand
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An intermediate stage: what it stores to, the loops and conditions around its storage (outermost first), its statements."""
+
+    stage: str
+    buffers: tuple[Buffer, ...]
+    loops: tuple[For, ...]
+    conditions: tuple[tuple[Expr, tuple[str, ...]], ...]
+    parts: tuple[Stmt, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its buffers."""
+        return frozenset(buffer.name for buffer in self.buffers)
+
+    @property
+    def own(self) -> tuple[str, str]:
+        """The stage and its initialisation."""
+        return (self.stage, f"{self.stage}.init")
+
+
+def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
+    """Where an intermediate stage stands. Raises `Refusal` for anything else, and where it shares its loops with other stages."""
+    require_stage(nest, stage)
+    buffers = next(store.buffers for store in stores(nest.body) if store.stage == stage)
+    outputs = {buffer.name for buffer in nest.outputs}
+    if any(buffer.name in outputs for buffer in buffers):
+        raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
+    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
+    if not path or stage.endswith(".init"):
+        raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
+    own = (stage, f"{stage}.init")
+    parts = tuple(_parts(path[-1], own))
+    names = {buffer.name for buffer in buffers}
+    for part in parts:
+        local = allocated(part) | names
+        other = next((store for store in stores(part) if not local.issuperset(buffer.name for buffer in store.buffers)), None)
+        if other is not None:
+            raise Refusal("TL-S301", f"{stage!r} shares its loops with {other.stage!r}, so it cannot be moved alone", stage=stage, loop=loop)
+    loops = tuple(part for part in path if isinstance(part, For))
+    conditions: list[tuple[Expr, tuple[str, ...]]] = []
+    for above, below in zip(path, path[1:], strict=False):
+        if isinstance(above, If):
+            test = above.cond if above.then is below else ir.Unary("not", above.cond)
+            known = tuple(part.loop for part in path[: path.index(above)] if isinstance(part, For))
+            conditions.append((test, known))
+    return Placed(stage, buffers, loops, tuple(conditions), parts)
+
+
+def _parts(stmt: Stmt, own: tuple[str, str]) -> list[Stmt]:
+    match stmt:
+        case Alloc(_, body):
+            return _parts(body, own)
+        case Block(body):
+            return [found for part in body for found in _parts(part, own)]
+        case _:
+            return [stmt] if any(store.stage in own for store in stores(stmt)) else []
+
+
+def values_of(place: Placed) -> tuple[Expr, ...]:
+    """What decides the values of a stage: every expression of its statements but the box that it covers."""
+    found: list[Expr] = []
+    for part in place.parts:
+        boxed = {axis for store in stores(part) if store.stage in place.own for index in store.index for axis in axes_of(index)}
+        for stmt in statements(part):
+            if isinstance(stmt, For) and stmt.loop in boxed:
+                continue
+            if isinstance(stmt, Store) and stmt.stage in place.own:
+                found += stmt.values
+            else:
+                found += expressions(stmt)
+    return tuple(found)
+
+
+def is_implicit(nest: Nest, place: Placed) -> bool:
+    """Do the values depend on loops around the storage?"""
+    axes = frozenset().union(*(axes_of(expr) for expr in values_of(place))) if place.parts else frozenset()
+    return bool(closure(nest, axes) & {loop.loop for loop in place.loops})
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The part of a tensor that a placed producer covers: for each dimension its base, and an end that no iteration passes."""
+
+    bases: tuple[Expr, ...]
+    ends: tuple[Expr, ...]
+
+    def whole(self, index: Sequence[Expr]) -> tuple[Expr, ...]:
+        """A position in the box as one in the tensor."""
+        return tuple(simplify(Binary("add", part, base)) for part, base in zip(index, self.bases, strict=True))
+
+
+def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
+    """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
+    bases: tuple[Expr, ...] | None = None
+    ends: tuple[Expr, ...] = ()
+    for part in place.parts:
+        around = {found.loop: found for found in statements(part) if isinstance(found, For)}
+        store = next(found for found in stores(part) if found.stage in place.own)
+        dims = [_dimension(index, around) for index in store.index]
+        if any(dim is None for dim in dims):
+            raise Refusal("TL-S301", f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops", stage=place.stage, loop=loop)
+        found_bases = tuple(dim.lo for dim in dims if dim is not None)
+        if bases is not None and bases != found_bases:
+            raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
+        bases, ends = found_bases, tuple(_end(nest, dim, place, loop) for dim in dims if dim is not None)
+    return Box(bases or (), ends)
+
+
+def _dimension(index: Expr, around: dict[str, For]) -> For | None:
+    for axis in axes_of(index):
+        if axis in around and index == simplify(Binary("sub", Axis(axis), around[axis].lo)):
+            return around[axis]
+    return None
+
+
+def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
+    inside = {part.loop for part in place.loops}
+    sides = [dimension.hi.left, dimension.hi.right] if isinstance(dimension.hi, Binary) and dimension.hi.op == "min" else [dimension.hi]
+    for side in sides:
+        if not closure(nest, axes_of(side)) & inside:
+            return side
+    found = [most for most in (greatest(nest, side, place.loops) for side in sides) if most is not None]
+    if not found:
+        raise Refusal("TL-S303", f"the end of {short(dimension.loop)!r} has no simple bound over the loops around it", stage=place.stage, loop=loop)
+    return found[0]
+
+
+def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
+    """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
+    for loop in reversed(loops):
+        expr = expand(nest, expr, [part.loop for part in loops])
+        form = linear(expr)
+        factor = form.terms.get(Axis(loop.loop), 0)
+        if any(loop.loop in axes_of(atom) and atom != Axis(loop.loop) for atom in form.terms):
+            return None
+        if factor:
+            last: Expr = Binary("sub", loop.hi, ir.const(1)) if factor > 0 else loop.lo
+            rest = Binary("sub", expr, Binary("mul", ir.const(factor), Axis(loop.loop)))
+            expr = simplify(Binary("add", rest, Binary("mul", ir.const(factor), last)))
+    return None if closure(nest, axes_of(expr)) & {loop.loop for loop in loops} else expr
+
+
+def ahead(first: Access, second: Access) -> Expr:
+    """Copy `'` of the first access runs before copy `''` of the second, in program order."""
+    common = [a.loop for a, b in zip(first.loops, second.loops, strict=False) if a.loop == b.loop]
+    result: Expr | None = Const(True, ir_bool()) if first.position < second.position else None
+    for loop in reversed(common):
+        less: Expr = Compare("lt", Axis(loop + "'"), Axis(loop + "''"))
+        if result is None:
+            result = less
+        else:
+            result = Binary("or", less, Binary("and", Compare("eq", Axis(loop + "'"), Axis(loop + "''")), result))
+    return FALSE if result is None else simplify(result)
+
+
+def ir_bool() -> ir.DType:
+    """The type of conditions."""
+    return FALSE.dtype
+
+
+def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None:
+    """Raise `Refusal` unless everything that a stage reads is there before the loop `start`, around its place, begins."""
+    outer = place.loops[: place.loops.index(start)]
+    moved = {id(part) for part in place.parts}
+    local = allocated(start) - place.names
+    inside: list[Access] = []
+
+    def visit(stmt: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> None:
+        del stmt, loops, conditions
+
+    del visit
+    own = frozenset().union(*(allocated(part) for part in place.parts)) | place.names
+    reads = [access for part in place.parts for access in accesses(part) if not access.writes and access.buffer.name not in own]
+    for access in reads:
+        if access.buffer.name in local:
+            raise Refusal(
+                "TL-S301", f"{place.stage!r} reads {access.buffer.name!r}, which is computed inside {short(start.loop)!r}; move that first",
+                stage=place.stage, loop=loop,
+            )  # fmt: skip
+    del moved, inside, outer
+    wanted = {access.buffer.name for access in reads}
+    everything = [access for access in accesses(start, place.loops[: place.loops.index(start)]) if access.buffer.name in wanted]
+    writes = [access for access in everything if access.writes]
+    for write in writes:
+        for read in everything:
+            if read.writes or read.buffer.name != write.buffer.name or not _is_of(read, place):
+                continue
+            example = conflict(nest, write, read, frozenset(part.loop for part in place.loops[: place.loops.index(start)]), (ahead(write, read),))
+            if example is not None:
+                raise Refusal(
+                    "TL-S103", f"{place.stage!r} reads {example['element']} after {write.stage!r} writes it inside {short(start.loop)!r}",
+                    stage=place.stage, loop=loop, counterexample=example,
+                )  # fmt: skip

@@ -1,0 +1,183 @@
+"""`rfactor`: the iterations of a reduction loop make partial results of their own.
+
+    for i in range(4):                          Y_rf: float32[16, 4]
+        Y[i] = 0                                for k_o in range(16):
+    for i in range(4):                              for i in range(4):
+        for k_o in range(16):                           Y_rf[k_o, i] = 0
+            for k_i in range(64):       ->      for k_o in range(16):
+                Y[i] += X[i, k]                     for i in range(4):
+                                                        for k_i in range(64):
+                                                            Y_rf[k_o, i] += X[i, k]
+                                                for i in range(4):
+                                                    Y[i] = 0
+                                                for i in range(4):
+                                                    for k_o in range(16):
+                                                        Y[i] += Y_rf[k_o, i]
+
+The partial results are the stages `Y_rf.init` and `Y_rf`, whose loops are copies named `Y_rf.k_o`, `Y_rf.i`, ...; the factored loop is
+outermost, so that it may be parallel, and the other loops keep the order that they have. `Y` combines the partial results over its
+own loops. Iterations that a split guards off leave the identity. Works for every reducer; the result is re-associated.
+
+Legal where the loop does not move the element that the reduction stores to, its extent is a literal or over dims, and the loops of
+the reduction from it inwards and outwards are one perfect nest of serial loops that visits each element once for each iteration of
+the reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang import ir
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.polyhedra import find
+from tensorlang.printer import short
+from tensorlang.relations import closure
+from tensorlang.schedules.copies import Names, copied, pruned
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, find_loop, path_to, stage_of, stages, stores
+from tensorlang.schedules.legality import repeated
+from tensorlang.schedules.local import fresh_buffer
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of
+
+MAX_PARTIAL_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Rfactor:
+    """Give each iteration of the reduction loop `loop` a partial result of its own, and combine them afterwards."""
+
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the partial results."""
+        loop = find_loop(nest, self.loop)
+        store = reduction_in(nest, loop)
+        path = path_to(nest.body, lambda part: part is store)
+        chain, outer = self._chain(path, store)
+        moving = self._moving(nest, chain, outer, store)
+        shape = (self._extent(nest, loop, chain), *store.buffers[0].shape)
+        size = sum(buffer.dtype.bytes for buffer in store.buffers)
+        for extent in shape:
+            size *= int(extent.value) if isinstance(extent, Const) else 1
+        if size > MAX_PARTIAL_BYTES:
+            raise Refusal("TL-S203", f"partial results of {size} bytes are too large (at most {MAX_PARTIAL_BYTES}); split with a larger factor", loop=self.loop)
+        return self._rewritten(nest, chain, [part.loop for part in outer], moving, store, shape)
+
+    def _rewritten(self, nest: Nest, chain: list[For], around: list[str], moving: list[For], store: Store, shape: tuple[Expr, ...]) -> Nest:
+        loop = next(part for part in chain if part.loop == self.loop)
+        partial = {buffer.name: Buffer(fresh_buffer(nest, f"{buffer.name}_rf"), shape, buffer.dtype) for buffer in store.buffers}
+        local = tuple(partial.values())
+        index = (simplify(Binary("sub", Axis(self.loop), loop.lo)), *store.index)
+        stage = Names(set(stages(nest)) | axis_stages(nest)).fresh(f"{store.stage}_rf")
+        names = Names.of(nest)
+        assert store.reducer is not None  # noqa: S101 - reduction_in looked for one
+
+        def under(prefix: str, stmt: Stmt, chosen: Sequence[For]) -> Stmt:
+            own = (store.stage, stage_of(self.loop))
+            label = (lambda axis: names.fresh(f"{prefix}.{short(axis)}") if stage_of(axis) in own else names.fresh(axis))
+            made = copied(nest, stmt, around, [part.loop for part in chosen], label)
+            relations.extend(made.relations)
+            return made.body
+
+        relations = list(nest.relations)
+        inside = [loop, *(part for part in chain if part is not loop)]
+        first = under(f"{stage}.init", _nested([loop, *moving], Store(f"{stage}.init", local, index, store.reducer.identities)), [loop, *moving])
+        into = edit_stores(chain[-1].body, lambda part: replace(part, stage=stage, buffers=local, index=index) if part is store else part)
+        partials = under(stage, _nested(inside, into), chain)
+        kept = [part for part in chain if part is loop or part in moving]
+        combined = _nested(kept, replace(store, values=tuple(Load(buffer, index) for buffer in local)))
+        result: Stmt = block(first, partials, combined)
+        for buffer in local:
+            result = Alloc(buffer, result)
+        body = edit_loops(nest.body, lambda part: part.loop == chain[0].loop, lambda _: result)
+        return pruned(replace(nest, body=body, relations=tuple(relations)))
+
+    def _chain(self, path: tuple[Stmt, ...], store: Store) -> tuple[list[For], list[For]]:
+        """The perfect nest of the reduction's own loops around the store, and the loops outside it."""
+        last = max(position for position, part in enumerate(path) if isinstance(part, For))
+        first = last
+        while first > 0 and isinstance(path[first - 1], For) and stage_of(_named(path[first - 1])) in (store.stage, stage_of(self.loop)):
+            first -= 1
+        chain = [part for part in path[first : last + 1] if isinstance(part, For)]
+        if all(part.loop != self.loop for part in chain):
+            raise Refusal(
+                "TL-S105",
+                f"other statements stand between {short(self.loop)!r} and {store.stage!r}; rfactor needs the loops of the reduction in one nest",
+                stage=store.stage,
+                loop=self.loop,
+            )
+        private = allocated(chain[-1].body)
+        for other in stores(chain[-1].body):
+            if other is not store and any(buffer.name not in private for buffer in other.buffers):
+                raise Refusal("TL-S105", f"{other.stage!r} is computed in the same loops; separate them first (fission)", stage=store.stage, loop=self.loop)
+        for part in chain:
+            if part.kind != "serial":
+                raise Refusal("TL-S107", f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before", stage=store.stage, loop=part.loop)
+        return chain, [part for part in path[:first] if isinstance(part, For)]
+
+    def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
+        """The loops of the chain that move the element."""
+        needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
+        moving = [part for part in chain if part.loop in needed]
+        dropped = {part.loop for part in chain if part not in moving and part.loop != self.loop}
+        for part in moving:
+            bounds = closure(nest, axes_of(part.lo) | axes_of(part.hi)) & (dropped | {self.loop})
+            if bounds:
+                raise Refusal(
+                    "TL-S104", f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(bounds))!r}", stage=store.stage, loop=part.loop
+                )
+        example = repeated(nest, store, moving, outer)
+        if example is not None:
+            raise Refusal(
+                "TL-S103",
+                f"two iterations of the loops that remain touch {example['element']}, so the partial results would be combined twice",
+                stage=store.stage,
+                loop=self.loop,
+                counterexample=example,
+            )
+        return moving
+
+    def _extent(self, nest: Nest, loop: For, chain: list[For]) -> Expr:
+        """The extent of the factored loop, which becomes a dimension."""
+        depends = closure(nest, axes_of(loop.lo) | axes_of(loop.hi))
+        inside = {part.loop for part in chain}
+        if depends & inside:
+            raise Refusal("TL-S104", f"the bounds of {short(self.loop)!r} depend on {short(min(depends & inside))!r}, so it cannot stand outermost", loop=self.loop)
+        extent = extent_of(loop)
+        if axes_of(extent):
+            raise Refusal("TL-S204", f"the extent of {short(self.loop)!r} must be a literal or over dims: it becomes a dimension of the partial results", loop=self.loop)
+        if isinstance(extent, Const):
+            return ir.const(max(0, int(extent.value)))
+        return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
+
+
+def reduction_in(nest: Nest, loop: For) -> Store:
+    """The combining store whose reduction loop this is. Raises `Refusal` where there is none."""
+    combining = [store for store in stores(loop.body) if store.reducer is not None and not _moved(nest, store, loop.loop)]
+    own = [store for store in combining if store.stage == stage_of(loop.loop)] or combining
+    if len(own) != 1:
+        what = "runs over no reduction" if not own else "holds several reductions"
+        raise Refusal("TL-S304", f"{short(loop.loop)!r} {what}; name a loop over a reduction axis", stage=stage_of(loop.loop), loop=loop.loop)
+    return own[0]
+
+
+def _moved(nest: Nest, store: Store, loop: str) -> bool:
+    return loop in closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
+
+
+def axis_stages(nest: Nest) -> set[str]:
+    """The stages that axes are named after."""
+    return {stage_of(name) for name in Names.of(nest).taken}
+
+
+def _named(stmt: Stmt) -> str:
+    assert isinstance(stmt, For)  # noqa: S101 - asked before
+    return stmt.loop
+
+
+def _nested(chain: Sequence[For], body: Stmt) -> Stmt:
+    for loop in reversed(chain):
+        body = replace(loop, body=body)
+    return body

@@ -1,0 +1,83 @@
+"""One case as plain data: a definition, the values of its extents, a schedule and the seed of its operands.
+
+    case   = {"seed", "extents": {name: value}, "symbolic": [name*], "inputs": [operand*], "stages": [stage*], "outputs": [name*],
+              "steps": [step*], "fill", "more": [{name: value}*]}
+    operand = {"name", "shape": [extent*], "dtype"}
+    stage  = {"name", "kind", "type", "axes": [name*], "shape": [extent*], "body": [node*]}
+    extent = int | name | [op, extent, extent]
+    step   = {"call": method, "args": [...], "named": {...}, "illegal"?: true}
+
+A node is a literal or a list that starts with its kind; `program` is the table of kinds. Everything that shrinking changes is here, and
+nothing refers to an object, so a case is its own reproduction. `more` are further values of the symbolic extents: the same kernel is
+called with each.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+Case: TypeAlias = dict[str, Any]
+Node: TypeAlias = Any
+Extent: TypeAlias = Any
+
+ARITHMETIC = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b}
+
+
+def value_of(extent: Extent, extents: dict[str, Any]) -> Any:
+    """An extent with names replaced: an int, or a `tl.dim` where `extents` holds one."""
+    if isinstance(extent, str):
+        return extents[extent]
+    if isinstance(extent, list):
+        op, left, right = extent
+        return ARITHMETIC[op](value_of(left, extents), value_of(right, extents))
+    return extent
+
+
+def sizes(case: Case) -> list[dict[str, int]]:
+    """The assignments of all extents with which the case is run; the first is the main one."""
+    found: list[dict[str, int]] = []
+    for change in ({}, *case.get("more", ())):
+        values = {**case["extents"], **{name: value for name, value in change.items() if name in case["symbolic"]}}
+        if values not in found:
+            found.append(values)
+    return found
+
+
+def to_json(case: Case) -> str:
+    """The case on one line."""
+    return json.dumps(case, separators=(",", ":"))
+
+
+def from_json(text: str) -> Case:
+    """The case of a line."""
+    found: Case = json.loads(text)
+    return found
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly inside a node (indices included, names and operators not)."""
+    match node:
+        case ["ld", _, index] | ["self", index]:
+            return list(index)
+        case ["cast", _, value]:
+            return [value]
+        case ["call", _, *args]:
+            return args
+        case ["red", _, _, value, where, _]:
+            return [value] if where is None else [value, where]
+        case [_, *args]:
+            return [arg for arg in args if isinstance(arg, list)]
+        case _:
+            return []
+
+
+def walk(node: Node) -> list[Node]:
+    """Every node of a tree, parents first."""
+    return [node, *(inner for child in children(node) for inner in walk(child))]
+
+
+def tensors_of(stage: dict[str, Any]) -> set[str]:
+    """The names of the tensors that a stage reads."""
+    found = {node[1] for body in stage["body"] for node in walk(body) if isinstance(node, list) and node and node[0] == "ld"}
+    return found | set(stage.get("reads", ()))

@@ -1,0 +1,175 @@
+"""Random expressions over what is in scope: every read is in bounds by construction, by a clamp or under a condition."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .case import Extent, Node, value_of
+
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+SIGNED: Final = ("int8", "int16", "int32", "int64")
+UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
+TYPES: Final = ("float32",) * 6 + ("float64",) * 2 + FLOATS + SIGNED + ("int32",) * 2 + UNSIGNED + ("bool",)
+SMOOTH: Final = ("exp", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "log1p", "expm1", "rsqrt", "log", "exp2")
+STEPPED: Final = ("floor", "ceil", "round", "trunc")
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """A tensor in scope. A rough one was rounded in an order that a schedule may change, so nothing may jump at its value."""
+
+    shape: tuple[Extent, ...]
+    dtype: str
+    rough: bool
+
+
+@dataclass(slots=True)
+class Scope:
+    """What an expression may use: tensors, axes with the extents that they run over, and the values of all extents."""
+
+    rng: random.Random
+    tensors: dict[str, Info]
+    extents: dict[str, int]
+    symbolic: list[str]
+    axes: dict[str, Extent] = field(default_factory=dict)
+    rough: bool = False
+
+    def known(self, extent: Extent) -> int | None:
+        """The value of an extent, or None where it is known only at run time."""
+        names = {extent} if isinstance(extent, str) else {part for part in extent if isinstance(part, str)} if isinstance(extent, list) else set()
+        return None if names & set(self.symbolic) else int(value_of(extent, self.extents))
+
+    def inside(self, **axes: Extent) -> Scope:
+        """The scope with more axes."""
+        return Scope(self.rng, self.tensors, self.extents, self.symbolic, {**self.axes, **axes})
+
+    # Indices
+
+    def index(self, extent: Extent) -> tuple[Node, Node | None]:
+        """An index into a dimension, and the condition under which it is inside (None: always)."""
+        rng, size = self.rng, self.known(extent)
+        same = [axis for axis, own in self.axes.items() if own == extent]
+        if same and rng.random() < 0.7:
+            return ["ax", rng.choice(same)], None
+        if not self.axes:
+            if size:
+                return rng.randrange(size), None
+            return 0, ["<", 0, ["ext", extent]]
+        axis = rng.choice(list(self.axes))
+        own, at = self.known(self.axes[axis]), ["ax", axis]
+        if size is not None and own is not None and size >= own and rng.random() < 0.6:
+            moved = [at, ["-", size - 1, at], ["+", at, size - own], ["//", at, rng.randint(1, 3)]]
+            moved += [["*", at, 2]] if own and 2 * (own - 1) < size else []
+            return rng.choice(moved), None
+        if size and rng.random() < 0.5:
+            return rng.choice([["%", ["+", at, rng.randint(0, 3)], size], ["clamp", ["-", at, rng.randint(0, 2)], 0, size - 1], rng.randrange(size)]), None
+        moved_by = ["+", at, rng.randint(-2, 2)]
+        return moved_by, ["&", [">=", moved_by, 0], ["<", moved_by, ["ext", extent]]]
+
+    def load(self, name: str, to: str) -> Node:
+        """An element of a tensor, as a value of type `to`."""
+        info = self.tensors[name]
+        self.rough |= info.rough
+        parts = [self.index(extent) for extent in info.shape]
+        read = cast(["ld", name, [part for part, _ in parts]], info.dtype, to)
+        return guarded(read, [test for _, test in parts if test is not None], to)
+
+    def gather(self, name: str, to: str, indices: str) -> Node:
+        """An element whose place the data of `indices` decides: clamped, or under a condition on the same expression."""
+        info = self.tensors[name]
+        at = ["cast", "int64", ["ld", indices, [part for part, _ in (self.index(extent) for extent in self.tensors[indices].shape)]]]
+        position = self.rng.randrange(len(info.shape))
+        parts = [self.index(extent) for extent in info.shape]
+        tests = [test for place, (_, test) in enumerate(parts) if test is not None and place != position]
+        size = self.known(info.shape[position])
+        index = [part for part, _ in parts]
+        if size and self.rng.random() < 0.6:
+            index[position] = ["clamp", at, 0, size - 1]
+        else:
+            index[position] = at
+            tests.append(["&", [">=", at, 0], ["<", at, ["ext", info.shape[position]]]])
+        self.rough |= info.rough
+        return guarded(cast(["ld", name, index], info.dtype, to), tests, to)
+
+    # Values
+
+    def leaf(self, to: str) -> Node:
+        """A read, an axis or a literal."""
+        choice = self.rng.random()
+        if self.tensors and choice < 0.75:
+            return self.load(self.rng.choice(self.pick()), to)
+        if self.axes and choice < 0.9:
+            return cast(["ax", self.rng.choice(list(self.axes))], "int64", to)
+        return ["cast", to, literal(self.rng, to)]
+
+    def pick(self) -> list[str]:
+        """Tensors that may be read here: the most recent ones more often."""
+        names = list(self.tensors)
+        return [*names, *names[-2:]]
+
+    def exact(self, to: str) -> Node:
+        """A leaf that is not rough."""
+        smooth = {name: info for name, info in self.tensors.items() if not info.rough}
+        return Scope(self.rng, smooth, self.extents, self.symbolic, self.axes).leaf(to)
+
+    def condition(self, to: str) -> Node:
+        """A condition on axes or exact values."""
+        if self.axes and self.rng.random() < 0.5:
+            axis, other = self.rng.choice(list(self.axes)), self.rng.choice(list(self.axes))
+            return [self.rng.choice(("<", "<=", "==", ">")), ["ax", axis], ["+", ["ax", other], self.rng.randint(-1, 2)]]
+        kind = "int32" if to == "bool" else to
+        return [self.rng.choice(("<", "<=", ">", ">=", "==", "!=")), self.exact(kind), self.exact(kind)]
+
+    def value(self, to: str, depth: int) -> Node:
+        """A value of type `to`."""
+        if depth == 0 or self.rng.random() < 0.1:
+            return self.leaf(to)
+        if to == "bool":
+            choice = self.rng.choice(("&", "|", "^", "not", "condition", "condition"))
+            if choice == "condition":
+                return self.condition(to)
+            return ["not", self.value(to, depth - 1)] if choice == "not" else [choice, self.value(to, depth - 1), self.value(to, depth - 1)]
+        floating = to in FLOATS
+        kinds = ["+", "+", "-", "*", "*", "min", "max", "sel", "abs", "neg"]
+        kinds += ["/", "call", "call", "step", "fmin", "fmax", "isnan"] if floating else ["//", "%", "&", "|", "^", "<<", ">>"]
+        kind = self.rng.choice(kinds)
+        match kind:
+            case "sel":
+                return ["sel", self.condition(to), self.value(to, depth - 1), self.value(to, depth - 1)]
+            case "isnan":
+                return ["sel", ["call", "isnan", self.exact(to)], self.value(to, depth - 1), self.leaf(to)]
+            case "abs" | "neg":
+                return [kind, self.value(to, depth - 1)]
+            case "call":
+                self.rough = True
+                return ["call", self.rng.choice(SMOOTH), self.value(to, depth - 1)]
+            case "step":
+                return ["call", self.rng.choice(STEPPED), self.exact(to)]
+            case "<<" | ">>":
+                return [kind, self.value(to, depth - 1), ["&", self.leaf(to), 7]]
+            case _:
+                return [kind, self.value(to, depth - 1), self.value(to, depth - 1)]
+
+
+def cast(node: Node, own: str, to: str) -> Node:
+    """`node` of type `own` as a value of type `to`."""
+    return node if own == to else ["cast", to, node]
+
+
+def guarded(read: Node, tests: list[Node], to: str) -> Node:
+    """A read that happens only where all tests hold."""
+    if not tests:
+        return read
+    test = tests[0]
+    for other in tests[1:]:
+        test = ["&", test, other]
+    return ["sel", test, read, ["cast", to, 0]]
+
+
+def literal(rng: random.Random, to: str) -> Any:
+    """A small literal of a type."""
+    if to == "bool":
+        return rng.random() < 0.5
+    return rng.choice((0.5, -1.5, 2.0, 0.0)) if to in FLOATS else rng.randint(0, 5)

@@ -1,0 +1,184 @@
+"""`find` answers "is there a point" exactly where arithmetic is affine, safely where data decides, and in bounded time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorlang import ir
+from tensorlang.dtype import BOOL, INT32, INT64, DType
+from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
+from tensorlang.polyhedra import find, interval
+
+X, Y, N, c = Axis("x"), Axis("y"), Dim("n"), ir.const
+DATA = Load(Buffer("D", (N,), INT64), (X,))
+NARROW = Load(Buffer("B", (N,), DType("int8")), (X,))
+FLAG = Load(Buffer("F", (N,), BOOL), (X,))
+
+
+def op(name: str, left: Expr, right: Expr | int) -> Expr:
+    return Binary(name, left, c(right) if isinstance(right, int) else right)
+
+
+def test(relation: str, left: Expr, right: Expr | int) -> Expr:
+    return Compare(relation, left, c(right) if isinstance(right, int) else right)
+
+
+test.__test__ = False  # type: ignore[attr-defined]
+PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+}
+
+
+def value(expr: Expr, point: dict[Expr, int]) -> Any:
+    """The value of an expression of axes at a point."""
+    match expr:
+        case Const(literal, _):
+            return literal
+        case Axis() | Dim():
+            return point.get(expr, 0)
+        case Binary(name, left, right) | Compare(name, left, right):
+            return PYTHON[name](value(left, point), value(right, point))
+        case Unary("not", inner):
+            return not value(inner, point)
+        case Unary(_, inner):
+            return -value(inner, point)
+        case Select(cond, yes, no):
+            return value(yes if value(cond, point) else no, point)
+        case Cast(inner, _):
+            return value(inner, point)
+        case _:
+            raise AssertionError(expr)
+
+
+BOX = [test("ge", axis, -4) for axis in (X, Y)] + [test("le", axis, 4) for axis in (X, Y)]
+POINTS: list[dict[Expr, int]] = [{X: x, Y: y} for x, y in itertools.product(range(-4, 5), repeat=2)]
+ATOMS = st.sampled_from([X, Y]) | st.integers(-5, 5).map(c)
+
+
+def affine(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    by = st.integers(1, 4).map(c)
+    return (
+        st.builds(Binary, st.sampled_from(["add", "sub", "min", "max"]), inner, inner)
+        | st.builds(Binary, st.sampled_from(["floordiv", "mod"]), inner, by)
+        | st.builds(Binary, st.just("mul"), st.integers(-3, 3).map(c), inner)
+        | st.builds(Unary, st.just("neg"), inner)
+        | st.builds(Select, st.builds(Compare, st.sampled_from(ir.COMPARE), ATOMS, ATOMS), inner, inner)
+    )
+
+
+INTEGERS = st.recursive(ATOMS, affine, max_leaves=5)
+ATOMIC = st.builds(Compare, st.sampled_from(ir.COMPARE), INTEGERS, INTEGERS)
+CONDITIONS = st.recursive(
+    ATOMIC,
+    lambda inner: st.builds(Binary, st.sampled_from(["and", "or"]), inner, inner) | st.builds(Unary, st.just("not"), inner),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(CONDITIONS)
+def test_a_point_is_found_just_where_there_is_one(condition: Expr) -> None:
+    found = find(*BOX, condition)
+    if found is None:
+        assert not any(value(condition, point) for point in POINTS)
+    else:
+        assert value(condition, found)
+        assert all(value(bound, found) for bound in BOX)
+
+
+def test_dims_are_at_least_zero() -> None:
+    assert find(test("lt", N, 0)) is None
+    assert find(test("lt", X, N), test("ge", X, 0), test("ge", X, op("add", N, 0))) is None
+    found = find(test("le", c(0), X), test("lt", X, N), test("ge", op("add", X, 1), N))
+    assert found is not None
+    assert found[N] == found[X] + 1
+
+
+def test_equal_loads_are_equal_unknowns() -> None:
+    assert find(test("lt", DATA, 8), test("ge", DATA, 8)) is None
+    other = Load(DATA.buffer, (Y,))
+    assert find(test("lt", DATA, 8), test("ge", other, 8)) is not None
+
+
+def test_a_condition_that_data_decides_is_true_or_false() -> None:
+    assert find(FLAG, Unary("not", FLAG)) is None
+    assert find(Unary("not", FLAG)) is not None
+
+
+def test_an_unknown_lies_in_the_range_of_its_type() -> None:
+    wide = Cast(NARROW, INT64)
+    assert find(test("gt", wide, 127)) is None
+    assert find(test("gt", wide, 126)) is not None
+
+
+def test_a_narrowing_cast_is_no_identity() -> None:
+    narrow = Cast(DATA, INT32)
+    assert find(test("lt", DATA, 8), test("ge", DATA, 0), Compare("ge", Cast(narrow, INT64), c(8))) is not None
+
+
+def test_arithmetic_on_data_may_wrap() -> None:
+    """The greatest integer plus one is the least, so `x + 1 > x` is not to be taken for granted."""
+    assert find(test("le", op("add", DATA, 1), DATA)) is not None
+    assert find(test("le", op("add", X, 1), X)) is None
+
+
+def test_a_clamped_index_stays_inside() -> None:
+    clamped = op("min", op("max", DATA, 0), 7)
+    assert find(Binary("or", test("lt", clamped, 0), test("gt", clamped, 7))) is None
+    assert find(test("eq", clamped, 7)) is not None
+
+
+def test_a_product_of_axes_is_an_unknown() -> None:
+    product = op("mul", X, Y)
+    assert find(test("eq", product, 7), test("ne", product, 7)) is None
+    assert find(test("eq", product, 7), test("eq", X, 0)) is not None
+
+
+@pytest.mark.parametrize(
+    ("expr", "bounds"),
+    [
+        (c(5), (5, 5)),
+        (op("mod", DATA, 7), (0, 6)),
+        (op("floordiv", op("mod", DATA, 64), 8), (0, 7)),
+        (op("min", op("max", DATA, -2), 3), (-2, 3)),
+        (op("mul", op("mod", X, 3), op("mod", Y, 4)), (0, 6)),
+        (Unary("neg", op("mod", X, 3)), (-2, 0)),
+        (Cast(NARROW, INT64), (-128, 127)),
+        (Select(FLAG, c(2), c(9)), (2, 9)),
+        (op("add", DATA, 1), None),
+        (op("mul", op("mul", X, Y), op("mul", X, Y)), None),
+        (op("floordiv", DATA, X), None),
+    ],
+)
+def test_an_interval_holds_for_all_data_or_is_unknown(expr: Expr, bounds: Any) -> None:
+    assert interval(expr) == bounds
+
+
+def test_a_question_that_is_too_large_is_given_up_soon() -> None:
+    """Forty inequalities on forty products are a million million cases; the answer is "perhaps", and nothing is known of the point."""
+    conditions = [test("ne", op("mul", X, op("add", Y, n)), n) for n in range(40)]
+    start = time.perf_counter()
+    assert find(*conditions, test("gt", X, Y)) == {}
+    assert time.perf_counter() - start < 5
+    assert find(test("gt", X, Y), test("gt", Y, X)) is None
