@@ -25,7 +25,7 @@ _HOMES = {
     "tune": "session",
 }
 
-__all__ = ["Database", "Log", "Match", "Result", "Trial", "tune"]  # noqa: F822 - they load on use
+__all__ = ["Database", "Log", "Match", "Result", "Trial", "tune"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ This module runs only in the disposable process (see `worker`); the tuner never 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ class Built(Protocol):
         """A call without arguments on these arrays."""
         ...
 
-    def cost(self) -> dict[str, float]:
+    def cost(self) -> Mapping[str, float]:
         """Operations and bytes of one call."""
         ...
 

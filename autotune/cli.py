@@ -55,14 +55,14 @@ def run(
     resume: Annotated[bool, typer.Option(help="Go on from what the log has.")] = True,
 ) -> None:
     """Tune an operator."""
-    from tensorlang.autotune import operators, session  # noqa: PLC0415 - see the module
+    from tensorlang.autotune import operators, session, settings  # noqa: PLC0415 - see the module
 
     console = _console()
     try:
         name, outputs = operators.program(operator, operators.parse_shape(shape), dtype)
         job = session.session(
             outputs, log, name=name, threads=threads, trials=trials, seed=seed, strategy=strategy,
-            budget=session.seconds(budget), timeout=timeout, resume=resume,
+            budget=settings.seconds(budget), timeout=timeout, resume=resume,
         )  # fmt: skip
     except LogError:
         raise
@@ -72,7 +72,7 @@ def run(
 
 
 def _tuned(console: Any, job: Session) -> None:
-    from tensorlang.autotune.display import Monitor, final_table, plain  # noqa: PLC0415
+    from tensorlang.autotune.display import Monitor, duration, final_table, plain, plural  # noqa: PLC0415
     from tensorlang.autotune.peak import measure_peak  # noqa: PLC0415
     from tensorlang.autotune.result import best_of  # noqa: PLC0415
 
@@ -89,7 +89,8 @@ def _tuned(console: Any, job: Session) -> None:
     except KeyboardInterrupt:
         stop.ignore()
         best = best_of(job.trials)
-        plain(console, f"stopped after {len(job.trials)} trials; " + ("no valid schedule yet" if best is None else f"best {best.time:.4g} s: {best.config}"))
+        found = "no valid schedule yet" if best is None else f"best {duration(best.time)}: {best.config}"
+        plain(console, f"stopped after {plural(len(job.trials), 'trial')}; {found}")
         sys.stdout.flush()
         os._exit(130)  # at once: a library may still be loading in a thread
     plain(console, f"best configuration: {result.best.config}")
@@ -213,5 +214,5 @@ def _wrong(error: Any) -> str:
 
 
 def _say(text: str, code: int) -> int:
-    print("autotune: " + " ".join(text.split()), file=sys.stderr)
+    sys.stderr.write(f"autotune: {' '.join(text.split())}\n")
     return code

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensorlang.codegen.kernel import Kernel
 
 
-def compile(  # noqa: A001 - the contract's name
+def compile(
     outputs: object, target: str | Target | None = None, database: Database | str | os.PathLike[str] | None = None, name: str | None = None
 ) -> Kernel:
     """The kernel of the best schedule that `database` knows for these outputs, else of their default schedule.

@@ -48,7 +48,7 @@ class Match:
 
     def schedule(self) -> Any:
         """The schedule, validated against the program at hand; None if there is none or it is no longer legal."""
-        if self.kind is None or self.record is None or self.config is None:
+        if self.record is None or self.config is None or self.target is None:
             return None
         from tensorlang import canonical  # noqa: PLC0415 - the index itself needs no compiler
         from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415

@@ -80,25 +80,23 @@ def final_table(result: Result, peak: Peak) -> Table:
     for column in ("schedule", "time", "speed-up", "GFLOP/s", "GB/s", "share of measured peak"):
         table.add_column(column, justify="left" if column == "schedule" else "right")
     if result.default is not None:
-        table.add_row("default", *_row(result.default, 1.0, peak))
-    table.add_row("best", *_row(result.best, result.speedup, peak))
+        table.add_row("default", *_row(result.default, 1.0, peak, result.target.l3))
+    table.add_row("best", *_row(result.best, result.speedup, peak, result.target.l3))
     return table
 
 
-def _row(choice: Choice, speedup: float | None, peak: Peak) -> list[str]:
-    flops, moved = (float(choice.record.fields.get(name) or 0.0) / choice.time for name in ("flops", "bytes"))
-    share = roofline(flops, moved, peak)
-    return [duration(choice.time), "-" if speedup is None else f"{speedup:.2f}x", f"{flops / 1e9:.1f}", f"{moved / 1e9:.1f}", share]
+def _row(choice: Choice, speedup: float | None, peak: Peak, cache: int) -> list[str]:
+    flops, moved = (float(choice.record.fields.get(name) or 0.0) for name in ("flops", "bytes"))
+    share = share_of_peak(flops / choice.time, moved / choice.time if moved > cache else 0.0, peak)
+    gain = "-" if speedup is None else f"{speedup:.2f}x"
+    return [duration(choice.time), gain, f"{flops / choice.time / 1e9:.1f}", f"{moved / choice.time / 1e9:.1f}", share]
 
 
-def roofline(flops: float, moved: float, peak: Peak) -> str:
-    """The share of whichever limit is closer: multiply-adds, or memory."""
-    shares = [("FMA", flops / peak.flops)] if peak.flops else []
-    shares += [("memory", moved / peak.bandwidth)] if peak.bandwidth else []
-    if not shares:
-        return "-"
-    name, share = max(shares, key=lambda entry: entry[1])
-    return f"{share:.0%} {name}" if share <= 1.05 or name == "FMA" else "in cache"
+def share_of_peak(flops: float, moved: float, peak: Peak) -> str:
+    """The shares of multiply-adds and of memory traffic (0: the data fits the caches) in what the machine was measured to do."""
+    shares = [f"{flops / peak.flops:.0%} FMA"] if peak.flops else []
+    shares += [f"{moved / peak.bandwidth:.0%} memory"] if peak.bandwidth and moved else []
+    return ", ".join(shares) or "-"
 
 
 def shape_of(task: dict[str, Any]) -> str:

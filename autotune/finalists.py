@@ -35,7 +35,8 @@ class Finalist:
 
     def to_json(self) -> dict[str, Any]:
         """As a record has it."""
-        return {"id": self.trial.id, "config": self.trial.config, "samples": list(self.samples), "min": self.time, "schedule": self.schedule}
+        trial = self.trial
+        return {"id": trial.id, "config": trial.config, "samples": list(self.samples), "min": self.time, "schedule": self.schedule}
 
 
 def nominate(trials: Sequence[Trial], default: Trial | None, former: str | None) -> list[Trial]:
@@ -51,7 +52,8 @@ def contest(runner: Runner, finalists: Sequence[Trial]) -> tuple[list[Finalist],
     """Measure the finalists side by side; those that fail are left out and returned with their outcome."""
     left, failed = list(finalists), list[tuple[Trial, Outcome]]()
     while left:
-        outcome = runner.paired([{"config": trial.config, "schedule": trial.schedule, "trusted": not place} for place, trial in enumerate(left)])
+        asked = [{"config": trial.config, "schedule": trial.schedule, "trusted": not place} for place, trial in enumerate(left)]
+        outcome = runner.paired(asked)
         if outcome.status == "ok":
             rows = outcome.told["rows"]
             return [Finalist(trial, tuple(row["samples"]), row["schedule"]) for trial, row in zip(left, rows, strict=True)], failed

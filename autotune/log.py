@@ -8,6 +8,7 @@ whole record, says where and why in `problems`, and needs memory for one line on
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -123,7 +124,7 @@ class Log:
             data = b"\n" + line if torn else line
             if os.write(descriptor, data) != len(data):
                 os.ftruncate(descriptor, size)
-                raise OSError(28, "no space left for a whole record")
+                raise OSError(errno.ENOSPC, "No space left for a whole record")  # noqa: TRY301 - reported as any other
             self._written += 1
             if time.monotonic() - self._synced > SYNC_S:
                 with contextlib.suppress(OSError):
@@ -139,7 +140,10 @@ class Log:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, int, bytes | None]]:
-    """Line number, byte offset and content of each line; None for one that is too long. Devices and pipes hold no records and may have no end."""
+    """Line number, byte offset and content of each line; None for one that is too long.
+
+    Devices and pipes hold no records and may have no end.
+    """
     if not path.is_file():
         return
     try:

@@ -32,6 +32,7 @@ class Given:
     dtype: str
 
     def __call__(self, name: str, *shape: str, dtype: str | None = None) -> Tensor:
+        """A placeholder whose extents are those named."""
         return placeholder(tuple(self.extents[extent] for extent in shape), dtype or self.dtype, name=name)
 
     def __getitem__(self, extent: str) -> int:
@@ -81,6 +82,7 @@ def _batch_norm(g: Given) -> Tensor:
 
 
 _GEMM: Final = {"M": 512, "N": 512, "K": 512}
+_BATCH: Final = {"B": 8, "M": 128, "N": 128, "K": 128}
 _ROWS: Final = {"M": 1024, "N": 1024}
 _LINE: Final = {"N": 1 << 20}
 _WINDOW: Final = {"R": 3, "S": 3, "stride": 1, "padding": 1}
@@ -91,7 +93,7 @@ OPERATORS: Final = {
         Operator("matmul", _GEMM, lambda g: ops.matmul(g("A", "M", "K"), g("B", "K", "N"))),
         Operator("dense", _GEMM, lambda g: ops.dense(g("x", "M", "K"), g("w", "N", "K"), g("b", "N"))),
         Operator("linear", _GEMM, lambda g: ops.linear(g("x", "M", "K"), g("w", "N", "K"), g("b", "N"))),
-        Operator("batch_matmul", {"B": 8, "M": 128, "N": 128, "K": 128}, lambda g: ops.batch_matmul(g("A", "B", "M", "K"), g("C", "B", "K", "N"))),
+        Operator("batch_matmul", _BATCH, lambda g: ops.batch_matmul(g("A", "B", "M", "K"), g("C", "B", "K", "N"))),
         Operator("attention", {"B": 1, "H": 8, "S": 128, "T": 128, "D": 64}, _attention),
         Operator("conv1d", {"N": 1, "C": 64, "L": 1024, "O": 64, "R": 3, "stride": 1, "padding": 1}, _conv1d),
         Operator("conv2d", {**_IMAGE, "O": 64, **_WINDOW}, _conv2d),
@@ -148,9 +150,7 @@ def _own(name: str, extents: Extents, dtype: str | None) -> tuple[str, Any]:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-        function = getattr(module, label, None)
-        if not callable(function):
-            raise TuningError(f"{path} has no function {label!r}{did_you_mean(label, [n for n in vars(module) if callable(vars(module)[n])])}")
+        function = _function(vars(module), path, label)
         return label, function(**_arguments(name, function, extents, dtype))
     except TensorlangError:
         raise
@@ -158,6 +158,14 @@ def _own(name: str, extents: Extents, dtype: str | None) -> tuple[str, Any]:
         raise TuningError(f"{name}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
+
+
+def _function(names: Mapping[str, Any], path: Path, label: str) -> Callable[..., Any]:
+    function = names.get(label)
+    if not callable(function):
+        raise TuningError(f"{path} has no function {label!r}{did_you_mean(label, [name for name in names if callable(names[name])])}")
+    made: Callable[..., Any] = function
+    return made
 
 
 def _arguments(name: str, function: Callable[..., Any], extents: Extents, dtype: str | None) -> dict[str, Any]:

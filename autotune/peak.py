@@ -47,7 +47,7 @@ def _multiply_adds(target: Target, threads: int, element: DType) -> Schedule:
     width = VECTORS * target.lanes(element)
     A, B = placeholder((width,), element, name="A"), placeholder((width,), element, name="B")
     k = reduce_axis(DEPTH, name="k")
-    s = Schedule(compute((4 * threads, width), lambda g, i: total(A[i] * B[i], axis=k), name="P"))
+    s = Schedule(compute((4 * threads, width), lambda _, i: total(A[i] * B[i], axis=k), name="P"))
     group, lane, depth = s.loops("P")
     outer, inner = s.split(lane, target.lanes(element))
     s.reorder(group, depth, outer, inner)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang.autotune.arrays import Array, Guarded, Spec, inputs
+from tensorlang.autotune.arrays import Array, Spec, inputs
 from tensorlang.autotune.task import Task, placeholders
 from tensorlang.interpret import evaluate
 from tensorlang.tensor import Tensor
@@ -36,7 +36,7 @@ class Reference:
 
     def to_json(self) -> dict[str, Any]:
         """What the worker is told."""
-        return {"reference": list(self.paths), "at": [None if at is None else [list(p) for p in at] for at in self.at], "signed": self.signed}
+        return {"reference": list(self.paths), "at": [at and [list(point) for point in at] for at in self.at], "signed": self.signed}
 
 
 def write_reference(task: Task, folder: Path, seed: int) -> Reference:
@@ -44,11 +44,9 @@ def write_reference(task: Task, folder: Path, seed: int) -> Reference:
 
     Inputs have negative values unless that makes results NaN or infinite (a logarithm, a square root).
     """
-    for signed in (True, False):
-        feeds = dict(zip(placeholders(task.outputs), inputs(task.inputs, seed, signed=signed), strict=True))
-        expected = [_expected(tensor, spec, feeds) for tensor, spec in zip(task.outputs, task.results, strict=True)]
-        if not signed or all(_mostly_finite(values) for values, _ in expected):
-            break
+    signed, expected = True, _expected(task, seed, signed=True)
+    if not all(_mostly_finite(values) for values, _ in expected):
+        signed, expected = False, _expected(task, seed, signed=False)
     paths = []
     for place, (values, _) in enumerate(expected):
         path = folder / f"reference{place}.npy"
@@ -57,8 +55,14 @@ def write_reference(task: Task, folder: Path, seed: int) -> Reference:
     return Reference(tuple(paths), tuple(at for _, at in expected), signed)
 
 
-def _expected(tensor: Tensor, spec: Spec, feeds: dict[Tensor, Guarded]) -> tuple[Array, list[Point] | None]:
-    arrays = {placeholder: guarded.array for placeholder, guarded in feeds.items()}
+def _expected(task: Task, seed: int, *, signed: bool) -> list[tuple[Array, list[Point] | None]]:
+    made = inputs(task.inputs, seed, signed=signed)
+    feeds = {placeholder: guarded.array for placeholder, guarded in zip(placeholders(task.outputs), made, strict=True)}
+    return [_values(tensor, spec, feeds) for tensor, spec in zip(task.outputs, task.results, strict=True)]
+
+
+def _values(tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array]) -> tuple[Array, list[Point] | None]:
+    """The result or a sample of it, whichever is affordable."""
     size = int(np.prod(spec.shape, dtype=np.int64))
     if size <= PROBE:
         return _array(evaluate(tensor, arrays)), None

@@ -122,7 +122,8 @@ def report(console: Console, log: Log) -> None:
         plain(console, "best so far: " + ", ".join(f"{duration(time)} (#{seq})" for seq, time in _improvements(tuned.trials)))
         if tuned.final is not None:
             error = tuned.final.get("speedup_error")
-            gain = "no default" if tuned.speedup is None else f"{tuned.speedup:.3f}x default" + (f" +- {2 * error:.3f}" if error is not None else "")
+            margin = "" if error is None else f" +- {2 * error:.3f}"
+            gain = "no default" if tuned.speedup is None else f"{tuned.speedup:.3f}x default{margin}"
             plain(console, f"measured again, side by side: {duration(tuned.time)}, {gain}")
         if failed := failure_line(tuned.trials):
             plain(console, "failures:\n" + failed)

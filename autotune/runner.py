@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Self
 
 from tensorlang.autotune.protocol import Broken, Channel, Closed, Late
 from tensorlang.errors import TuningError
@@ -111,7 +111,7 @@ class Runner:
         self._worker: Worker | None = None
         self._spare: Worker | None = None
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -178,7 +178,7 @@ class Runner:
                     case {"reply": dict(reply)}:
                         return _answered(reply, phase, place, told)
                     case _:
-                        raise Broken("a message that is not known")
+                        raise Broken("a message that is not known")  # noqa: TRY301 - as any other garbage
         except Late:
             limit = self.limits.compile_s if phase == "compiling" else run_s
             self.close()
@@ -250,4 +250,4 @@ def _root() -> str:
     """The folder that holds the package, so that the worker imports the same one."""
     import tensorlang  # noqa: PLC0415
 
-    return str(Path(list(tensorlang.__path__)[0]).resolve().parent)
+    return str(Path(next(iter(tensorlang.__path__))).resolve().parent)

@@ -50,7 +50,7 @@ class Searcher(ABC):
         self.pending: dict[str, Proposal] = {}
         self._first = [default, *(config for config in seeds if space.contains(config))]
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027 - most methods need nothing
         """Load what later proposals need; may run in another thread meanwhile."""
 
     def ask(self) -> Proposal | None:

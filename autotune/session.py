@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,18 +27,16 @@ from tensorlang.autotune.record import Trial, summary
 from tensorlang.autotune.reference import write_reference
 from tensorlang.autotune.result import Choice, Result, best_of, failures
 from tensorlang.autotune.runner import Limits, Outcome, Runner
-from tensorlang.autotune.search import STRATEGIES, Observation, Proposal, Searcher, searcher
+from tensorlang.autotune.search import Observation, Proposal, Searcher, searcher
+from tensorlang.autotune.settings import BUILDER, Settings, checked, seconds
 from tensorlang.autotune.task import Task
-from tensorlang.codegen.target import Target
+from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.codegen.target import target as named_target
-from tensorlang.codegen.target import why_foreign
-from tensorlang.codegen.threads import MAX_THREADS, get_threads
-from tensorlang.errors import LogError, TensorlangError, TuningError, did_you_mean
+from tensorlang.codegen.threads import get_threads
+from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.space import Config, Space, spelling
 
-BUILDER: Final = "tensorlang.autotune.candidate:build"
 SEEDS_FROM_LOG: Final = 3
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +59,6 @@ class Progress:
     best: Trial | None
     default: Trial | None
     stage: str = "search"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a job runs; `tune` says what each means."""
-
-    trials: int = 64
-    seed: int = 0
-    strategy: str = "bayesian"
-    budget: float | None = None
-    timeout: float = 30.0
-    resume: bool = True
-    threads: int = 1
-    policy: Policy = field(default_factory=Policy)
-    builder: str = BUILDER
-    path: tuple[str, ...] = ()
 
 
 def tune(
@@ -125,7 +106,7 @@ def session(
     machine = named_target(target)
     if (why := why_foreign(machine)) is not None:
         raise TuningError(f"cannot tune for {machine.name} here: {why}")
-    wanted = _checked(Settings(threads=get_threads() if threads is None else threads, **settings))
+    wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
     task = Task.of(outputs, name)
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
 
@@ -274,8 +255,9 @@ class Session:
         former = None if self.final is None else str(self.final.get("winner"))
         finalists, failed = contest(runner, nominate(self.trials, self.default, former))
         if not finalists:
-            trial, outcome = failed[0]
-            raise TuningError(f"no finalist could be verified again; trial {trial.id}: {outcome.status}: {(outcome.error or {}).get('message')}")
+            (trial, outcome), *_ = failed
+            why = f"{outcome.status}: {(outcome.error or {}).get('message')}"
+            raise TuningError(f"no finalist could be verified again; {trial.config}: {why}")
         best = winner(finalists, self.default, former)
         base = next((finalist for finalist in finalists if finalist.trial is self.default), None)
         self.final = {
@@ -300,7 +282,9 @@ class Session:
         if self.final is None:
             raise TuningError(self._no_winner())
         choices = {
-            key: Choice(row["min"], row["config"], row["schedule"], by_id[key], self.task.outputs) for key, row in rows.items() if key in by_id
+            key: Choice(row["min"], row["config"], row["schedule"], by_id[key], self.task.outputs)
+            for key, row in rows.items()
+            if key in by_id
         }
         return Result(
             self.task, self.target, self.settings.threads, choices[self.final["winner"]], choices.get(self.final["default"] or ""),
@@ -312,7 +296,8 @@ class Session:
             return f"{self.task.op}: nothing was measured; the budget of {self.settings.budget} s ended before the first trial"
         counts = ", ".join(f"{count} {status}" for status, count in failures(self.trials).items())
         first = next((trial for trial in self.trials if trial.error is not None), self.trials[0])
-        return f"{self.task.op}: no schedule is valid after {len(self.trials)} trials ({counts}); the first failure: {first.config}: {first.why}"
+        why = f"{first.config}: {first.why}"
+        return f"{self.task.op}: no schedule is valid after {len(self.trials)} trials ({counts}); the first failure: {why}"
 
     # The log ---------------------------------------------------------------------------------------------------------------------
 
@@ -320,7 +305,8 @@ class Session:
         """What the log has of this study: trials, and the last final measurement."""
         if self.log is None or not self.settings.resume:
             return
-        study = (self.task.fingerprint, self._shared["target"]["fingerprint"], self.settings.threads, self.settings.policy.cache)
+        wanted = self.settings
+        study = (self.task.fingerprint, self._shared["target"]["fingerprint"], wanted.threads, wanted.policy.cache)
         for record in self.log.records("trial", "final"):
             if isinstance(record, Trial):
                 if study_of(record) == study and record.status != "infra":
@@ -336,8 +322,8 @@ class Session:
 
     def _append(self, fields: dict[str, Any]) -> None:
         if self.log is not None:
-            extra = {} if "task" in fields else {"id": uuid.uuid4().hex, "run": self._run, "time_unix": round(time.time(), 3), **self._shared}
-            self.log.append({**extra, **fields})
+            own = {"id": uuid.uuid4().hex, "run": self._run, "time_unix": round(time.time(), 3), **self._shared}
+            self.log.append({**own, **fields})
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -356,7 +342,8 @@ class Session:
         own = [trial for trial in self.trials if trial.fields.get("run") == self._run]
         wall = sum(trial.wall_s for trial in own)
         busy = sum(trial.compile_s + trial.run_s for trial in own)
-        return {"wall_s": round(time.monotonic() - self._started, 3), "measured": len(own), "overhead": round(1 - busy / wall, 4) if wall else None}
+        overhead = round(1 - busy / wall, 4) if wall else None
+        return {"wall_s": round(time.monotonic() - self._started, 3), "measured": len(own), "overhead": overhead}
 
     def _tell(self, stage: str, last: Trial | None) -> None:
         if self._progress is not None:
@@ -386,31 +373,3 @@ def _compared(base: Finalist | None, best: Finalist) -> dict[str, float | None]:
         return {"default_time": None, "speedup": None, "speedup_error": None}
     middle, error = ratio(base, best)
     return {"default_time": base.time, "speedup": middle, "speedup_error": error}
-
-
-def seconds(budget: float | str | None) -> float | None:
-    """A length of time: a number of seconds, or as "90s", "30m", "1h30m". Raises `TuningError` for anything else."""
-    if budget is None or (isinstance(budget, int | float) and not isinstance(budget, bool)):
-        return budget
-    text = str(budget).strip()
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise TuningError(f"{budget!r} is not a length of time; write 90s, 30m or 1h30m")
-    return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
-
-
-def _checked(settings: Settings) -> Settings:
-    """The settings, if they make sense."""
-    if isinstance(settings.trials, bool) or not isinstance(settings.trials, int) or settings.trials < 1:
-        raise TuningError(f"trials must be at least 1, not {settings.trials!r}")
-    if isinstance(settings.threads, bool) or not isinstance(settings.threads, int) or not 1 <= settings.threads <= MAX_THREADS:
-        raise TuningError(f"threads must be from 1 to {MAX_THREADS}, not {settings.threads!r}")
-    if settings.strategy not in STRATEGIES:
-        raise TuningError(f"there is no search strategy {settings.strategy!r}{did_you_mean(str(settings.strategy), STRATEGIES)}")
-    if isinstance(settings.seed, bool) or not isinstance(settings.seed, int) or settings.seed < 0:
-        raise TuningError(f"seed must be a whole number from 0, not {settings.seed!r}")
-    if settings.budget is not None and not settings.budget > 0:
-        raise TuningError(f"budget must be a positive length of time, not {settings.budget!r}")
-    if not settings.timeout > 0:
-        raise TuningError(f"timeout must be a positive number of seconds, not {settings.timeout!r}")
-    return settings

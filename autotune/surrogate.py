@@ -81,9 +81,6 @@ def fit(features: Array, logs: Array, best: float, noise: float, failed: Array, 
 
 def preload() -> None:
     """Import the libraries, which takes a second or two, before they are needed."""
-    import sklearn.ensemble  # noqa: F401, PLC0415
-    import skopt.acquisition  # noqa: F401, PLC0415
-    import skopt.learning  # noqa: F401, PLC0415
 
 
 def _regressor(features: Array, logs: Array, noise: float, seed: int) -> Any:

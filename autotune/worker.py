@@ -122,7 +122,6 @@ def serve(channel: Channel) -> None:
     bench: Bench | None = None
     while True:
         request = channel.receive()
-        phase = "starting"
         try:
             match request:
                 case {"task": task}:
@@ -145,8 +144,8 @@ def serve(channel: Channel) -> None:
 
 
 def _failure(status: str, error: Exception) -> dict[str, Any]:
-    where = "".join(traceback.format_exception(error)[-3:])
-    return {"status": status, "error": {"type": type(error).__name__, "message": str(error)[:500], "signal": None}, "traceback": where[-4000:]}
+    told = {"type": type(error).__name__, "message": str(error)[:500], "signal": None}
+    return {"status": status, "error": told, "traceback": "".join(traceback.format_exception(error))[-4000:]}
 
 
 def _loaded(path: str, spec: Spec) -> Array:

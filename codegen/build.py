@@ -25,11 +25,16 @@ from tensorlang.schedules.strategies import choose
 from tensorlang.tensor import Tensor
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tensorlang_num_threads"})
+_TAKEN: Final = frozenset(
+    {"posix_memalign", "free", "malloc", "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tensorlang_num_threads"}
+)
 
 
 def build(
-    program: Schedule | Tensor | Sequence[Tensor], target: str | Target | None = None, name: str | None = None, inputs: Sequence[Tensor] | None = None
+    program: Schedule | Tensor | Sequence[Tensor],
+    target: str | Target | None = None,
+    name: str | None = None,
+    inputs: Sequence[Tensor] | None = None,
 ) -> Kernel:
     """The kernel of exactly this schedule, or of the default schedule of tensors.
 
@@ -48,7 +53,12 @@ def default_schedule(outputs: object, target: Target) -> Schedule:
 
 
 def build_schedule(
-    schedule: Schedule, target: Target, *, name: str | None = None, inputs: Sequence[Tensor] | None = None, provenance: Provenance | None = None
+    schedule: Schedule,
+    target: Target,
+    *,
+    name: str | None = None,
+    inputs: Sequence[Tensor] | None = None,
+    provenance: Provenance | None = None,
 ) -> Kernel:
     """The kernel of a schedule for a target."""
     label = name or schedule.nest.name

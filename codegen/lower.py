@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensorlang.codegen.passes.bounds import tighten
 from tensorlang.codegen.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.passes.partials import vector_partials
 from tensorlang.codegen.passes.storage import hoist_allocations, privatise
@@ -23,6 +24,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
     scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, Split) and relation.tail == "guard")
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
         ("realise", realise),
+        ("tighten", lambda part: replace(part, body=tighten(part.body))),
         ("vector_partials", vector_partials),
         ("privatise", lambda part: replace(part, body=privatise(part.body))),
         ("hoist", lambda part: replace(part, body=hoist(part.body))),

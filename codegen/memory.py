@@ -128,6 +128,12 @@ def store(builder: Builder, access: Access, value: Value, mask: Value | None) ->
         intrinsic(builder, "masked.scatter", VOID, [value, places, mask], [value.type, places.type], align={1: align})
 
 
+def prefetch(builder: Builder, access: Access) -> None:
+    """Ask for the cache line of an element: to read, to keep in all caches, as data."""
+    flags = [literal(I32, 0), literal(I32, 3), literal(I32, 1)]
+    intrinsic(builder, "prefetch", VOID, [access.base, *flags], [POINTER])
+
+
 def _raw(builder: Builder, access: Access) -> Value:
     """The elements of owned storage as they are in memory."""
     dtype = access.place.dtype

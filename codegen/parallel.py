@@ -59,6 +59,8 @@ def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, Place]]:
     for part in statements(stmt):
         if isinstance(part, ir.Store):
             names.update(dict.fromkeys(buffer.name for buffer in part.buffers))
+        if isinstance(part, ir.Prefetch):
+            names[part.buffer.name] = None
         loads = [load for expr in expressions(part) for load in loads_of(expr)]
         names.update(dict.fromkeys(load.buffer.name for load in loads if isinstance(load.buffer, ir.Buffer)))
     own = {part.buffer.name for part in statements(stmt) if isinstance(part, ir.Alloc)}

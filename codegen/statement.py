@@ -37,6 +37,9 @@ def statement(frame: Frame, stmt: ir.Stmt) -> None:
             _condition(frame, stmt)
         case ir.Alloc(buffer, inner):
             storage.allocate(frame, buffer, lambda inside: statement(inside, inner))
+        case ir.Prefetch(buffer, index):
+            frame.fresh()
+            memory.prefetch(frame.builder, access_of(frame, buffer, index, value))
         case ir.For(kind=kind, body=inner):
             emit_loop = {"serial": loops.serial, "unroll": loops.unrolled, "vector": loops.vector, "parallel": parallel}[kind]
             emit_loop(frame, stmt, lambda inside: statement(inside, inner))

@@ -54,9 +54,15 @@ class Accumulate:
         for extent in shape:
             size *= extent
         if size > MAX_TILE_BYTES:
-            raise Refusal("TL-S203", f"a tile of {size} bytes does not fit registers or their spill area (at most {MAX_TILE_BYTES}); split more", loop=self.at)
+            raise Refusal(
+                "TL-S203",
+                f"a tile of {size} bytes does not fit registers or their spill area (at most {MAX_TILE_BYTES}); split more",
+                loop=self.at,
+            )
         labels = {buffer.name: fresh_buffer(nest, f"{buffer.name}_acc") for buffer in store.buffers}
-        local = tuple(Buffer(labels[buffer.name], tuple(ir.const(extent) for extent in shape), buffer.dtype, "register") for buffer in store.buffers)
+        local = tuple(
+            Buffer(labels[buffer.name], tuple(ir.const(extent) for extent in shape), buffer.dtype, "register") for buffer in store.buffers
+        )
         around = [part.loop for part in outer]
         stage = local[store.buffers.index(self._target(nest, store))].name
         first, removable = self._first(nest, store, outer)
@@ -76,18 +82,27 @@ class Accumulate:
         if not removable or first != TRUE:
             made = copy("load")
             index = tuple(made.of(part) for part in store.index)
-            starts.append(made.around(Store(f"{stage}.load", local, offsets(made.loops), tuple(Load(buffer, index) for buffer in store.buffers))))
+            starts.append(
+                made.around(Store(f"{stage}.load", local, offsets(made.loops), tuple(Load(buffer, index) for buffer in store.buffers)))
+            )
         start = starts[0] if len(starts) == 1 else If(first, starts[0], starts[1])
         made = copy("store")
         end = made.around(
-            Store(f"{stage}.store", store.buffers, tuple(made.of(part) for part in store.index), tuple(Load(buffer, offsets(made.loops)) for buffer in local))
+            Store(
+                f"{stage}.store",
+                store.buffers,
+                tuple(made.of(part) for part in store.index),
+                tuple(Load(buffer, offsets(made.loops)) for buffer in local),
+            )
         )
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
         body = block(start, body, end)
         for buffer in local:
             body = Alloc(buffer, body)
-        result: Stmt | None = edit_loops(nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body))
+        result: Stmt | None = edit_loops(
+            nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body)
+        )
         if removable:
             result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
         assert result is not None  # noqa: S101 - the loop itself is left
@@ -99,10 +114,20 @@ class Accumulate:
         if not found:
             raise Refusal("TL-S302", f"{self.tensor!r} is not computed inside {short(self.at)!r}", stage=self.tensor, loop=self.at)
         if len(combining) != 1 or len(found) != 1:
-            raise Refusal("TL-S304", f"accumulate needs one reduction into {self.tensor!r} inside {short(self.at)!r} and no other store to it", stage=self.tensor, loop=self.at)
+            raise Refusal(
+                "TL-S304",
+                f"accumulate needs one reduction into {self.tensor!r} inside {short(self.at)!r} and no other store to it",
+                stage=self.tensor,
+                loop=self.at,
+            )
         names = {buffer.name for buffer in combining[0].buffers}
         if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
-            raise Refusal("TL-S302", f"{self.tensor!r} is also read inside {short(self.at)!r}, before the tile is stored", stage=self.tensor, loop=self.at)
+            raise Refusal(
+                "TL-S302",
+                f"{self.tensor!r} is also read inside {short(self.at)!r}, before the tile is stored",
+                stage=self.tensor,
+                loop=self.at,
+            )
         return combining[0]
 
     def _target(self, nest: Nest, store: Store) -> Buffer:
@@ -119,5 +144,3 @@ class Accumulate:
         runs = all((literal_extent(loop) or 0) > 0 for loop in reducing)
         depends = any(axes_of(loop.lo) for loop in reducing)
         return first, initialised and runs and not depends
-
-

@@ -61,5 +61,3 @@ class CacheRead:
             copy = For(axis, span.base, hi, copy)
         body = Alloc(local, block(copy, redirect(loop.body, {self.tensor: local}, spans)))
         return replace(nest, body=edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body)))
-
-

@@ -9,7 +9,11 @@
 
 The part of the producer that one iteration of `loop` uses is computed at its start, into storage of that size.
 
-Legal where the producer is an intermediate, every use of it is inside the loop, and its own loops are not scheduled yet.
+An implicit stage, which starts at the innermost loop of its consumer, moves to an outer loop: its scalar becomes a buffer over the
+loops in between on which it depends. A producer that was placed before moves from there.
+
+Legal where the producer is an intermediate, every use of it is inside the loop, and its own loops are not scheduled yet; for an
+implicit stage, where nothing in the loops in between writes what it reads.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, path_to_loop, remove, require_stage, stage_of, stores, without_alloc
 from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.placed import Placed, is_implicit, placed
+from tensorlang.schedules.raising import raised, unplaced
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, map_statements, statements
@@ -40,14 +46,30 @@ class ComputeAt:
         """The nest with the producer moved."""
         buffers = producer(nest, self.stage, self.loop)
         path = path_to_loop(nest, self.loop)
+        found = self._elsewhere(nest)
+        if found is not None:
+            place, implicit = found
+            if implicit:
+                return raised(nest, place, [part.loop for part in place.loops].index(self.loop) + 1, self.loop)
+            return self.apply(unplaced(nest, place, self.loop))
         loop = path[-1]
         assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
         if stage_of(self.loop) in (self.stage, f"{self.stage}.init"):
-            raise Refusal("TL-S301", f"{short(self.loop)!r} is a loop of {self.stage!r} itself; name a loop of a stage that uses it", stage=self.stage, loop=self.loop)
+            raise Refusal(
+                "TL-S301",
+                f"{short(self.loop)!r} is a loop of {self.stage!r} itself; name a loop of a stage that uses it",
+                stage=self.stage,
+                loop=self.loop,
+            )
         outer = tuple(part for part in path if isinstance(part, For))
         for part in outer:
             if part.kind in ("vector", "unroll"):
-                raise Refusal("TL-S301", f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}", stage=self.stage, loop=self.loop)
+                raise Refusal(
+                    "TL-S301",
+                    f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}",
+                    stage=self.stage,
+                    loop=self.loop,
+                )
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")
         uses = [(access.index, access.loops[len(outer) :]) for access in accesses(loop, outer[:-1]) if access.buffer.name in names]
@@ -56,7 +78,9 @@ class ComputeAt:
         everywhere = [access for access in accesses(nest.body) if access.buffer.name in names and access.stage not in own]
         if len(everywhere) != len(uses):
             stray = next(access for access in everywhere if loop.loop not in {part.loop for part in access.loops})
-            raise Refusal("TL-S301", f"{self.stage!r} is also used by {stray.stage!r}, outside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
+            raise Refusal(
+                "TL-S301", f"{self.stage!r} is also used by {stray.stage!r}, outside {short(self.loop)!r}", stage=self.stage, loop=self.loop
+            )
         spans = region(nest, uses, buffers[0].shape, [part.loop for part in outer])
         local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans)) for buffer in buffers}
         old = producer_parts(nest, self.stage)
@@ -73,13 +97,36 @@ class ComputeAt:
         rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=body))
         return replace(nest, body=rest)
 
+    def _elsewhere(self, nest: Nest) -> tuple[Placed, bool] | None:
+        """Where the producer stands if that is inside other loops, and whether it depends on them."""
+        place = placed(nest, self.stage, self.loop)
+        if not place.loops:
+            return None
+        around = [part.loop for part in place.loops]
+        implicit = is_implicit(nest, place)
+        if self.loop == around[-1]:
+            raise Refusal("TL-S301", f"{self.stage!r} is computed at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
+        if implicit and self.loop not in around:
+            reason = f"{self.stage!r} depends on the loops around it; name one of {', '.join(map(short, around))}, or move it out with compute_root"
+            raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
+        if implicit:
+            for part in place.loops[: around.index(self.loop) + 1]:
+                if part.kind in ("vector", "unroll"):
+                    raise Refusal("TL-S301", f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}", stage=self.stage, loop=self.loop)
+        return place, implicit
+
     def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
         """The producer's nest over the region instead of the whole tensor."""
         store = next(found for found in stores(part) if found.stage in (self.stage, f"{self.stage}.init"))
         axes = [index.name for index in store.index if isinstance(index, Axis)]
         around = {loop.loop: loop for loop in statements(part) if isinstance(loop, For)}
         if len(axes) != len(store.index) or any(axis not in around for axis in axes):
-            raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops", stage=self.stage, loop=self.loop)
+            raise Refusal(
+                "TL-S301",
+                f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops",
+                stage=self.stage,
+                loop=self.loop,
+            )
         spanned = dict(zip(axes, spans, strict=True))
 
         def rewrite(loop: For) -> For:
@@ -154,5 +201,3 @@ def redirect(stmt: Stmt, local: dict[str, Buffer], spans: tuple[Span, ...]) -> S
         return part
 
     return edit_stores(map_expressions(stmt, rewrite), store)
-
-

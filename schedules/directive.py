@@ -68,8 +68,6 @@ class Directive(Protocol):
         ...
 
 
-
-
 def require_int(value: object, what: str, least: int, most: int, loop: str = "") -> int:
     """`value` if it is an int in `least..most`. Raises `Refusal`."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, block
 from tensorlang.relations import relation_names
 from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
@@ -90,7 +90,9 @@ def remove(stmt: Stmt, unwanted: Callable[[Store], bool]) -> Stmt | None:
             return None if unwanted(stmt) else stmt
         case Block(body):
             left = [part for part in (remove(part, unwanted) for part in body) if part is not None]
-            return block(*left) if left else None
+            return block(*left) if any(True for part in left for _ in stores(part)) else None
+        case Prefetch():
+            return stmt
         case If(_, then, orelse):
             kept, other = remove(then, unwanted), None if orelse is None else remove(orelse, unwanted)
             if kept is None and other is None:
@@ -102,9 +104,11 @@ def remove(stmt: Stmt, unwanted: Callable[[Store], bool]) -> Stmt | None:
 
 
 def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
-    """`stmt` without the allocation of a buffer."""
+    """`stmt` without the allocation of a buffer, and without hints about it."""
     if isinstance(stmt, Alloc) and stmt.buffer == buffer:
-        return stmt.body
+        return without_alloc(stmt.body, buffer)
+    if isinstance(stmt, Prefetch) and stmt.buffer == buffer:
+        return Block(())
     return map_statements(stmt, lambda part: without_alloc(part, buffer))
 
 

@@ -36,7 +36,9 @@ class Fuse:
         """The nest with the two loops fused."""
         outer, inner = find_loop(nest, self.outer), find_loop(nest, self.inner)
         if outer.body is not inner:
-            raise Refusal("TL-S105", f"{short(self.inner)!r} is not directly inside {short(self.outer)!r}; reorder them first", loop=self.inner)
+            raise Refusal(
+                "TL-S105", f"{short(self.inner)!r} is not directly inside {short(self.outer)!r}; reorder them first", loop=self.inner
+            )
         for loop in (outer, inner):
             if loop.kind != "serial":
                 raise Refusal("TL-S107", f"the loop {short(loop.loop)!r} is already {loop.kind}; fuse before", loop=loop.loop)

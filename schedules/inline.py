@@ -33,7 +33,11 @@ class ComputeInline:
         parts = producer_parts(nest, self.stage)
         found = [store for part in parts for store in stores(part)]
         if len(found) != 1 or found[0].reducer is not None:
-            raise Refusal("TL-S301", f"{self.stage!r} holds a reduction, and a reduction cannot be written into an expression; use compute_at", stage=self.stage)
+            raise Refusal(
+                "TL-S301",
+                f"{self.stage!r} holds a reduction, and a reduction cannot be written into an expression; use compute_at",
+                stage=self.stage,
+            )
         store = found[0]
         axes = [part.name for part in store.index if isinstance(part, Axis)]
         scheduled = len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
@@ -58,5 +62,7 @@ class ComputeInline:
             rest = without_alloc(rest, buffer)
         rest = map_expressions(rest, rewrite)
         if uses * size > MAX_NODES:
-            raise Refusal("TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage)
+            raise Refusal(
+                "TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage
+            )
         return replace(nest, body=rest)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorlang.ir import Alloc, Block, For, If, LoopKind, Nest, Stmt, Store
+from tensorlang.ir import Alloc, Block, For, If, LoopKind, Nest, Prefetch, Stmt, Store
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Directive, Refusal
@@ -83,10 +83,22 @@ class Parallel:
         example = race(nest, loop, outer, reductions=False)
         if example is not None:
             hint = ""
-            if any(isinstance(part, Store) and part.reducer is not None and part.stage == example["first"]["stage"] for part in statements(loop)):
+            if any(
+                isinstance(part, Store) and part.reducer is not None and part.stage == example["first"]["stage"]
+                for part in statements(loop)
+            ):
                 hint = "; a reduction runs in parallel through rfactor over a split-off part of it"
-            raise Refusal("TL-S101", _racing("iterations", loop, example) + hint, stage=stage_of(self.loop), loop=self.loop, counterexample=example)
+            raise Refusal(
+                "TL-S101", _racing("iterations", loop, example) + hint, stage=stage_of(self.loop), loop=self.loop, counterexample=example
+            )
         return _with_kind(nest, self.loop, "parallel")
+
+
+def require_kind(nest: Nest, loop: For) -> None:
+    """Raise `Refusal` unless a parallel or vector loop may still be one, now that other loops stand around it."""
+    if loop.kind in ("parallel", "vector"):
+        kind = Parallel if loop.kind == "parallel" else Vectorize
+        kind(loop.loop).apply(_with_kind(nest, loop.loop, "serial"))
 
 
 def _racing(what: str, loop: For, example: dict[str, Any]) -> str:
@@ -107,7 +119,9 @@ def _literal(loop: For, what: str, factor: int) -> int:
     extent = literal_extent(loop)
     if extent is None:
         instead: tuple[Directive, ...] = (Split(loop.loop, factor),)
-        raise Refusal("TL-S204", f"{what} needs a literal number of iterations; split off an inner loop first", loop=loop.loop, alternatives=instead)
+        raise Refusal(
+            "TL-S204", f"{what} needs a literal number of iterations; split off an inner loop first", loop=loop.loop, alternatives=instead
+        )
     return extent
 
 
@@ -125,7 +139,7 @@ def _within_budget(nest: Nest, loop: str) -> Nest:
 def code_size(stmt: Stmt) -> int:
     """How many stores are emitted once loops are unrolled; a vector store counts once for each 64 lanes."""
     match stmt:
-        case Store():
+        case Store() | Prefetch():
             return 1
         case Block(body):
             return sum(code_size(part) for part in body)

@@ -43,7 +43,9 @@ class Access:
     position: int
 
 
-def accesses(stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = (), position: Iterator[int] | None = None) -> Iterator[Access]:
+def accesses(
+    stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = (), position: Iterator[int] | None = None
+) -> Iterator[Access]:
     """Every access within a statement, in program order. A combining store is one access that reads and writes."""
     position = itertools.count() if position is None else position
     match stmt:
@@ -52,7 +54,9 @@ def accesses(stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ..
             for expr in (*index, *values):
                 for load in loads_of(expr):
                     if isinstance(load.buffer, Buffer):
-                        yield Access(stage, load.buffer, load.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=here)
+                        yield Access(
+                            stage, load.buffer, load.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=here
+                        )
             for buffer in buffers:
                 name = None if reducer is None else reducer.name
                 yield Access(stage, buffer, index, writes=True, reducer=name, loops=loops, conditions=conditions, position=here)
@@ -98,11 +102,7 @@ def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> I
     axes = around | {name for relation in relations for name in relation_names(relation)}
     shared_axes = {name for name in axes if closure(nest, (name,)) & around <= shared}
     names = {name: f"{name}{mark}" for name in axes - shared_axes}
-    facts = [
-        fact
-        for loop in access.loops
-        for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))
-    ]
+    facts = [fact for loop in access.loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
     facts += [fact for relation in relations for fact in equations(relation)]
     facts += access.conditions
     return Instance(access, names, tuple(_rename(fact, names) for fact in facts))
@@ -194,7 +194,9 @@ def _identity_apart(nest: Nest, loop: For, outer: frozenset[str], first: Access,
     digits = {loop.loop}
     for relation in in_scope(nest, around):
         match relation:
-            case Split(parent, high, low, _, lo, _, tail) if {high, low} & digits and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer:
+            case Split(parent, high, low, _, lo, _, tail) if (
+                {high, low} & digits and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer
+            ):
                 digits.add(parent)
             case Window(parent, inner, base) if inner in digits and closure(nest, axes_of(base)) & around <= outer:
                 digits.add(parent)

@@ -72,7 +72,14 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
             relations.append(renamed(relation, names))
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
     copies = tuple(
-        For(names[loop.loop], substitute(loop.lo, values), substitute(loop.hi, values), loop.body, loop.kind if follow else "serial", (loop.follows or loop.loop) if follow else None)
+        For(
+            names[loop.loop],
+            substitute(loop.lo, values),
+            substitute(loop.hi, values),
+            loop.body,
+            loop.kind if follow else "serial",
+            (loop.follows or loop.loop) if follow else None,
+        )
         for loop in loops
     )
     return Clone(copies, names, tuple(reversed(relations)))
@@ -89,14 +96,15 @@ def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
     for loop in loops:
         extent = literal_extent(loop)
         if extent is None:
-            raise Refusal("TL-S204", f"{what} needs a literal extent of {short(loop.loop)!r}, which it holds whole; split it first", loop=loop.loop)
+            raise Refusal(
+                "TL-S204", f"{what} needs a literal extent of {short(loop.loop)!r}, which it holds whole; split it first", loop=loop.loop
+            )
         shape.append(extent)
     return tuple(shape)
 
 
 def fresh_buffer(nest: Nest, label: str) -> str:
     """A name for a new buffer."""
-
 
     taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
     taken |= {part.buffer.name for part in statements(nest.body) if isinstance(part, ir.Alloc)}

@@ -98,7 +98,9 @@ class Pack:
         by_name = {loop.loop: loop for loop in used}
         for name in self.layout:
             if name not in by_name:
-                raise Refusal("TL-S005", f"layout= names {name!r}, which does not move {self.tensor!r}{did_you_mean(name, by_name)}", loop=name)
+                raise Refusal(
+                    "TL-S005", f"layout= names {name!r}, which does not move {self.tensor!r}{did_you_mean(name, by_name)}", loop=name
+                )
         if sorted(self.layout) != sorted(by_name):
             raise Refusal("TL-S005", f"layout= must name each of {', '.join(by_name)} once", loop=self.at)
         return tuple(by_name[name] for name in self.layout)
@@ -110,7 +112,10 @@ class Pack:
         facts += [fact for relation in relations for fact in equations(relation)]
         guard: Expr | None = None
         for part, extent in zip(index, buffer.shape, strict=True):
-            for inside, outside in ((Compare("ge", part, ir.const(0)), Compare("lt", part, ir.const(0))), (Compare("lt", part, extent), Compare("ge", part, extent))):
+            for inside, outside in (
+                (Compare("ge", part, ir.const(0)), Compare("lt", part, ir.const(0))),
+                (Compare("lt", part, extent), Compare("ge", part, extent)),
+            ):
                 if find(*facts, outside) is not None:
                     guard = inside if guard is None else Binary("and", guard, inside)
         return guard
@@ -125,4 +130,3 @@ def require_used(nest: Nest, loop: For, tensor: str, at: str) -> None:
         raise Refusal("TL-S302", f"{tensor!r} is not read inside {short(at)!r}", stage=tensor, loop=at)
     if any(buffer.name == tensor for store in stores(loop.body) for buffer in store.buffers):
         raise Refusal("TL-S302", f"{tensor!r} is written inside {short(at)!r}, so a copy of it would be stale", stage=tensor, loop=at)
-

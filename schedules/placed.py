@@ -7,21 +7,21 @@ loops of its own: its values depend on the loops of its consumer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
 from tensorlang.linear import linear
 from tensorlang.printer import short
 from tensorlang.relations import closure
-from tensorlang.rules import FALSE
+from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, path_to, require_stage, stores
 from tensorlang.schedules.legality import Access, accesses, conflict
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements
+from tensorlang.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,9 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
         local = allocated(part) | names
         other = next((store for store in stores(part) if not local.issuperset(buffer.name for buffer in store.buffers)), None)
         if other is not None:
-            raise Refusal("TL-S301", f"{stage!r} shares its loops with {other.stage!r}, so it cannot be moved alone", stage=stage, loop=loop)
+            raise Refusal(
+                "TL-S301", f"{stage!r} shares its loops with {other.stage!r}, so it cannot be moved alone", stage=stage, loop=loop
+            )
     loops = tuple(part for part in path if isinstance(part, For))
     conditions: list[tuple[Expr, tuple[str, ...]]] = []
     for above, below in zip(path, path[1:], strict=False):
@@ -115,6 +117,12 @@ class Box:
         """A position in the box as one in the tensor."""
         return tuple(simplify(Binary("add", part, base)) for part, base in zip(index, self.bases, strict=True))
 
+    def dimensions(self, part: Stmt, place: Placed) -> tuple[str, ...]:
+        """The loops of a statement of the producer that run over the box, one for each dimension."""
+        store = next(found for found in stores(part) if found.stage in place.own)
+        around = {found.loop: found for found in statements(part) if isinstance(found, For)}
+        return tuple(dim.loop for dim in (_dimension(index, around) for index in store.index) if dim is not None)
+
 
 def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
     """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
@@ -125,7 +133,12 @@ def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
         store = next(found for found in stores(part) if found.stage in place.own)
         dims = [_dimension(index, around) for index in store.index]
         if any(dim is None for dim in dims):
-            raise Refusal("TL-S301", f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops", stage=place.stage, loop=loop)
+            raise Refusal(
+                "TL-S301",
+                f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops",
+                stage=place.stage,
+                loop=loop,
+            )
         found_bases = tuple(dim.lo for dim in dims if dim is not None)
         if bases is not None and bases != found_bases:
             raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
@@ -148,7 +161,9 @@ def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
             return side
     found = [most for most in (greatest(nest, side, place.loops) for side in sides) if most is not None]
     if not found:
-        raise Refusal("TL-S303", f"the end of {short(dimension.loop)!r} has no simple bound over the loops around it", stage=place.stage, loop=loop)
+        raise Refusal(
+            "TL-S303", f"the end of {short(dimension.loop)!r} has no simple bound over the loops around it", stage=place.stage, loop=loop
+        )
     return found[0]
 
 
@@ -170,51 +185,61 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
 def ahead(first: Access, second: Access) -> Expr:
     """Copy `'` of the first access runs before copy `''` of the second, in program order."""
     common = [a.loop for a, b in zip(first.loops, second.loops, strict=False) if a.loop == b.loop]
-    result: Expr | None = Const(True, ir_bool()) if first.position < second.position else None
+    result = TRUE if first.position < second.position else FALSE
     for loop in reversed(common):
-        less: Expr = Compare("lt", Axis(loop + "'"), Axis(loop + "''"))
-        if result is None:
-            result = less
-        else:
-            result = Binary("or", less, Binary("and", Compare("eq", Axis(loop + "'"), Axis(loop + "''")), result))
-    return FALSE if result is None else simplify(result)
-
-
-def ir_bool() -> ir.DType:
-    """The type of conditions."""
-    return FALSE.dtype
+        less = Compare("lt", Axis(loop + "'"), Axis(loop + "''"))
+        same = Compare("eq", Axis(loop + "'"), Axis(loop + "''"))
+        result = simplify(Binary("or", less, Binary("and", same, result)))
+    return result
 
 
 def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None:
     """Raise `Refusal` unless everything that a stage reads is there before the loop `start`, around its place, begins."""
+    own = place.names.union(*(allocated(part) for part in place.parts))
+    wanted = {access.buffer.name for part in place.parts for access in accesses(part)} - own
+    local = allocated(start) & wanted
+    if local:
+        reason = f"{place.stage!r} reads {min(local)!r}, which is computed inside {short(start.loop)!r}; move that first"
+        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
     outer = place.loops[: place.loops.index(start)]
-    moved = {id(part) for part in place.parts}
-    local = allocated(start) - place.names
-    inside: list[Access] = []
-
-    def visit(stmt: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> None:
-        del stmt, loops, conditions
-
-    del visit
-    own = frozenset().union(*(allocated(part) for part in place.parts)) | place.names
-    reads = [access for part in place.parts for access in accesses(part) if not access.writes and access.buffer.name not in own]
-    for access in reads:
-        if access.buffer.name in local:
-            raise Refusal(
-                "TL-S301", f"{place.stage!r} reads {access.buffer.name!r}, which is computed inside {short(start.loop)!r}; move that first",
-                stage=place.stage, loop=loop,
-            )  # fmt: skip
-    del moved, inside, outer
-    wanted = {access.buffer.name for access in reads}
-    everything = [access for access in accesses(start, place.loops[: place.loops.index(start)]) if access.buffer.name in wanted]
-    writes = [access for access in everything if access.writes]
-    for write in writes:
-        for read in everything:
-            if read.writes or read.buffer.name != write.buffer.name or not _is_of(read, place):
-                continue
-            example = conflict(nest, write, read, frozenset(part.loop for part in place.loops[: place.loops.index(start)]), (ahead(write, read),))
+    shared = frozenset(part.loop for part in outer)
+    found = [access for access in accesses(start, outer) if access.buffer.name in wanted]
+    mine = {store.stage for part in place.parts for store in stores(part)}
+    for write in (access for access in found if access.writes and access.stage not in mine):
+        for read in (access for access in found if access.buffer.name == write.buffer.name and access.stage in {*mine, ""}):
+            before = ahead(write, read)
+            example = None if before == FALSE else conflict(nest, write, read, shared, _unshared(before, shared))
             if example is not None:
-                raise Refusal(
-                    "TL-S103", f"{place.stage!r} reads {example['element']} after {write.stage!r} writes it inside {short(start.loop)!r}",
-                    stage=place.stage, loop=loop, counterexample=example,
-                )  # fmt: skip
+                reason = f"{place.stage!r} reads {example['element']} after {write.stage!r} has written it inside {short(start.loop)!r}"
+                raise Refusal("TL-S103", reason, stage=place.stage, loop=loop, counterexample=example)
+
+
+def _unshared(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
+    """An order between two copies that agree on the shared loops."""
+    values: dict[str, Expr] = {loop + mark: Axis(loop) for loop in shared for mark in ("'", "''")}
+    return (simplify(substitute(order, values)),)
+
+
+def moved(stmt: Stmt, place: Placed, start: For, local: dict[str, Buffer], index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]], around: Callable[[Stmt], Stmt]) -> Stmt:
+    """`stmt` without the statements and the storage of a stage; `start`, reading `local` at `index` instead, becomes `around` of it."""
+
+    def read(expr: Expr) -> Expr:
+        expr = map_children(expr, read)
+        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
+            return Load(local[getattr(expr.buffer, "name", "")], index(expr.index))
+        return expr
+
+    def rewrite(part: Stmt) -> Stmt:
+        if any(part is own for own in place.parts):
+            return Block(())
+        match part:
+            case Alloc(buffer, body) if buffer in place.buffers:
+                return rewrite(body)
+            case Prefetch(buffer) if buffer in place.buffers:
+                return Block(())
+            case For() if part is start:
+                return around(map_expressions(map_statements(part, rewrite), read))
+            case _:
+                return map_statements(part, rewrite)
+
+    return rewrite(stmt)

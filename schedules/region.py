@@ -63,13 +63,17 @@ def trip_bound(loop: For) -> int | None:
     return min(literal) if literal else None
 
 
-def region(nest: Nest, uses: Sequence[tuple[tuple[Expr, ...], Sequence[For]]], shape: tuple[Expr, ...], outer: Iterable[str]) -> tuple[Span, ...]:
+def region(
+    nest: Nest, uses: Sequence[tuple[tuple[Expr, ...], Sequence[For]]], shape: tuple[Expr, ...], outer: Iterable[str]
+) -> tuple[Span, ...]:
     """The box of `shape` that holds every use: an index, with the loops inside which surround it.
 
     A dimension whose used part has no literal bound is taken whole.
     """
     outer_names = tuple(outer)
-    return tuple(_span(nest, [(index[dimension], loops) for index, loops in uses], extent, outer_names) for dimension, extent in enumerate(shape))
+    return tuple(
+        _span(nest, [(index[dimension], loops) for index, loops in uses], extent, outer_names) for dimension, extent in enumerate(shape)
+    )
 
 
 def _span(nest: Nest, uses: Sequence[tuple[Expr, Sequence[For]]], whole: Expr, outer: tuple[str, ...]) -> Span:

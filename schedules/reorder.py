@@ -4,8 +4,9 @@
         for j in range(6):      ->          for i in range(4):
             C[i, j] = A[i, j]                   C[i, j] = A[i, j]
 
-Loops are given outermost first; a partial list permutes those loops among the places that they hold. Legal when nothing stands
-between the loops, no loop moves outside one that its bounds depend on, and no dependence changes direction. Reordering a
+Loops are given outermost first; a partial list permutes those loops among the places that they hold. A loop that moves outside one
+that its bounds depend on (a triangle, a skewed loop) changes bounds with it, see `exchange`. Legal when nothing stands between the
+loops, such bounds are linear, no dependence changes direction, and what ran in parallel or as lanes still may. Reordering a
 floating-point reduction re-associates it.
 """
 
@@ -18,6 +19,8 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import path_to_loop
+from tensorlang.schedules.exchange import exchanged
+from tensorlang.schedules.kinds import require_kind
 from tensorlang.schedules.legality import reordered
 from tensorlang.traverse import axes_of, map_statements
 
@@ -44,12 +47,18 @@ class Reorder:
             order[position] = next(part for part in chain if part.loop == loop)
         if order == chain:
             return nest
-        self._require_bounds(nest, order)
-        self._require_order(nest, longest, chain, order)
+        outer = [part for part in longest[: longest.index(chain[0])] if isinstance(part, For)]
+        bounded = _in_order(nest, chain, order, outer)
+        self._require_order(nest, chain, order, outer)
         body = chain[-1].body
-        for loop in reversed(order):
+        for loop in reversed(bounded):
             body = replace(loop, body=body)
-        return replace(nest, body=_replace(nest.body, chain[0], body))
+        result = replace(nest, body=_replace(nest.body, chain[0], body))
+        for position, loop in enumerate(chain):
+            around = {part.loop for part in order[: order.index(loop)]}
+            if loop.kind != "serial" and around != {part.loop for part in chain[:position]}:
+                require_kind(result, loop)
+        return result
 
     def _chain(self, path: tuple[Stmt, ...]) -> list[For]:
         """The loops from the outermost listed one down to the innermost, with nothing between."""
@@ -70,16 +79,7 @@ class Reorder:
             raise Refusal("TL-S105", f"{short(name)!r} and {short(path_loop(path))!r} are not in one nest of loops", loop=name)
         return chain
 
-    def _require_bounds(self, nest: Nest, order: list[For]) -> None:
-        for position, loop in enumerate(order):
-            inside = {part.loop for part in order[position + 1 :]}
-            needs = closure(nest, axes_of(loop.lo) | axes_of(loop.hi)) & inside
-            if needs:
-                raise Refusal("TL-S104", f"the bounds of {short(loop.loop)!r} depend on {short(min(needs))!r}, which must stay outside it", loop=loop.loop)
-
-    def _require_order(self, nest: Nest, path: tuple[Stmt, ...], chain: list[For], order: list[For]) -> None:
-        at = next(position for position, part in enumerate(path) if part is chain[0])
-        outer = [part for part in path[:at] if isinstance(part, For)]
+    def _require_order(self, nest: Nest, chain: list[For], order: list[For], outer: list[For]) -> None:
         example = reordered(nest, chain, [loop.loop for loop in order], outer)
         if example is not None:
             raise Refusal(
@@ -89,6 +89,21 @@ class Reorder:
                 loop=self.loops[0],
                 counterexample=example,
             )
+
+
+def _in_order(nest: Nest, chain: list[For], order: list[For], outer: list[For]) -> list[For]:
+    """The loops in a new order, with new bounds where the old ones depended on a loop that is now inside."""
+    current = list(chain)
+    for position, wanted in enumerate(order):
+        at = next(place for place, loop in enumerate(current) if loop.loop == wanted.loop)
+        for place in range(at, position, -1):
+            above, below = current[place - 1 : place + 1]
+            axes = axes_of(below.lo) | axes_of(below.hi)
+            if axes and above.loop in closure(nest, axes):
+                current[place - 1 : place + 1] = exchanged(nest, above, below, [*outer, *current[: place - 1]])
+            else:
+                current[place - 1 : place + 1] = below, above
+    return current
 
 
 def path_loop(path: tuple[Stmt, ...]) -> str:

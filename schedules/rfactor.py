@@ -62,7 +62,11 @@ class Rfactor:
         for extent in shape:
             size *= int(extent.value) if isinstance(extent, Const) else 1
         if size > MAX_PARTIAL_BYTES:
-            raise Refusal("TL-S203", f"partial results of {size} bytes are too large (at most {MAX_PARTIAL_BYTES}); split with a larger factor", loop=self.loop)
+            raise Refusal(
+                "TL-S203",
+                f"partial results of {size} bytes are too large (at most {MAX_PARTIAL_BYTES}); split with a larger factor",
+                loop=self.loop,
+            )
         return self._rewritten(nest, chain, [part.loop for part in outer], moving, store, shape)
 
     def _rewritten(self, nest: Nest, chain: list[For], around: list[str], moving: list[For], store: Store, shape: tuple[Expr, ...]) -> Nest:
@@ -76,14 +80,16 @@ class Rfactor:
 
         def under(prefix: str, stmt: Stmt, chosen: Sequence[For]) -> Stmt:
             own = (store.stage, stage_of(self.loop))
-            label = (lambda axis: names.fresh(f"{prefix}.{short(axis)}") if stage_of(axis) in own else names.fresh(axis))
+            label = lambda axis: names.fresh(f"{prefix}.{short(axis)}") if stage_of(axis) in own else names.fresh(axis)
             made = copied(nest, stmt, around, [part.loop for part in chosen], label)
             relations.extend(made.relations)
             return made.body
 
         relations = list(nest.relations)
         inside = [loop, *(part for part in chain if part is not loop)]
-        first = under(f"{stage}.init", _nested([loop, *moving], Store(f"{stage}.init", local, index, store.reducer.identities)), [loop, *moving])
+        first = under(
+            f"{stage}.init", _nested([loop, *moving], Store(f"{stage}.init", local, index, store.reducer.identities)), [loop, *moving]
+        )
         into = edit_stores(chain[-1].body, lambda part: replace(part, stage=stage, buffers=local, index=index) if part is store else part)
         partials = under(stage, _nested(inside, into), chain)
         kept = [part for part in chain if part is loop or part in moving]
@@ -111,10 +117,17 @@ class Rfactor:
         private = allocated(chain[-1].body)
         for other in stores(chain[-1].body):
             if other is not store and any(buffer.name not in private for buffer in other.buffers):
-                raise Refusal("TL-S105", f"{other.stage!r} is computed in the same loops; separate them first (fission)", stage=store.stage, loop=self.loop)
+                raise Refusal(
+                    "TL-S105",
+                    f"{other.stage!r} is computed in the same loops; separate them first (fission)",
+                    stage=store.stage,
+                    loop=self.loop,
+                )
         for part in chain:
             if part.kind != "serial":
-                raise Refusal("TL-S107", f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before", stage=store.stage, loop=part.loop)
+                raise Refusal(
+                    "TL-S107", f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before", stage=store.stage, loop=part.loop
+                )
         return chain, [part for part in path[:first] if isinstance(part, For)]
 
     def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
@@ -126,7 +139,10 @@ class Rfactor:
             bounds = closure(nest, axes_of(part.lo) | axes_of(part.hi)) & (dropped | {self.loop})
             if bounds:
                 raise Refusal(
-                    "TL-S104", f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(bounds))!r}", stage=store.stage, loop=part.loop
+                    "TL-S104",
+                    f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(bounds))!r}",
+                    stage=store.stage,
+                    loop=part.loop,
                 )
         example = repeated(nest, store, moving, outer)
         if example is not None:
@@ -144,10 +160,18 @@ class Rfactor:
         depends = closure(nest, axes_of(loop.lo) | axes_of(loop.hi))
         inside = {part.loop for part in chain}
         if depends & inside:
-            raise Refusal("TL-S104", f"the bounds of {short(self.loop)!r} depend on {short(min(depends & inside))!r}, so it cannot stand outermost", loop=self.loop)
+            raise Refusal(
+                "TL-S104",
+                f"the bounds of {short(self.loop)!r} depend on {short(min(depends & inside))!r}, so it cannot stand outermost",
+                loop=self.loop,
+            )
         extent = extent_of(loop)
         if axes_of(extent):
-            raise Refusal("TL-S204", f"the extent of {short(self.loop)!r} must be a literal or over dims: it becomes a dimension of the partial results", loop=self.loop)
+            raise Refusal(
+                "TL-S204",
+                f"the extent of {short(self.loop)!r} must be a literal or over dims: it becomes a dimension of the partial results",
+                loop=self.loop,
+            )
         if isinstance(extent, Const):
             return ir.const(max(0, int(extent.value)))
         return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
@@ -159,7 +183,9 @@ def reduction_in(nest: Nest, loop: For) -> Store:
     own = [store for store in combining if store.stage == stage_of(loop.loop)] or combining
     if len(own) != 1:
         what = "runs over no reduction" if not own else "holds several reductions"
-        raise Refusal("TL-S304", f"{short(loop.loop)!r} {what}; name a loop over a reduction axis", stage=stage_of(loop.loop), loop=loop.loop)
+        raise Refusal(
+            "TL-S304", f"{short(loop.loop)!r} {what}; name a loop over a reduction axis", stage=stage_of(loop.loop), loop=loop.loop
+        )
     return own[0]
 
 

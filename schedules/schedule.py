@@ -15,7 +15,7 @@ from tensorlang.errors import ScheduleError, did_you_mean
 from tensorlang.ir import For, Nest, Tail
 from tensorlang.printer import print_nest, short
 from tensorlang.program import lower_definition
-from tensorlang.schedules import trace
+from tensorlang.schedules import placement, trace
 from tensorlang.schedules.accumulate import Accumulate
 from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
@@ -25,6 +25,7 @@ from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.pack import Pack
+from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.trace import AnyDirective
@@ -49,7 +50,7 @@ class Verdict:
         return self.error is None
 
 
-class Schedule:
+class Schedule(Placement):
     """The schedule of one program. `Schedule(C, D)` and `Schedule((C, D))` are the same.
 
     Raises `DefinitionError` where the outputs are no program.
@@ -98,7 +99,10 @@ class Schedule:
         if any(part.loop == name for part in present):
             return str(name)
         if "." not in name:
-            matches = [part.loop for part in present if short(part.loop) == name and _is_main(part)]
+            found = [part for part in present if short(part.loop) == name and part.follows is None]
+            defined = set(stages(self._nests[0]))
+            main = [part for part in found if _is_main(part) and stage_of(part.loop) in defined]
+            matches = [part.loop for part in main or found if _is_main(part)]
             if len(matches) == 1:
                 return matches[0]
             if matches:
@@ -108,7 +112,9 @@ class Schedule:
             gone = [loop for loop in before - after if name in (loop, short(loop))]
             if gone:
                 made = ", ".join(short(loop) for loop in step.made()) if isinstance(step, (Split, Fuse)) else "nothing"
-                raise Refusal("TL-S004", f"the loop {short(name)!r} is gone: step {position} ({trace.call(step)}) made {made} of it", loop=name)
+                raise Refusal(
+                    "TL-S004", f"the loop {short(name)!r} is gone: step {position} ({trace.call(step)}) made {made} of it", loop=name
+                )
         known = [part.loop if "." in name else short(part.loop) for part in present if _is_main(part)]
         raise Refusal("TL-S001", f"there is no loop {name!r}{did_you_mean(name, known)}", loop=name)
 
@@ -178,6 +184,8 @@ class Schedule:
                     layout = options.pop("layout", None)
                     return Pack(tensor, at, None if layout is None else tuple(self._loop(loop) for loop in layout))
                 return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at)
+            case _ if kind in PLACEMENT:
+                return placement.made(kind, self._loop, _text, *args, **options)
             case _:
                 raise Refusal("TL-S007", f"{kind!r} is no directive{did_you_mean(kind, trace.STEPS)}")
 
@@ -333,6 +341,3 @@ def _moves(nest: Nest, loop: str) -> Iterator[AnyDirective]:
     for buffer in nest.inputs:
         yield Pack(buffer.name, loop)
         yield CacheRead(buffer.name, loop)
-
-
-

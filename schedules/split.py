@@ -65,7 +65,14 @@ class Split:
             follows = (None, None) if part.follows is None else leader
             relations.append(ir.Split(part.loop, outer, inner, self.factor, part.lo, part.hi, self.tail))
             tiles = simplify(Binary("floordiv", Binary("add", extent_of(part), ir.const(self.factor - 1)), ir.const(self.factor)))
-            return For(outer, ir.const(0), tiles, For(inner, ir.const(0), ir.const(self.factor), part.body, "serial", follows[1]), "serial", follows[0])
+            return For(
+                outer,
+                ir.const(0),
+                tiles,
+                For(inner, ir.const(0), ir.const(self.factor), part.body, "serial", follows[1]),
+                "serial",
+                follows[0],
+            )
 
         edited = edit_loop(nest, self.loop, rewrite)
         return replace(edited, relations=tuple(relations))

@@ -19,12 +19,15 @@ from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.pack import Pack
+from tensorlang.schedules.placement import PLACEMENT, PlacementDirective
 from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
 
 SCHEMA: Final = 1
 
-AnyDirective: TypeAlias = "Split | Fuse | Reorder | Unroll | Vectorize | Parallel | ComputeAt | ComputeInline | CacheRead | Pack | Accumulate"
+AnyDirective: TypeAlias = (
+    "Split | Fuse | Reorder | Unroll | Vectorize | Parallel | ComputeAt | ComputeInline | CacheRead | Pack | Accumulate | PlacementDirective"
+)
 
 STEPS: Final[dict[str, type[AnyDirective]]] = {
     "split": Split,
@@ -38,6 +41,7 @@ STEPS: Final[dict[str, type[AnyDirective]]] = {
     "cache_read": CacheRead,
     "pack": Pack,
     "accumulate": Accumulate,
+    **PLACEMENT,
 }
 NAMES: Final = {kind: name for name, kind in STEPS.items()}
 
@@ -60,7 +64,9 @@ def call(directive: AnyDirective) -> str:
     known = fields(directive)
     if isinstance(directive, Reorder):
         return f"s.reorder({', '.join(repr(loop) for loop in directive.loops)})"
-    required = [repr(known[entry.name]) for entry in dataclasses.fields(directive) if entry.default is dataclasses.MISSING and entry.name != "at"]
+    required = [
+        repr(known[entry.name]) for entry in dataclasses.fields(directive) if entry.default is dataclasses.MISSING and entry.name != "at"
+    ]
     named = [
         f"{entry.name}={tuple(known[entry.name]) if isinstance(known[entry.name], list) else known[entry.name]!r}"
         for entry in dataclasses.fields(directive)
@@ -99,7 +105,9 @@ def _step(position: int, entry: object) -> AnyDirective:
     missing = [field for field, entry in known.items() if entry.default is dataclasses.MISSING and field not in given]
     unknown = [field for field in given if field not in known]
     if missing or unknown:
-        raise Refusal("TL-S007", f"step {position} ({name}) " + (f"lacks {missing[0]!r}" if missing else f"has an unknown field {unknown[0]!r}"))
+        raise Refusal(
+            "TL-S007", f"step {position} ({name}) " + (f"lacks {missing[0]!r}" if missing else f"has an unknown field {unknown[0]!r}")
+        )
     for field, value in given.items():
         expected = _EXPECTED[str(known[field].type).split(" | ")[0].split("[")[0]]
         if isinstance(value, bool) or not (isinstance(value, expected) or (value is None and "None" in str(known[field].type))):

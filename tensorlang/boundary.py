@@ -69,7 +69,7 @@ def _pairs(widths: object, tensor: Tensor) -> list[tuple[int, int]]:
         for pair in entries
     )
     if not good:
-        raise DefinitionError(f"pad widths of {tensor!r} must be a pair (before, after) of ints >= 0 for each of its {tensor.ndim} axes, not {widths!r:.60}")
+        raise DefinitionError(
+            f"pad widths of {tensor!r} must be a pair (before, after) of ints >= 0 for each of its {tensor.ndim} axes, not {widths!r:.60}"
+        )
     return [(int(before), int(after)) for before, after in entries]
-
-

@@ -16,10 +16,13 @@ def _call(name: str, *args: ExprLike) -> Expr:
     operands, weak = common(f"tl.{name}", *args)
     kind = operands[0].dtype
     if weak and kind.is_integer:
-        operands, kind = [as_expr(float(operand.node.value)) for operand in operands if isinstance(operand.node, ir.Const)], ir.Const(0.0).dtype
+        operands, kind = (
+            [as_expr(float(operand.node.value)) for operand in operands if isinstance(operand.node, ir.Const)],
+            ir.Const(0.0).dtype,
+        )
         kind = operands[0].dtype
     if not kind.is_floating:
-        raise DefinitionError(f"tl.{name} of {operands[0]!r} ({kind}) needs floating point; write tl.cast({operands[0]!r}, \"float32\")")
+        raise DefinitionError(f'tl.{name} of {operands[0]!r} ({kind}) needs floating point; write tl.cast({operands[0]!r}, "float32")')
     result = BOOL if row.gives == "bool" else kind
     return Expr(ir.Call(name, tuple(operand.node for operand in operands), result), tuple(operands), weak=weak and row.gives == "same")
 

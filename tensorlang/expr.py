@@ -237,7 +237,9 @@ def common(operation: str, *values: ExprLike) -> tuple[list[Expr], bool]:
         for operand in operands:
             kind = operand.dtype.kind
             if operand.weak and (rank[kind] > rank[to.kind] or (kind == "bool") != (to.kind == "bool")):
-                raise _kinds(operation, operands, to, DType("bool") if kind == "bool" else DType("float32" if kind == "floating" else "int64"))
+                raise _kinds(
+                    operation, operands, to, DType("bool") if kind == "bool" else DType("float32" if kind == "floating" else "int64")
+                )
     weak = not strong
     converted = [convert(operand, to) for operand in operands]
     return converted, weak
@@ -248,11 +250,23 @@ def _kinds(operation: str, operands: list[Expr], left: DType, right: DType) -> D
     other = next((operand for operand in operands if operand.dtype.kind != wanted.kind), operands[0])
     return DefinitionError(
         f"{operation} of {' and '.join(f'{operand!r} ({operand.dtype})' for operand in operands)}: "
-        f"the kinds differ; convert one side, for example tl.cast({other!r}, \"{wanted}\")"
+        f'the kinds differ; convert one side, for example tl.cast({other!r}, "{wanted}")'
     )
 
 
-_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+_SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+}
 _BITWISE = ("and", "or", "xor")
 
 
@@ -262,13 +276,13 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     (a, b), weak = common(symbol, left, right)
     kind = a.dtype.kind
     if kind == "bool" and op not in _BITWISE:
-        raise DefinitionError(f"{symbol} of {a!r} and {b!r}: there is no arithmetic on bool; write tl.cast(..., \"int32\") or use & | ~")
+        raise DefinitionError(f'{symbol} of {a!r} and {b!r}: there is no arithmetic on bool; write tl.cast(..., "int32") or use & | ~')
     if kind == "floating" and op in (*_BITWISE, "shl", "shr"):
-        raise DefinitionError(f"{symbol} of {a!r} and {b!r}: bits are for integers and bool; write tl.cast(..., \"int32\")")
+        raise DefinitionError(f'{symbol} of {a!r} and {b!r}: bits are for integers and bool; write tl.cast(..., "int32")')
     if kind == "floating" and op in ("floordiv", "mod"):
         raise DefinitionError(f"{a!r} {symbol} {b!r}: // and % are for integers; write tl.floor(a / b), or tl.cast to an integer")
     if kind in ("signed", "unsigned") and op == "div":
-        raise DefinitionError(f"{a!r} / {b!r} divides integers; write // for the floor, or tl.cast(..., \"float32\") to divide exactly")
+        raise DefinitionError(f'{a!r} / {b!r} divides integers; write // for the floor, or tl.cast(..., "float32") to divide exactly')
     return Expr(ir.Binary(op, a.node, b.node), (a, b), weak=weak)
 
 
@@ -303,7 +317,7 @@ def power(base: ExprLike, exponent: ExprLike) -> Expr:
         return result
     (a, b), weak = common("**", base, exponent)
     if not a.dtype.is_floating:
-        raise DefinitionError(f"{a!r} ** {b!r}: an integer power is defined for the exponents 1 to 4; write tl.cast(..., \"float32\")")
+        raise DefinitionError(f'{a!r} ** {b!r}: an integer power is defined for the exponents 1 to 4; write tl.cast(..., "float32")')
     return Expr(ir.Call("pow", (a.node, b.node), a.dtype), (a, b), weak=weak)
 
 
@@ -313,5 +327,3 @@ def condition(value: object, what: str) -> Expr:
     if cond.dtype != BOOL:
         raise DefinitionError(f"{what} must be a condition (bool), not {cond!r} ({cond.dtype}); compare it with something")
     return cond
-
-

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang import ir
 from tensorlang.errors import CallError
 from tensorlang.ir import Binary, Const, Dim, Expr, Unary
 from tensorlang.linear import linear
 from tensorlang.meaning import Array
+from tensorlang.printer import text
 from tensorlang.tensor import Definition, Placeholder, Tensor
 from tensorlang.traverse import walk
 
@@ -64,8 +64,8 @@ def extent_of(node: Expr, dims: Mapping[str, int]) -> int | None:
             return int(value)
         case Dim(name):
             return dims.get(name)
-        case Unary("neg", operand_):
-            inner = extent_of(operand_, dims)
+        case Unary("neg", inner_node):
+            inner = extent_of(inner_node, dims)
             return None if inner is None else -inner
         case Binary(op, left, right):
             a, b = extent_of(left, dims), extent_of(right, dims)
@@ -139,13 +139,6 @@ def shape_of(definition: Definition, dims: Mapping[str, int]) -> tuple[int, ...]
     for node in definition.shape:
         size = extent_of(node, dims)
         if size is None or size < 0:
-            raise CallError(f"{Tensor(definition)!r}: the extent {ir_text(node)} is {size}; extents are at least 0")
+            raise CallError(f"{Tensor(definition)!r}: the extent {text(node)} is {size}; extents are at least 0")
         sizes.append(size)
     return tuple(sizes)
-
-
-def ir_text(node: ir.Expr) -> str:
-    """An extent, as its definition spells it."""
-    from tensorlang.printer import text  # noqa: PLC0415 - only errors need it
-
-    return text(node)

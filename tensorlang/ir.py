@@ -1,10 +1,11 @@
 """The loop nest: the one program form between a definition and machine code.
 
     nest     = Nest(name, inputs, outputs, dims, body, relations)
-    stmt     = For(loop, lo, hi, kind, body, follows?)        lo <= loop < hi
-             | Store(stage, buffers, index*, values, reducer?) one element of each buffer; with a reducer: combine(old, values)
+    stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
+             | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
              | Block(stmt*) | If(cond, then, else?) | Alloc(buffer, body)
-    kind     = serial | parallel | vector | unroll
+             | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
+    kind     = serial | parallel | vector | unroll | tensor
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
              | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent,  inner = inner_lo + fused % extent
              | Window(parent, inner, base, hi, tail)                   parent = base + inner                      parent < hi
@@ -29,7 +30,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from tensorlang.dtype import INT64, DType
 
-LoopKind = Literal["serial", "parallel", "vector", "unroll"]
+LoopKind = Literal["serial", "parallel", "vector", "unroll", "tensor"]
 Tail = Literal["guard", "mask", "peel", "shift"]
 Memory = Literal["argument", "auto", "register", "stack", "heap"]
 
@@ -47,12 +48,13 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Row-major storage: a name, an extent for each dimension, an element type and where it lives."""
+    """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes."""
 
     name: str
     shape: tuple[Expr, ...]
     dtype: DType
     memory: Memory = "auto"
+    align: int = 0
 
 
 # Expressions ---------------------------------------------------------------------------------------------------------------------
@@ -194,7 +196,10 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile)."""
+    """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
+
+    The loops of a "tensor" nest are what `instruction`, named at the outermost of them, computes at once where the target has it.
+    """
 
     loop: str
     lo: Expr
@@ -202,17 +207,22 @@ class For:
     body: Stmt
     kind: LoopKind = "serial"
     follows: str | None = None
+    instruction: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One instance of a stage: `buffer[index] = value` for each buffer, or `combine(buffer[index], values)` under a reducer."""
+    """One instance of a stage: `buffer[index] = value` for each buffer, or `combine(buffer[index], values)` under a reducer.
+
+    A `stream` store asks to pass the caches by: what it writes is not read again soon.
+    """
 
     stage: str
     buffers: tuple[Buffer, ...]
     index: tuple[Expr, ...]
     values: tuple[Expr, ...]
     reducer: Reducer | None = None
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,15 @@ class Alloc:
     body: Stmt
 
 
-Stmt: TypeAlias = "For | Store | Block | If | Alloc"
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint that an element is read soon. It has no effect, and the index may lie outside the buffer."""
+
+    buffer: Buffer
+    index: tuple[Expr, ...]
+
+
+Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
 
 
 # Relations and nests -------------------------------------------------------------------------------------------------------------

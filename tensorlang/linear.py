@@ -78,3 +78,14 @@ def expression(form: Linear) -> Expr:
     if form.constant:
         result = Binary("add" if form.constant > 0 else "sub", result, ir.const(abs(form.constant)))
     return result
+
+
+def bound_terms(expr: Expr, *, lower: bool) -> tuple[Linear, ...]:
+    """The linear forms whose maximum is a lower bound, or whose minimum is an upper bound: `max(a, b) + c` gives `a + c` and `b + c`."""
+    form = linear(expr)
+    for atom, factor in form.terms.items():
+        if isinstance(atom, Binary) and atom.op in ("min", "max") and (atom.op == "max") == (lower == (factor > 0)):
+            rest = form.plus(Linear(0, {atom: factor}), -1)
+            sides = (rest.plus(linear(side), factor) for side in (atom.left, atom.right))
+            return tuple(term for side in sides for term in bound_terms(expression(side), lower=lower))
+    return (form,)

@@ -38,6 +38,7 @@ from tensorlang.ir import (
     Load,
     Nest,
     Param,
+    Prefetch,
     Reduce,
     Relation,
     Select,
@@ -114,6 +115,8 @@ class _Machine:
                 return choose
             case Alloc(buffer, body):
                 return self._alloc(buffer, self.action(body, known))
+            case Prefetch():
+                return lambda: None
             case _:
                 assert_never(stmt)
 

@@ -137,7 +137,9 @@ class _Writer:
             case Select(cond, yes, no):
                 name = self.variable(expr)
                 a, b = self.integer(yes), self.integer(no)
-                self.constraints.append(f"(({self.boolean(cond)}) and {name} = {a}) or (({self.boolean(cond, holds=False)}) and {name} = {b})")
+                self.constraints.append(
+                    f"(({self.boolean(cond)}) and {name} = {a}) or (({self.boolean(cond, holds=False)}) and {name} = {b})"
+                )
                 return name
             case _:
                 return self.variable(expr)
@@ -176,6 +178,4 @@ def find(*conditions: Expr) -> dict[Expr, int] | None:
         point = found.sample_point()
     except isl.Error:
         return {}
-    return {
-        expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(writer.variables)
-    }
+    return {expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(writer.variables)}

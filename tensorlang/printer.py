@@ -28,6 +28,7 @@ from tensorlang.ir import (
     Load,
     Nest,
     Param,
+    Prefetch,
     Reduce,
     Relation,
     Select,
@@ -46,7 +47,7 @@ _BINARY = {
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FUNCTION = {"min": "minimum", "max": "maximum"}
 _UPDATE = {"sum": "+=", "prod": "*="}
-_HEADER = {"serial": "for", "parallel": "parallel", "vector": "vector", "unroll": "unroll"}
+_HEADER = {"serial": "for", "parallel": "parallel", "vector": "vector", "unroll": "unroll", "tensor": "tensor"}
 _WHERE = {"register": "in registers", "stack": "on stack", "heap": "on heap", "auto": "", "argument": ""}
 _COMMENT_COLUMN = 60
 
@@ -156,6 +157,7 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapp
         case For(loop, lo, hi, body, kind, _):
             inner = _names(nest, (*scope, loop))
             notes = [equation(relation) for relation in nest.relations if _described_by(relation) == loop]
+            notes += [stmt.instruction] if stmt.instruction is not None else []
             notes += [marks[loop]] if loop in marks else []
             yield _with_note(f"{pad}{_HEADER[kind]} {inner(loop)} in {_range(lo, hi, name)}:", "; ".join(dict.fromkeys(notes)))
             yield from _lines(body, nest, pad + "    ", (*scope, loop), marks)
@@ -168,7 +170,7 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapp
                 line = f"{targets[0]} {_UPDATE[reducer.name]} {new}"
             else:
                 line = f"{', '.join(targets)} = {reducer.name}({', '.join(targets)}, {new})"
-            yield _with_note(pad + line, stage)
+            yield _with_note(pad + line, f"{stage}   stream" if stmt.stream else stage)
         case Block(body):
             for part in body:
                 yield from _lines(part, nest, pad, scope, marks)
@@ -179,8 +181,11 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapp
                 yield f"{pad}else:"
                 yield from _lines(orelse, nest, pad + "    ", scope, marks)
         case Alloc(buffer, body):
-            yield f"{pad}{_declared(buffer)} {_WHERE[buffer.memory]}".rstrip()
+            aligned = f"aligned to {buffer.align}" if buffer.align else ""
+            yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
             yield from _lines(body, nest, pad, scope, marks)
+        case Prefetch(buffer, index):
+            yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]"
         case _:
             assert_never(stmt)
 

@@ -54,7 +54,9 @@ def lower_definition(outputs: object, name: str | None = None, inputs: tuple[Ten
     return Nest(name or outs[0].name, ins, outs, _dims(ins, outs, body), body)
 
 
-def _arguments(program: tuple[Placeholder | Stage, ...], inputs: tuple[Tensor, ...] | None, names: dict[Placeholder | Stage, str]) -> list[Placeholder]:
+def _arguments(
+    program: tuple[Placeholder | Stage, ...], inputs: tuple[Tensor, ...] | None, names: dict[Placeholder | Stage, str]
+) -> list[Placeholder]:
     found = [definition for definition in program if isinstance(definition, Placeholder)]
     if inputs is None:
         return found
@@ -91,7 +93,9 @@ def _tensor_names(program: tuple[Placeholder | Stage, ...], outputs: tuple[Tenso
     return names
 
 
-def _buffers(program: tuple[Placeholder | Stage, ...], names: dict[Placeholder | Stage, str], results: set[tuple[int, int]]) -> dict[tuple[int, int], Buffer]:
+def _buffers(
+    program: tuple[Placeholder | Stage, ...], names: dict[Placeholder | Stage, str], results: set[tuple[int, int]]
+) -> dict[tuple[int, int], Buffer]:
     found: dict[tuple[int, int], Buffer] = {}
     for definition in program:
         name = names[definition]
@@ -130,7 +134,9 @@ class _Lowering:
 
     def nest(self) -> Stmt:
         """The loops of the stage."""
-        loops = [(axis, self._loop(self.name, axis, self.taken), extent) for axis, extent in zip(self.stage.axes, self.stage.shape, strict=True)]
+        loops = [
+            (axis, self._loop(self.name, axis, self.taken), extent) for axis, extent in zip(self.stage.axes, self.stage.shape, strict=True)
+        ]
         for axis, loop, _ in loops:
             self.axes[axis] = ir.Axis(loop)
         ranges = [(loop, ir.const(0), extent) for _, loop, extent in loops]
@@ -225,7 +231,8 @@ class _Prelude:
         stage = f"{owner.name}.{owner.implicit}"
         several = len(reduce.reducer.identities) > 1
         states = tuple(
-            Buffer(f"{stage}.{component}" if several else stage, (), identity.dtype, "register") for component, identity in enumerate(reduce.reducer.identities)
+            Buffer(f"{stage}.{component}" if several else stage, (), identity.dtype, "register")
+            for component, identity in enumerate(reduce.reducer.identities)
         )
         self.scratch += states
         self.parts.append(Store(f"{stage}.init", states, (), reduce.reducer.identities))
@@ -250,5 +257,3 @@ def _loops(ranges: list[tuple[str, Expr, Expr]], body: Stmt) -> Stmt:
     for loop, lo, hi in reversed(ranges):
         body = For(loop, simplify(lo), simplify(hi), body)
     return body
-
-

@@ -75,7 +75,11 @@ def equations(relation: Relation) -> tuple[Expr, ...]:
             value = Binary("add", Binary("add", lo, start), Axis(inner))
             return (Compare("eq", Axis(parent), value), Compare("lt", Axis(parent), hi))
         case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
-            inside = (Compare("ge", Axis(inner), inner_lo), Compare("lt", Axis(inner), Binary("add", inner_lo, extent)), Compare("ge", Axis(outer), outer_lo))
+            inside = (
+                Compare("ge", Axis(inner), inner_lo),
+                Compare("lt", Axis(inner), Binary("add", inner_lo, extent)),
+                Compare("ge", Axis(outer), outer_lo),
+            )
             if not isinstance(extent, Const):
                 return inside
             tie = Binary("add", Binary("mul", extent, Binary("sub", Axis(outer), outer_lo)), Binary("sub", Axis(inner), inner_lo))

@@ -32,9 +32,10 @@ def _is_index(expr: Expr) -> bool:
 
 def _whole(expr: Expr) -> bool:
     """Is an int64 expression the integer that it spells, with no wrapping? Indices are: small multiples of axes and dims."""
-    return interval(expr) is not None or all(
+    plain = all(
         isinstance(node, (Axis, Dim, Binary, Unary)) or (isinstance(node, Const) and abs(node.value) < SMALL) for node in walk(expr)
     )
+    return plain or interval(expr) is not None
 
 
 def sum_of_terms(node: Expr) -> Expr | None:

@@ -26,6 +26,7 @@ from tensorlang.ir import (
     If,
     Load,
     Param,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -142,7 +143,7 @@ def loads_of(expr: Expr) -> Iterator[Load]:
 def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
     """The direct parts of a statement, in order."""
     match stmt:
-        case Store():
+        case Store() | Prefetch():
             return ()
         case For(body=body) | Alloc(_, body):
             return (body,)
@@ -167,7 +168,7 @@ def map_statements(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
             return block(*new)
         case If():
             return replace(stmt, then=new[0], orelse=new[1] if len(new) > 1 else None)
-        case Store():
+        case Store() | Prefetch():
             return stmt
         case _:
             assert_never(stmt)
@@ -184,6 +185,8 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (cond,)
         case Alloc(buffer):
             return buffer.shape
+        case Prefetch(_, index):
+            return index
         case Block():
             return ()
         case _:
@@ -200,6 +203,8 @@ def map_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
             return replace(stmt, lo=fn(stmt.lo), hi=fn(stmt.hi))
         case If():
             return replace(stmt, cond=fn(stmt.cond))
+        case Prefetch():
+            return replace(stmt, index=tuple(map(fn, stmt.index)))
         case Alloc() | Block():
             return stmt
         case _:

@@ -35,6 +35,7 @@ from tensorlang.ir import (
     Memory,
     Nest,
     Param,
+    Prefetch,
     Reduce,
     Reducer,
     Relation,
@@ -132,6 +133,8 @@ def _statement(stmt: Stmt, scope: _Scope) -> None:
                 raise InternalError(f"the loop {loop} runs inside an axis of its own name")
             if kind not in KINDS:
                 raise InternalError(f"the loop {loop} is {kind!r}, which is none of {', '.join(KINDS)}")
+            if stmt.instruction is not None and kind != "tensor":
+                raise InternalError(f"the {kind} loop {loop} names the instruction {stmt.instruction}")
             if kind == "vector" and scope.vector is not None:
                 raise InternalError(f"the vector loop {loop} runs inside the vector loop {scope.vector}")
             for bound in (lo, hi):
@@ -154,6 +157,10 @@ def _statement(stmt: Stmt, scope: _Scope) -> None:
                 raise InternalError(f"the buffer {buffer.name} is declared twice")
             _declaration(buffer, scope)
             _statement(body, replace(scope, buffers={**scope.buffers, buffer.name: buffer}, writable=scope.writable | {buffer.name}))
+        case Prefetch(buffer, index):
+            _declared(buffer, len(index), scope, f"a prefetch of {buffer.name}")
+            for position in index:
+                _index(position, scope, f"a prefetch of {buffer.name}")
         case _:
             assert_never(stmt)
 
@@ -161,6 +168,8 @@ def _statement(stmt: Stmt, scope: _Scope) -> None:
 def _declaration(buffer: Buffer, scope: _Scope) -> None:
     if buffer.memory not in MEMORIES:
         raise InternalError(f"the buffer {buffer.name} lives in {buffer.memory!r}, which is none of {', '.join(MEMORIES)}")
+    if buffer.align < 0 or buffer.align & (buffer.align - 1):
+        raise InternalError(f"the buffer {buffer.name} is aligned to {buffer.align} bytes, which is no power of two")
     for extent in buffer.shape:
         _index(extent, scope, f"an extent of {buffer.name}")
 

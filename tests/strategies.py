@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tensorlang as tl
 from tensorlang.ops.arguments import define
-from tensorlang.tensor import Tensor
+from tensorlang.tensor import Tensor, definitions
 
 NUMBERS = ("float32", "float64", "int32", "int64", "uint8", "int8", "float16")
 EXTENTS = st.integers(1, 6)
@@ -157,6 +157,4 @@ def programs(draw: Draw, dtypes: Sequence[str] = NUMBERS, most_stages: int = 3) 
 
 def reaches(outputs: tuple[Tensor, ...], operand: Tensor) -> bool:
     """Do the outputs depend on an operand?"""
-    from tensorlang.tensor import definitions
-
     return operand.definition in definitions(outputs)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies import Program, programs
 from tensorlang import ir, meaning
 from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.errors import InternalError
+from tensorlang.interpret import evaluate
 from tensorlang.ir import (
     Alloc,
     Axis,
@@ -33,6 +35,8 @@ from tensorlang.ir import (
     Window,
 )
 from tensorlang.nest_interpreter import run_nest
+from tensorlang.program import lower_definition
+from tensorlang.verify import verify
 
 c = ir.const
 rng = np.random.default_rng(5)
@@ -205,3 +209,17 @@ def test_casts_agree_with_the_evaluator(source: Any, target: Any, data: Any) -> 
     out = np.zeros(1, target.numpy)
     run_nest(Nest("cast", (), (Y,), (), Store("Y", (Y,), (c(0),), (ir.Cast(const, target),))), {"Y": out}, {})
     np.testing.assert_array_equal(out[0], want)
+
+
+@settings(deadline=None, max_examples=60)
+@given(programs())
+def test_the_nest_of_a_definition_means_the_definition(program: Program) -> None:
+    """Two interpreters agree to the last bit: the one of definitions, and the one of the nest that a definition is lowered to."""
+    nest = lower_definition(program.outputs)
+    verify(nest)
+    wanted = dict(zip((buffer.name for buffer in nest.outputs), evaluate(program.outputs, program.feeds), strict=True))
+    made = {name: np.zeros_like(want) for name, want in wanted.items()}
+    operands = dict(zip((buffer.name for buffer in nest.inputs), program.feeds.values(), strict=True))
+    run_nest(nest, {**operands, **made}, {})
+    for name, want in wanted.items():
+        np.testing.assert_array_equal(made[name], want)

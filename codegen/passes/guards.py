@@ -40,7 +40,7 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     for whole in dict.fromkeys(found.values()):
         test = simplify(Binary("and", test, whole))
     fast = hoist(_without(stmt.body, frozenset(found)), inside, depth + 1, decided)
-    slow = hoist(stmt.body, inside, depth + 2, decided | frozenset(found.values())) if depth < 2 else stmt.body  # noqa: PLR2004 - at most four versions
+    slow = hoist(stmt.body, inside, depth + 2, decided | frozenset(found.values())) if depth < 2 else stmt.body
     return replace(stmt, body=If(test, fast, slow))
 
 
@@ -52,7 +52,7 @@ def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str]) -> Iterat
             if moved and not axes_of(cond) & serial:
                 yield cond, simplify(Compare("lt", _most(left, right, tiles), right))
             yield from _guards(then, tiles, serial)
-        case For(loop, body=body, kind="unroll" | "vector"):
+        case For(loop, body=body, kind="unroll" | "vector" | "tensor"):
             yield from _guards(body, {**tiles, loop: stmt}, serial)
         case For(loop, body=body):
             yield from _guards(body, tiles, serial | {loop})
@@ -88,7 +88,7 @@ def scalar_rests(stmt: Stmt, loops: frozenset[str], failed: frozenset[Expr] = fr
     if not isinstance(stmt, For) or stmt.kind != "vector" or stmt.loop not in loops:
         return stmt
     held = {guard: whole for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset()) if stmt.loop not in axes_of(whole)}
-    if not held or isinstance(stmt.hi, Const) and all(whole == FALSE for whole in held.values()):
+    if not held or (isinstance(stmt.hi, Const) and all(whole == FALSE for whole in held.values())):
         return stmt
     test: Expr = TRUE
     for whole in held.values():

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, block
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, map_statements, statements
 
@@ -43,9 +43,12 @@ def _rewrite(stmt: Stmt, taken: set[str]) -> Stmt:
             return replace(store, buffers=local, index=(lane,))
         return map_statements(part, into_part)
 
-    assert store.reducer is not None  # noqa: S101 - _reduction looked for one
+    assert store.reducer is not None
     start = f"{vector.loop}.part"
-    parts: list[Stmt] = [_vector(start, lanes, Store(f"{store.stage}.part", local, (Axis(start),), store.reducer.identities)), into_part(stmt)]
+    parts: list[Stmt] = [
+        _vector(start, lanes, Store(f"{store.stage}.part", local, (Axis(start),), store.reducer.identities)),
+        into_part(stmt),
+    ]
     width = lanes
     while width > 1:
         half = width // 2
@@ -95,7 +98,7 @@ def _only_store(stmt: Stmt) -> Store | None:
             return stmt
         case If(_, then, None) | For(body=then):
             return _only_store(then)
-        case Block() | Alloc() | If():
+        case Block() | Alloc() | If() | Prefetch():
             return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Expr, For, Load, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, Load, Prefetch, Stmt, Store
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements
 
@@ -29,6 +29,8 @@ def _widened(stmt: Stmt, old: Buffer, new: Buffer, lane: Expr) -> Stmt:
     def store(part: Stmt) -> Stmt:
         if isinstance(part, Store) and old in part.buffers:
             return replace(part, buffers=tuple(new if buffer == old else buffer for buffer in part.buffers), index=(*part.index, lane))
+        if isinstance(part, Prefetch) and part.buffer == old:
+            return Block(())
         return map_statements(part, store)
 
     return store(map_expressions(stmt, load))

@@ -1,12 +1,10 @@
-"""Relations become values, their conditions become bounds, masks or `If`s.
+"""Relations become values, their conditions become `If`s.
 
-Going inwards, each relation is realised at the loop that completes it: the derived axis is replaced by its value everywhere inside,
-and its condition `parent < hi` is
-    dropped               where literals prove it;
-    a tighter loop bound  where the completing loop is serial or parallel and is itself a digit of the split;
-    an `If`               where that loop is unrolled or vector (there it is a mask, or later a scalar rest: see `vector_guards`).
-A "peel" split is realised at its outer loop: a main loop without the condition, then one more iteration with a shorter inner loop.
-A "shift" split moves the start of its last tile; its condition can only fail where the extent is below the factor.
+Going inwards, each relation is realised at the loop that completes it: the derived axis is replaced by its value everywhere inside, and
+its condition `parent < hi`, unless literals prove it, becomes an `If` there (`bounds` then makes it a loop bound where it can; in a
+vector loop it is a mask, or later a scalar rest: see `guards`). A "peel" split is realised at its outer loop: a main loop without the
+condition, then one more iteration with a shorter inner loop. A "shift" split moves the start of its last tile; its condition can only
+fail where the extent is below the factor.
 """
 
 from __future__ import annotations
@@ -14,8 +12,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Compare, Const, Expr, For, Fuse, If, Nest, Relation, Split, Stmt, Store, Window, block
-from tensorlang.linear import expression, linear
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Compare,
+    Const,
+    Expr,
+    For,
+    Fuse,
+    If,
+    Nest,
+    Prefetch,
+    Relation,
+    Split,
+    Stmt,
+    Store,
+    Window,
+    block,
+)
 from tensorlang.relations import in_scope
 from tensorlang.rules import TRUE
 from tensorlang.simplify import simplify
@@ -52,6 +68,8 @@ def _statement(nest: Nest, stmt: Stmt, scope: _Scope) -> Stmt:
             return If(test, _statement(nest, then, scope), None if orelse is None else _statement(nest, orelse, scope))
         case Alloc(buffer, body):
             return Alloc(replace(buffer, shape=tuple(map(scope.of, buffer.shape))), _statement(nest, body, scope))
+        case Prefetch(buffer, index):
+            return Prefetch(buffer, tuple(map(scope.of, index)))
         case For():
             return _loop(nest, stmt, scope)
 
@@ -60,7 +78,11 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
     peeled = [
         relation
         for relation in nest.relations
-        if isinstance(relation, Split) and relation.tail == "peel" and relation.outer == loop.loop and relation.inner not in scope.loops and loop.kind != "vector"
+        if isinstance(relation, Split)
+        and relation.tail == "peel"
+        and relation.outer == loop.loop
+        and relation.inner not in scope.loops
+        and loop.kind != "vector"
     ]
     if peeled:
         first = peeled[0]
@@ -96,38 +118,7 @@ def _guarded(body: Stmt, conditions: list[Expr]) -> Stmt:
 
 def _whole_loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
     inner, conditions = _completed(nest, scope, loop.loop, Axis(loop.loop))
-    hi, guards = loop.hi, []
-    for condition in conditions:
-        limit = None if loop.kind in ("vector", "unroll") else _limit(condition, loop.loop)
-        if limit is None:
-            tight = _literal_limit(condition, loop) if loop.kind == "unroll" else None
-            if tight is not None:
-                hi = ir.const(tight)
-            else:
-                guards.append(condition)
-        else:
-            hi = simplify(Binary("min", hi, limit))
-    return replace(loop, hi=hi, body=_guarded(_statement(nest, loop.body, inner), guards))
-
-
-def _limit(condition: Expr, loop: str) -> Expr | None:
-    """The end that `factor * loop + rest < bound` gives the loop, where the condition has that form."""
-    if not (isinstance(condition, Compare) and condition.op == "lt"):
-        return None
-    form = linear(condition.left)
-    factor = form.terms.get(Axis(loop), 0)
-    if factor <= 0:
-        return None
-    rest = form.plus(linear(Binary("mul", ir.const(factor), Axis(loop))), -1)
-    room = Binary("sub", condition.right, expression(rest))
-    return simplify(Binary("floordiv", Binary("add", room, ir.const(factor - 1)), ir.const(factor)))
-
-
-def _literal_limit(condition: Expr, loop: For) -> int | None:
-    limit = _limit(condition, loop.loop)
-    if isinstance(limit, Const) and isinstance(loop.hi, Const):
-        return int(min(limit.value, loop.hi.value))
-    return None
+    return replace(loop, body=_guarded(_statement(nest, loop.body, inner), conditions))
 
 
 def _completed(nest: Nest, scope: _Scope, loop: str, value: Expr) -> tuple[_Scope, list[Expr]]:
@@ -143,7 +134,7 @@ def _completed(nest: Nest, scope: _Scope, loop: str, value: Expr) -> tuple[_Scop
             continue
         inner = replace(scope, loops=loops, values=values)
         condition = _define(relation, inner, values)
-        if condition is not None and condition != TRUE:
+        if condition is not None and condition != TRUE and condition not in conditions:
             conditions.append(condition)
     return replace(scope, loops=loops, values=values), conditions
 
@@ -173,5 +164,3 @@ def _define(relation: Relation, scope: _Scope, values: dict[str, Expr]) -> Expr 
         case Window(parent, inner, base, hi):
             values[parent] = scope.of(Binary("add", base, Axis(inner)))
             return simplify(Compare("lt", values[parent], scope.of(hi)))
-
-

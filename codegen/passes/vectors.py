@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.dtype import DType
-from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Prefetch, Stmt, Store, block
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 
@@ -35,6 +35,8 @@ def _distributed(stmt: Stmt, vector: For, masks: tuple[Expr, ...], lanes: Callab
             for mask in reversed(masks):
                 body = If(mask, body)
             return _chunks(vector, body, lanes)
+        case Prefetch(buffer, index):
+            return Prefetch(buffer, tuple(simplify(substitute(part, {vector.loop: vector.lo})) for part in index))
         case Block(body=parts):
             return block(*(_distributed(part, vector, masks, lanes) for part in parts))
         case For() | Alloc():
@@ -88,5 +90,3 @@ def _types(body: Stmt) -> set[DType]:
             found |= {buffer.dtype for buffer in part.buffers}
             found |= {load.buffer.dtype for value in part.values for load in loads_of(value)}
     return found
-
-

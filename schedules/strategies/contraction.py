@@ -88,7 +88,9 @@ class Contraction:
         if self._packable(self.row_operand) and self.row is not None:
             found.append(Flag("pack_row"))
         if self.threads > 1:
-            found.append(Choice("parallel", ["none", "vector", *(["row"] if self.row is not None else []), *(["rest"] if self.rest else [])]))
+            found.append(
+                Choice("parallel", ["none", "vector", *(["row"] if self.row is not None else []), *(["rest"] if self.rest else [])])
+            )
         return tuple(found)
 
     def fits(self, config: Mapping[str, Any]) -> bool:
@@ -114,7 +116,11 @@ class Contraction:
         panel = max(1, self.l1 * 3 // 4 // (vectors * self.lanes * self._bytes()))
         depth = min(size(self.depth), max(64, min(512, panel)))
         sizes = Split("depth", size(self.depth), lo=min(8, size(self.depth)), hi=size(self.depth)).values
-        config: dict[str, Any] = {"vectors": vectors, "depth": max((value for value in sizes if value <= depth), default=sizes[0]), "unroll": 1}
+        config: dict[str, Any] = {
+            "vectors": vectors,
+            "depth": max((value for value in sizes if value <= depth), default=sizes[0]),
+            "unroll": 1,
+        }
         if self.row is not None:
             config |= {"rows": rows, "order": "jki"}
         if self._packable(self.vector_operand) and self.row is not None:

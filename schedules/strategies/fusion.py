@@ -59,6 +59,8 @@ def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:
 
 def _follows(reader: StageInfo | None, index: tuple[object, ...], depth: int) -> bool:
     """Are the leading indices the reader's own outermost loops?"""
-    return reader is not None and len(reader.outer) > depth < len(index) and all(
-        part == Axis(loop.loop) for part, loop in zip(index[: depth + 1], reader.outer, strict=False)
+    return (
+        reader is not None
+        and len(reader.outer) > depth < len(index)
+        and all(part == Axis(loop.loop) for part, loop in zip(index[: depth + 1], reader.outer, strict=False))
     )

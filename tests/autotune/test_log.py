@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -166,7 +165,7 @@ def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     assert len({trial.id for trial in log}) == 400 and not log.problems
 
 
-def test_a_full_disk_is_a_log_error(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_log_error() -> None:
     with pytest.raises(LogError, match="No space left"):
         Log("/dev/full").append(fields(0))
 
@@ -182,8 +181,8 @@ def test_a_file_that_is_missing_or_a_folder_that_cannot_be_made_is_a_log_error(t
 def test_a_vanished_folder_is_reported_with_what_was_kept(tmp_path: Path) -> None:
     log = Log(tmp_path / "deep" / "a.jsonl").of_task("matmul", "f" * 64)
     log.append(fields(0))
-    os.unlink(log.path)
-    os.rmdir(log.path.parent)
+    log.path.unlink()
+    log.path.parent.rmdir()
     with pytest.raises(LogError, match="the 1 records of this run"):
         log.append(fields(1))
 

@@ -1,7 +1,6 @@
 """A job measures the default first, stops and resumes anywhere, and its winner is never slower than not tuning."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +103,7 @@ def test_an_interrupt_propagates_and_leaves_a_whole_log(tmp_path: Path) -> None:
 
 
 def test_a_log_that_fills_up_stops_the_job_and_keeps_what_was_written(tmp_path: Path) -> None:
-    os.symlink("/dev/full", tmp_path / "a.jsonl")
+    (tmp_path / "a.jsonl").symlink_to("/dev/full")
     with pytest.raises(LogError, match="No space left"):
         job(tmp_path / "a.jsonl").run()
 
@@ -115,7 +114,7 @@ def test_a_budget_ends_the_search(tmp_path: Path) -> None:
         result.run()
 
 
-def test_progress_is_told_after_each_trial(tmp_path: Path) -> None:
+def test_progress_is_told_after_each_trial() -> None:
     seen: list[Progress] = []
     job(None, plan((None,)), trials=3).run(seen.append)
     assert [(state.done, state.stage) for state in seen] == [(1, "search"), (2, "search"), (3, "search"), (3, "final")]

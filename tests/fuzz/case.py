@@ -79,5 +79,14 @@ def walk(node: Node) -> list[Node]:
 
 def tensors_of(stage: dict[str, Any]) -> set[str]:
     """The names of the tensors that a stage reads."""
-    found = {node[1] for body in stage["body"] for node in walk(body) if isinstance(node, list) and node and node[0] == "ld"}
-    return found | set(stage.get("reads", ()))
+    trees = [*stage["body"], *stage.get("index", ())]
+    return {node[1] for body in trees for node in walk(body) if isinstance(node, list) and node and node[0] == "ld"} | set(stage.get("reads", ()))
+
+
+def extents_in(part: Any) -> set[str]:
+    """The names of the extents that a piece of a case speaks of."""
+    if isinstance(part, str):
+        return {part} if part[:1] == "e" and part[1:].isdigit() else set()
+    if isinstance(part, dict):
+        part = list(part.values())
+    return set().union(*(extents_in(entry) for entry in part)) if isinstance(part, list) else set()

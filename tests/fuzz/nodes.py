@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .case import Extent, Node, value_of
+from .case import Extent, Node, extents_in, value_of
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 SIGNED: Final = ("int8", "int16", "int32", "int64")
@@ -34,16 +34,20 @@ class Scope:
     extents: dict[str, int]
     symbolic: list[str]
     axes: dict[str, Extent] = field(default_factory=dict)
-    rough: bool = False
+    marks: set[str] = field(default_factory=set)
 
     def known(self, extent: Extent) -> int | None:
         """The value of an extent, or None where it is known only at run time."""
-        names = {extent} if isinstance(extent, str) else {part for part in extent if isinstance(part, str)} if isinstance(extent, list) else set()
-        return None if names & set(self.symbolic) else int(value_of(extent, self.extents))
+        return None if extents_in(extent) & set(self.symbolic) else int(value_of(extent, self.extents))
 
     def inside(self, **axes: Extent) -> Scope:
         """The scope with more axes."""
-        return Scope(self.rng, self.tensors, self.extents, self.symbolic, {**self.axes, **axes})
+        return Scope(self.rng, self.tensors, self.extents, self.symbolic, {**self.axes, **axes}, self.marks)
+
+    def mark(self, info: Info) -> None:
+        """What reads a rough tensor is rough."""
+        if info.rough:
+            self.marks.add("rough")
 
     # Indices
 
@@ -71,7 +75,7 @@ class Scope:
     def load(self, name: str, to: str) -> Node:
         """An element of a tensor, as a value of type `to`."""
         info = self.tensors[name]
-        self.rough |= info.rough
+        self.mark(info)
         parts = [self.index(extent) for extent in info.shape]
         read = cast(["ld", name, [part for part, _ in parts]], info.dtype, to)
         return guarded(read, [test for _, test in parts if test is not None], to)
@@ -79,7 +83,8 @@ class Scope:
     def gather(self, name: str, to: str, indices: str) -> Node:
         """An element whose place the data of `indices` decides: clamped, or under a condition on the same expression."""
         info = self.tensors[name]
-        at = ["cast", "int64", ["ld", indices, [part for part, _ in (self.index(extent) for extent in self.tensors[indices].shape)]]]
+        places = [self.index(extent) for extent in self.tensors[indices].shape]
+        at = guarded(["cast", "int64", ["ld", indices, [part for part, _ in places]]], [test for _, test in places if test is not None], "int64")
         position = self.rng.randrange(len(info.shape))
         parts = [self.index(extent) for extent in info.shape]
         tests = [test for place, (_, test) in enumerate(parts) if test is not None and place != position]
@@ -90,7 +95,7 @@ class Scope:
         else:
             index[position] = at
             tests.append(["&", [">=", at, 0], ["<", at, ["ext", info.shape[position]]]])
-        self.rough |= info.rough
+        self.mark(info)
         return guarded(cast(["ld", name, index], info.dtype, to), tests, to)
 
     # Values
@@ -98,16 +103,12 @@ class Scope:
     def leaf(self, to: str) -> Node:
         """A read, an axis or a literal."""
         choice = self.rng.random()
-        if self.tensors and choice < 0.75:
-            return self.load(self.rng.choice(self.pick()), to)
+        readable = [name for name, info in self.tensors.items() if to in FLOATS or not info.rough]
+        if readable and choice < 0.75:
+            return self.load(self.rng.choice([*readable, *readable[-2:]]), to)
         if self.axes and choice < 0.9:
             return cast(["ax", self.rng.choice(list(self.axes))], "int64", to)
         return ["cast", to, literal(self.rng, to)]
-
-    def pick(self) -> list[str]:
-        """Tensors that may be read here: the most recent ones more often."""
-        names = list(self.tensors)
-        return [*names, *names[-2:]]
 
     def exact(self, to: str) -> Node:
         """A leaf that is not rough."""
@@ -143,7 +144,7 @@ class Scope:
             case "abs" | "neg":
                 return [kind, self.value(to, depth - 1)]
             case "call":
-                self.rough = True
+                self.marks.add("rough")
                 return ["call", self.rng.choice(SMOOTH), self.value(to, depth - 1)]
             case "step":
                 return ["call", self.rng.choice(STEPPED), self.exact(to)]

@@ -75,7 +75,10 @@ def test_repr_is_the_python_that_rebuilds_the_schedule() -> None:
     s.split("i", 4, tail="peel", names=("io", "ii"))
     s.fuse("io", "ii", "f")
     s.vectorize("j")
-    assert repr(s) == "s = tl.Schedule(C)\ns.split('C.i', 4, tail='peel', names=('io', 'ii'))\ns.fuse('C.io', 'C.ii', name='f')\ns.vectorize('C.j')"
+    assert (
+        repr(s)
+        == "s = tl.Schedule(C)\ns.split('C.i', 4, tail='peel', names=('io', 'ii'))\ns.fuse('C.io', 'C.ii', name='f')\ns.vectorize('C.j')"
+    )
     space: dict[str, Any] = {"tl": tl, "C": C}
     exec(repr(s), space)
     assert str(space["s"]) == str(s)
@@ -164,7 +167,11 @@ REFUSALS: list[tuple[str, str, Callable[[tl.Schedule], object]]] = [
     ),
     ("TL-S107", "the loop is already vector", lambda s: [s.vectorize("j"), s.vectorize("j")]),
     ("TL-S107", "the loop is already parallel; split it before", lambda s: [s.parallel("i"), s.split("i", 2)]),
-    ("TL-S201", "65536 lanes are too many (at most 128); split the loop and vectorise the inner part", lambda s: s.vectorize(s.split("j", 65536)[1])),
+    (
+        "TL-S201",
+        "65536 lanes are too many (at most 128); split the loop and vectorise the inner part",
+        lambda s: s.vectorize(s.split("j", 65536)[1]),
+    ),
     ("TL-S301", "'C' is a result of the kernel, so it is computed whole", lambda s: s.compute_at("C", "i")),
     ("TL-S302", "'A' is not read inside 'i'", lambda s: s.cache_read("A", at="C.init.i")),
     ("TL-S302", "'A' is not computed inside 'i'", lambda s: s.accumulate("A", at="i")),

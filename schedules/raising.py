@@ -1,0 +1,134 @@
+"""Moving a producer out of its consumer's loops: what `compute_root` and `compute_at` share.
+
+`raised` is for stages whose values depend on the loops around them: the storage gets a dimension for each of these loops, and the
+producer its own copies of them, with the relations that derive axes from them. Loops on which nothing depends are left behind, with a
+test that they run at all where that is not known. `unplaced` is for a producer whose loops cover a box of the tensor: they cover the
+whole tensor again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensorlang import ir
+from tensorlang.ir import Alloc, Axis, Buffer, Compare, Expr, For, If, Nest, Relation, Stmt, Store, block
+from tensorlang.printer import short
+from tensorlang.relations import closure, in_scope, relation_names, sides
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
+from tensorlang.schedules.local import Clone, clone, offsets, renamed
+from tensorlang.schedules.placed import Placed, box_of, greatest, moved, require_early, values_of
+from tensorlang.traverse import axes_of, map_expressions, statements
+
+
+def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
+    """The nest with a stage moved in front of all but the outermost `keep` loops around it. Raises `Refusal`."""
+    outer, between = place.loops[:keep], place.loops[keep:]
+    start = between[0]
+    require_early(nest, place, start, loop)
+    conditions = [cond for cond, known in place.conditions if start.loop in known]
+    dims = _needed(nest, place, conditions, between)
+    sizes = []
+    for dim in dims:
+        size = greatest(nest, extent_of(dim), between)
+        if size is None:
+            raise Refusal("TL-S303", f"the number of iterations of {short(dim.loop)!r} has no simple bound over the loops around it", stage=place.stage, loop=loop)
+        sizes.append(size)
+    local = {buffer.name: _roomy(buffer, (*sizes, *buffer.shape)) for buffer in place.buffers}
+    runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not (literal_extent(part) or 0) > 0]
+    parts: list[Stmt] = []
+    relations = list(nest.relations)
+    for part in place.parts:
+        first = all(store.stage == f"{place.stage}.init" for store in stores(part))
+        scoped = replace(nest, relations=tuple(relations))
+        copies = _copies(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer])
+        relations = _following(relations, part, copies)
+        body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
+        for test in [*runs, *(() if first else conditions)]:
+            body = If(copies.of(test), body)
+        parts.append(copies.around(body))
+        relations += copies.relations
+    here = offsets(dims)
+
+    def around(rest: Stmt) -> Stmt:
+        return _allocated(local, block(*parts, rest))
+
+    return replace(nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), around), relations=tuple(relations))
+
+
+def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequence[For]) -> tuple[For, ...]:
+    """Those of the loops on which the values, the conditions or the bounds of other needed loops depend."""
+    axes = frozenset().union(*(axes_of(expr) for expr in (*values_of(place), *conditions)))
+    for part in between:
+        if not (literal_extent(part) or 0) > 0:
+            axes |= axes_of(part.lo) | axes_of(part.hi)
+    while True:
+        found = tuple(part for part in between if part.loop in closure(nest, axes))
+        grown = axes.union(*(axes_of(bound) for part in found for bound in (part.lo, part.hi)))
+        if grown == axes:
+            return found
+        axes = grown
+
+
+def _copies(nest: Nest, label: str, dims: Sequence[For], around: Sequence[str]) -> Clone:
+    names = [*around, *(dim.loop for dim in dims)]
+    derived = [axis for relation in in_scope(nest, names) for axis in sides(relation)[1]]
+    return clone(nest, label, dims, [Axis(name) for name in (*names, *derived)], around, follow=False)
+
+
+def _following(relations: Sequence[Relation], part: Stmt, copies: Clone) -> list[Relation]:
+    """The relations, those of the moved statement's own loops over the copied axes."""
+    own = {found.loop for found in statements(part) if isinstance(found, For)}
+    grew = True
+    while grew:
+        axes = {axis for relation in relations if set(sides(relation)[0]) & own for axis in relation_names(relation)}
+        grew = not axes <= own
+        own |= axes
+    return [renamed(relation, copies.names) if set(relation_names(relation)) & own else relation for relation in relations]
+
+
+def _roomy(buffer: Buffer, shape: tuple[Expr, ...]) -> Buffer:
+    """A buffer of a larger shape, which no longer has to fit where the small one lived."""
+    return replace(buffer, shape=shape, memory="auto" if buffer.memory in ("register", "stack") else buffer.memory)
+
+
+def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> Stmt:
+    def store(found: Store) -> Stmt:
+        if any(buffer.name in local for buffer in found.buffers):
+            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=(*leading, *found.index))
+        return found
+
+    return edit_stores(part, store)
+
+
+def _allocated(local: dict[str, Buffer], body: Stmt) -> Stmt:
+    for buffer in local.values():
+        body = Alloc(buffer, body)
+    return body
+
+
+def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
+    """The nest with a producer that covers a box inside loops of its consumer moved in front of them, whole. Raises `Refusal`."""
+    box = box_of(nest, place, loop)
+    start = place.loops[0]
+    require_early(nest, place, start, loop)
+    local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
+    parts: list[Stmt] = []
+    for part in place.parts:
+        dims = dict(zip(box.dimensions(part, place), box.ends, strict=True))
+
+        def whole(found: For, dims: dict[str, Expr] = dims) -> For:
+            return replace(found, lo=ir.const(0), hi=dims[found.loop])
+
+        def store(found: Store, dims: dict[str, Expr] = dims) -> Stmt:
+            if found.stage not in place.own:
+                return found
+            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=tuple(Axis(axis) for axis in dims))
+
+        parts.append(edit_stores(edit_loops(part, lambda found, dims=dims: found.loop in dims, whole), store))  # type: ignore[misc]
+
+    def around(rest: Stmt) -> Stmt:
+        return _allocated(local, block(*parts, rest))
+
+    return replace(nest, body=moved(nest.body, place, start, local, box.whole, around))

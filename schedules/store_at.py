@@ -1,0 +1,116 @@
+"""`store_at`: keep the storage of a placed producer at an outer loop.
+
+    for y_o in range(8):                            for y_o in range(8):
+        for y_i in range(8):                            h: float32[10, 64]
+            h: float32[3, 64]                           for y_i in range(8):
+            for y in range(y', y' + 3):     ->              for y in range(y', y' + 3):
+                h[y - y'] = f(y)                                h[y - 8 y_o] = f(y)
+            v[y'] = h[0] + h[1] + h[2]                      v[y'] = h[...] + h[...] + h[...]
+
+(y' = 8 y_o + y_i.) What is computed, and when, stays the same; the storage holds all that the iterations of `loop` use.
+
+Legal where `loop` is around the loop at which the producer is computed, and the loops in between do not run in parallel on what they
+now share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.printer import short
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import path_to_loop
+from tensorlang.schedules.legality import accesses, race
+from tensorlang.schedules.placed import Placed, box_of, placed
+from tensorlang.schedules.region import region
+from tensorlang.simplify import simplify
+from tensorlang.traverse import map_children, map_expressions, map_statements
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAt:
+    """Allocate the storage of the placed producer `stage` at the start of an iteration of `loop`."""
+
+    stage: str
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the storage moved."""
+        path_to_loop(nest, self.loop)
+        place = placed(nest, self.stage, self.loop)
+        at = self._position(place)
+        box = box_of(nest, place, self.loop)
+        outer = place.loops[: at + 1]
+        uses = [
+            (box.whole(access.index), access.loops[at + 1 :])
+            for access in accesses(outer[-1], outer[:-1])
+            if access.buffer.name in place.names
+        ]
+        spans = region(nest, uses, box.ends, [part.loop for part in outer])
+        local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans), memory="auto") for buffer in place.buffers}
+
+        def position(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(simplify(Binary("sub", part, span.base)) for part, span in zip(box.whole(index), spans, strict=True))
+
+        def keep(part: Stmt) -> Stmt:
+            if part is not outer[-1]:
+                return map_statements(part, keep)
+            body = _moved(outer[-1].body, local, position)
+            for buffer in local.values():
+                body = Alloc(buffer, body)
+            return replace(outer[-1], body=body)
+
+        result = replace(nest, body=keep(nest.body))
+        self._require_apart(result, place, at)
+        return result
+
+    def _position(self, place: Placed) -> int:
+        around = [part.loop for part in place.loops]
+        if not around:
+            raise Refusal("TL-S301", f"{self.stage!r} is computed whole; compute_at it first", stage=self.stage, loop=self.loop)
+        if self.loop not in around:
+            reason = f"{self.stage!r} is computed at {short(around[-1])!r}, which does not stand inside {short(self.loop)!r}"
+            raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
+        at = around.index(self.loop)
+        if at + 1 == len(around):
+            raise Refusal("TL-S301", f"{self.stage!r} is stored at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
+        for part in place.loops[: at + 1]:
+            if part.kind in ("vector", "unroll"):
+                reason = f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}"
+                raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
+        return at
+
+    def _require_apart(self, nest: Nest, place: Placed, at: int) -> None:
+        for inner in place.loops[at + 1 :]:
+            if inner.kind not in ("parallel", "vector"):
+                continue
+            path = [part for part in path_to_loop(nest, inner.loop) if isinstance(part, For)]
+            example = race(nest, path[-1], path[:-1], reductions=inner.kind == "vector")
+            if example is not None:
+                reason = f"iterations of the {inner.kind} loop {short(inner.loop)!r} would share {example['element']}"
+                code = "TL-S101" if inner.kind == "parallel" else "TL-S102"
+                raise Refusal(code, reason, stage=self.stage, loop=self.loop, counterexample=example)
+
+
+def _moved(stmt: Stmt, local: dict[str, Buffer], position: object) -> Stmt:
+    assert callable(position)  # noqa: S101 - given by `apply`
+
+    def read(expr: Expr) -> Expr:
+        expr = map_children(expr, read)
+        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
+            return Load(local[getattr(expr.buffer, "name", "")], position(expr.index))
+        return expr
+
+    def rewrite(part: Stmt) -> Stmt:
+        match part:
+            case Alloc(buffer, body) if buffer.name in local:
+                return rewrite(body)
+            case Prefetch(buffer) if buffer.name in local:
+                return Block(())
+            case Store(buffers=buffers) if any(buffer.name in local for buffer in buffers):
+                return replace(part, buffers=tuple(local[buffer.name] for buffer in buffers), index=position(part.index))
+            case _:
+                return map_statements(part, rewrite)
+
+    return rewrite(map_expressions(stmt, read))

@@ -1,0 +1,155 @@
+"""The command tunes, reports and verifies; wrong usage is one line on stderr and exit code 2."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensorlang.autotune.log import Log
+from tensorlang.autotune.operators import OPERATORS, parse_shape, program
+from tensorlang.autotune.record import to_line
+from tensorlang.errors import TuningError
+from tensorlang.tensor import Tensor
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-c", "from tensorlang.autotune.cli import main; main()"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def autotune(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=ENVIRONMENT, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing command"),
+        (("frobnicate",), "No such command 'frobnicate'"),
+        (("repor", "x"), "did you mean 'report'"),
+        (("run",), "Missing argument 'OPERATOR'"),
+        (("run", "matmull"), "did you mean 'matmul'"),
+        (("run", "matmul", "--shape", "M=x"), "NAME=NUMBER"),
+        (("run", "matmul", "--shape", "Q=3"), "no extent 'Q'"),
+        (("run", "matmul", "--trials", "-1"), "--trials"),
+        (("run", "matmul", "--strategy", "bayes"), "did you mean 'bayesian'"),
+        (("run", "matmul", "--budget", "soon"), "not a length of time"),
+        (("run", "matmul", "--timeout", "0"), "timeout must be"),
+        (("run", "matmul", "--dtype", "float31"), "not a tensorlang type"),
+        (("run", "matmul", "--wat"), "No such option"),
+        (("run", "missing.py:f"), "of a file that exists"),
+        (("best", "missing.jsonl"), "no log at missing.jsonl"),
+        (("status",), "Missing argument 'LOG'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(arguments: tuple[str, ...], message: str) -> None:
+    done = autotune(*arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def f(): raise ValueError('mine')", "ValueError: mine"),
+        ("import nothing_of_this_name", "ModuleNotFoundError"),
+        ("def f(m): pass", "needs --shape m=..."),
+        ("g = 3", "no function 'f'"),
+        ("def f(): return 3", "must be a tensor"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("def f(:", "SyntaxError"),
+    ],
+)
+def test_a_fault_in_a_users_file_is_told_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    done = autotune("run", tmp_path / "mine.py:f")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+
+
+def test_an_unwritable_log_is_exit_1(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = autotune("run", "matmul", "--shape", "M=8,N=8,K=8", "--log", tmp_path / "file" / "a.jsonl")
+    assert done.returncode == 1
+    assert "cannot write the log" in done.stderr
+
+
+def test_a_log_without_trials_is_exit_1_and_says_what_was_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"garbage\n" + to_line({"kind": "run_end", "reason": "trials"}))
+    done = autotune("best", tmp_path / "a.jsonl")
+    assert done.returncode == 1
+    assert "holds no trial (1 line skipped" in done.stderr
+
+
+def test_help_is_quick() -> None:
+    start = time.monotonic()
+    assert "run" in autotune("--help").stdout
+    assert time.monotonic() - start < 3
+
+
+def test_a_job_is_run_reported_and_verified(tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    done = autotune("run", "matmul", "--shape", "M=32,N=32,K=32", "--trials", 3, "--threads", 1, "--log", log)
+    assert done.returncode == 0, done.stderr
+    assert "[   3/3]" in done.stdout
+    assert "best configuration" in done.stdout
+    for verb, expected in (("status", "3"), ("best", "tl.Schedule(matmul)"), ("report", "3 trials in"), ("verify", "holds")):
+        shown = autotune(verb, log)
+        assert (shown.returncode, shown.stderr) == (0, ""), verb
+        assert expected in shown.stdout
+    (tmp_path / "a.jsonl").write_bytes(b"".join(_spoilt(line) for line in log.read_bytes().splitlines(keepends=True)))
+    assert autotune("verify", log).returncode == 1
+
+
+def _spoilt(line: bytes) -> bytes:
+    from tensorlang.autotune.record import from_line
+
+    return to_line({**from_line(line), "schedule": "{}"}) if b'"kind":"trial"' in line else line
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_within_a_second_with_a_whole_log_and_the_best(tmp_path: Path, number: signal.Signals) -> None:
+    log = tmp_path / "a.jsonl"
+    arguments = ["run", "matmul", "--shape", "M=64,N=64,K=64", "--trials", "5000", "--threads", "1", "--log", str(log)]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True) as job:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and (not log.exists() or log.read_bytes().count(b'"kind":"trial"') < 3):
+            time.sleep(0.05)
+        job.send_signal(number)
+        start = time.monotonic()
+        shown = job.communicate(timeout=10)[0]
+    assert time.monotonic() - start < 2
+    assert job.returncode == 130
+    assert "stopped after" in shown
+    log_again = Log(log)
+    assert len(list(log_again)) >= 3
+    assert not log_again.problems
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_every_operator_is_made_at_its_defaults(name: str) -> None:
+    label, outputs = program(name, {})
+    assert label == name
+    assert isinstance(outputs, Tensor)
+
+
+def test_every_operator_of_the_library_is_tunable_by_name() -> None:
+    from tensorlang import ops
+
+    assert set(ops.__all__) <= set(OPERATORS)
+
+
+def test_extents_are_read_from_text() -> None:
+    assert parse_shape("M=512, N=3") == {"M": 512, "N": 3}
+    assert parse_shape(None) == {}
+    for wrong in ("M", "M=", "M=-1", "M=1.5", "=3", "M=1;N=2"):
+        with pytest.raises(TuningError):
+            parse_shape(wrong)

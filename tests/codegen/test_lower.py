@@ -1,0 +1,90 @@
+"""Lowering leaves no relation, keeps the meaning, and takes conditions out of the hot loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.lower import lower
+from tensorlang.codegen.target import target
+from tensorlang.ir import For, If, Nest
+from tensorlang.nest_interpreter import run_nest
+from tensorlang.printer import print_nest
+from tensorlang.schedules.strategies import choose
+from tensorlang.traverse import statements
+from tensorlang.verify import verify
+from tests.schedules.programs import blur, feeds, matmul, scale
+
+NATIVE = target("native")
+
+
+def scheduled(tail: str) -> tl.Schedule:
+    s = tl.Schedule(matmul(7, 19, 5))
+    for loop, factor in (("i", 3), ("j", 8), ("k", 2)):
+        s.split(loop, factor, tail)  # type: ignore[arg-type]
+    s.reorder("j_o", "k_o", "i_o", "k_i", "i_i", "j_i")
+    s.pack("B", at="k_o")
+    s.accumulate("C", at="i_o")
+    s.vectorize("j_i")
+    s.unroll("i_i")
+    return s
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+def test_every_pass_keeps_the_meaning(tail: str) -> None:
+    s = scheduled(tail)
+    given = feeds(s.outputs, {})
+    want = tl.evaluate(s.outputs[0], given)
+    seen: list[str] = []
+
+    def watch(name: str, nest: Nest) -> None:
+        seen.append(name)
+        verify(nest)
+        arrays = {buffer.name: array for buffer, array in zip(nest.inputs, given.values(), strict=True)}
+        result = np.full((7, 19), np.nan, "f4")
+        run_nest(nest, {**arrays, "C": result}, {})
+        np.testing.assert_allclose(result, want, rtol=1e-5, err_msg=name)
+
+    lowered = lower(s.nest, NATIVE, watch)
+    assert lowered.relations == ()
+    assert seen[0] == "realise"
+    assert seen[-1] == "hoist_allocations"
+
+
+def test_a_tail_of_a_serial_loop_is_a_bound() -> None:
+    s = tl.Schedule(scale(2, 10))
+    s.split("j", 4)
+    assert "for j_i in range(minimum(4, -4 * j_o + 10)):" in print_nest(lower(s.nest, NATIVE))
+
+
+def test_a_triangular_condition_is_a_bound() -> None:
+    a, k = tl.placeholder((9, 9), name="A"), tl.reduce_axis(9, name="k")
+    s = tl.Schedule(tl.compute((9,), lambda i: tl.sum(a[i, k], axis=k, where=(k <= i) & (2 * k >= i)), name="Y"))
+    nest = lower(s.nest, NATIVE)
+    assert "for k in range(maximum(0, (i + 1) // 2), minimum(9, i + 1)):" in print_nest(nest)
+    assert not any(isinstance(part, If) for part in statements(nest.body))
+
+
+def test_the_conditions_of_a_partial_tile_stand_outside_the_hot_loop() -> None:
+    nest = lower(scheduled("guard").nest, NATIVE)
+    loops = [part for part in statements(nest.body) if isinstance(part, For) and part.loop == "C.k_i"]
+    free = [loop for loop in loops if not any(isinstance(part, If) for part in statements(loop.body))]
+    assert free
+
+
+def test_a_peeled_tail_leaves_no_condition_on_literal_extents() -> None:
+    s = tl.Schedule(scale(3, 11))
+    s.unroll(s.split("j", 4, "peel")[1])
+    assert not any(isinstance(part, If) for part in statements(lower(s.nest, NATIVE).body))
+
+
+def test_vector_loops_stand_at_stores_and_fit_a_register() -> None:
+    narrow = target("x86-64-v3")
+    for program in (matmul(9, 40, 6), blur(), scale(3, 100)):
+        strategy = choose(program, narrow, 1)
+        nest = lower(strategy.schedule(strategy.default).nest, narrow)
+        for part in statements(nest.body):
+            if isinstance(part, For) and part.kind == "vector":
+                assert part.hi.value - part.lo.value <= 8  # type: ignore[union-attr]
+                assert not any(isinstance(inner, For) for inner in statements(part.body))

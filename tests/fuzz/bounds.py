@@ -1,0 +1,215 @@
+"""How far a floating-point result may lie off: the error of every stage, propagated through its own expression.
+
+For each tensor a second one is defined that bounds its absolute error, by the usual rules (an operation adds half a unit in the last
+place of its result, a sum of n terms n units of the sum of their absolute values, a smooth function what it makes of the error of its
+operand). The evaluator computes both. What is computed the same way by everybody (no sum, no named function) has the bound 0.
+
+A value that jumps (a comparison, a floor, an arg-reduction) at something that has an error has no bound: `Rough`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import tensorlang as tl
+from tensorlang.dtype import dtype
+
+from .case import Node
+from .program import BINARY, HALF, Builder, function
+
+UNIT: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+TINY: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1000}
+ULPS: Final = 4
+"""Units that a named function may be off, twice over (once here, once in the evaluator)."""
+
+
+class Rough(Exception):  # noqa: N818 - not an error: no answer
+    """There is no bound: something jumps where it has an error."""
+
+
+@dataclass(slots=True)
+class Bounds(Builder):
+    """A builder that also builds errors: float64 expressions, or None for no error at all."""
+
+    errors: dict[str, Any] = field(default_factory=dict)
+
+    def define(self, stage: dict[str, Any]) -> None:
+        """The stage and its error."""
+        Builder.define(self, stage)
+        name = stage["name"]
+        if stage.get("form") == "pad":
+            inner = self.errors.get(stage["reads"][0])
+            self.errors[name] = None if inner is None else tl.pad(inner, stage["widths"], mode=stage["mode"], name=f"{name}_err")
+            return
+        if stage.get("form"):
+            raise Rough
+        labels = [name] if len(stage["body"]) == 1 else [f"{name}_{component}" for component in range(len(stage["body"]))]
+        for label, value in zip(labels, stage["body"], strict=True):
+            shape = [self.extent(part) for part in stage["shape"]]
+            exact = False
+
+            def body(axes: list[Any], value: Node = value) -> Any:
+                nonlocal exact
+                self.axes = dict(zip(stage["axes"], axes, strict=True))
+                error = self.error(value)[1]
+                exact = error is None
+                return tl.cast(0.0, "float64") if error is None else error
+
+            made = tl.compute(tuple(shape), function(stage["axes"], body), name=f"{label}_err")
+            self.errors[label] = None if exact else made
+
+    def error(self, node: Node) -> tuple[Any, Any]:
+        """The value of a node and its error."""
+        match node:
+            case ["ld", name, index]:
+                at = tuple(self.exact(part) for part in index)
+                error = self.errors.get(name)
+                return self.tensors[name][at], None if error is None else error[at]
+            case ["cast", to, value]:
+                inner, error = self.error(value)
+                if error is None:
+                    return tl.cast(inner, to), None
+                made = tl.cast(inner, to)
+                if to not in UNIT:
+                    raise Rough
+                return made, error + rounding(made)
+            case ["neg" | "abs" as op, value]:
+                inner, error = self.error(value)
+                return -inner if op == "neg" else tl.abs(inner), error
+            case ["sel", cond, yes, no]:
+                test, (a, ea), (b, eb) = self.exact(cond), self.error(yes), self.error(no)
+                none = ea is None and eb is None
+                return tl.select(test, a, b), None if none else tl.select(test, known(ea), known(eb))
+            case ["call", name, *args]:
+                return self.smooth(name, args)
+            case ["red", reducer, axes, value, where, of]:
+                return self.reduced(reducer, axes, value, where, of)
+            case ["+" | "-" | "*" | "/" | "min" | "max" | "fmin" | "fmax" as op, left, right]:
+                return self.combined(op, left, right)
+            case _:
+                return self.exact(node), None
+
+    def exact(self, node: Node) -> Any:
+        """The value of a node that has no error. Raises `Rough` where one of its parts has."""
+        match node:
+            case ["ax" | "ext", *_] | bool() | int() | float():
+                return self.node(node)
+            case ["ld", *_] | ["red", *_] | ["sel", *_] | ["cast", *_]:
+                value, error = self.error(node)
+                if error is not None:
+                    raise Rough
+                return value
+            case ["clamp", value, low, high]:
+                return tl.clamp(self.exact(value), self.exact(low), self.exact(high))
+            case ["not", value]:
+                return ~self.exact(value)
+            case ["neg", value]:
+                return -self.exact(value)
+            case ["abs", value]:
+                return tl.abs(self.exact(value))
+            case ["call", name, *args]:
+                return getattr(tl, name)(*[self.exact(arg) for arg in args])
+            case [op, left, right]:
+                return BINARY[op](self.exact(left), self.exact(right))
+            case _:
+                raise Rough
+
+    def combined(self, op: str, left: Node, right: Node) -> tuple[Any, Any]:
+        """An operator of two values."""
+        (a, ea), (b, eb) = self.error(left), self.error(right)
+        made = BINARY[op](a, b)
+        if ea is None and eb is None:
+            return made, None
+        ea, eb = known(ea), known(eb)
+        match op:
+            case "*":
+                return made, size(a) * eb + size(b) * ea + ea * eb + rounding(made)
+            case "/":
+                return made, (ea + size(made) * eb) / (size(b) - eb) + rounding(made)
+            case "+" | "-":
+                return made, ea + eb + rounding(made)
+            case _:
+                return made, tl.maximum(ea, eb)
+
+    def smooth(self, name: str, args: list[Node]) -> tuple[Any, Any]:
+        """A named function: monotone ones are evaluated at both ends of what their operand may be."""
+        parts = [self.error(arg) for arg in args]
+        made = getattr(tl, name)(*[value for value, _ in parts])
+        if name.startswith("is") or name in ("floor", "ceil", "round", "trunc"):
+            if any(error is not None for _, error in parts):
+                raise Rough
+            return made, None
+        own = rounding(made) * ULPS
+        (value, error), *rest = parts
+        if error is None and not rest:
+            return made, own
+        if rest:
+            raise Rough
+        if name in ("sin", "cos"):
+            return made, error + own
+        at, apply = tl.cast(value, "float64"), getattr(tl, name)
+        middle = apply(at)
+        return made, tl.maximum(tl.abs(apply(at + error) - middle), tl.abs(middle - apply(at - error))) + own
+
+    def reduced(self, reducer: str, axes: list[Any], value: Node, where: Node, of: str) -> tuple[Any, Any]:
+        """A reduction."""
+        made = self.reduce(reducer, axes, value, where, of)
+        if of not in UNIT or reducer in ("any", "all"):
+            self.held(axes, value, where)
+            return made, None
+        outer, ranges = self.axes, tuple(self.ranges(axes))
+        condition = None if where is None else self.exact(where)
+        element, error = self.error(value)
+        bound = None
+        if reducer in ("argmax", "argmin"):
+            if error is not None:
+                raise Rough
+        elif reducer in ("sum", "prod"):
+            steps = tl.cast(self.count(axes), "float64") + 3.0
+            unit = UNIT["float32" if of in HALF else of]
+            if reducer == "sum":
+                spread = tl.sum(size(element), axis=ranges, where=condition) * unit * steps
+                bound = spread if error is None else spread + tl.sum(error, axis=ranges, where=condition)
+            else:
+                largest = tl.prod(size(element) + known(error), axis=ranges, where=condition)
+                bound = largest * unit * steps * 2.0
+                bound = bound if error is None else bound + (largest - tl.prod(size(element), axis=ranges, where=condition))
+            bound = bound + rounding(made)
+        elif error is not None:
+            bound = tl.max(error, axis=ranges, where=condition)
+            bound = tl.maximum(bound, tl.cast(0.0, "float64"))
+        self.axes = outer
+        return made, bound
+
+    def held(self, axes: list[Any], value: Node, where: Node) -> None:
+        """Raise `Rough` where an exact reduction reads something that has an error."""
+        outer = self.axes
+        self.ranges(axes)
+        self.exact(value)
+        if where is not None:
+            self.exact(where)
+        self.axes = outer
+
+    def count(self, axes: list[Any]) -> Any:
+        """The number of terms of a reduction."""
+        total: Any = 1
+        for _, low, high in axes:
+            total = total * (self.extent(high) - self.extent(low))
+        return total
+
+
+def size(value: Any) -> Any:
+    """The magnitude of a value, in float64."""
+    return tl.abs(tl.cast(value, "float64"))
+
+
+def rounding(value: Any) -> Any:
+    """What rounding a value to its type may have changed."""
+    of = str(dtype(value.dtype))
+    return size(value) * UNIT[of] + TINY[of] if of in UNIT else tl.cast(0.0, "float64")
+
+
+def known(error: Any) -> Any:
+    """An error, 0 where there is none."""
+    return tl.cast(0.0, "float64") if error is None else error

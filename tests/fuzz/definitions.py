@@ -1,0 +1,409 @@
+"""Random definitions: one to five stages, each from a template of the field (pointwise, stencil, reduction, product, convolution,
+gather, transposition, normalisation, padding, tuples; recurrences and scatters where the language has them).
+
+Extents are drawn around the sizes at which compilers go wrong (0, 1, and one off the powers of two) and are shared by name, so that
+stages fit together; the work of a case is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import tensorlang as tl
+
+from .case import Case, Extent, Node, extents_in, tensors_of, value_of
+from .nodes import FLOATS, SIGNED, SMOOTH, TYPES, Info, Scope, cast, guarded
+
+EXTENTS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 7, 8, 8, 9, 9, 15, 16, 17, 31, 33)
+WORK: Final = 3000
+"""Points that one stage may have, reductions included."""
+LETTERS: Final = "ijklm"
+REDUCERS: Final = ("sum",) * 5 + ("max", "max", "min", "prod", "argmax", "argmin", "any", "all", "reduce_fmax", "reduce_fmin")
+
+
+@dataclass(slots=True)
+class Draft:
+    """A case in the making."""
+
+    rng: random.Random
+    case: Case
+    tensors: dict[str, Info] = field(default_factory=dict)
+
+    # Extents and operands
+
+    def fresh(self, most: int = 64, *, least: int = 0, literal: bool = False) -> str:
+        """A new named extent."""
+        value = self.rng.choice([size for size in EXTENTS if least <= size <= max(most, least)])
+        name = f"e{len(self.case['extents'])}"
+        self.case["extents"][name] = value
+        if not literal and self.rng.random() < self.case["dynamic"]:
+            self.case["symbolic"].append(name)
+        return name
+
+    def extent(self, most: int = 64, *, least: int = 0) -> str:
+        """A named extent of at most `most`, an old one more often than not."""
+        old = [name for name, value in self.case["extents"].items() if least <= value <= most]
+        if old and self.rng.random() < 0.65:
+            return self.rng.choice(old)
+        return self.fresh(most, least=least)
+
+    def value(self, extent: Extent) -> int:
+        """The value of an extent."""
+        return int(value_of(extent, self.case["extents"]))
+
+    def points(self, shape: list[Extent]) -> int:
+        """The number of elements of a shape, empty dimensions counted as one."""
+        return math.prod(max(1, self.value(extent)) for extent in shape)
+
+    def shape(self, rank: int, budget: int = WORK) -> list[Extent]:
+        """A shape of at most `budget` elements."""
+        found: list[Extent] = []
+        for left in range(rank, 0, -1):
+            most = int((budget / self.points(found)) ** (1 / left) * (1.6 if left > 1 else 1))
+            found.append(self.extent(max(2, most)))
+        return found
+
+    def operand(self, shape: list[Extent], of: str) -> str:
+        """A tensor of this shape and type: an old one or a new operand."""
+        fits = [name for name, info in self.tensors.items() if list(info.shape) == shape and info.dtype == of]
+        if fits and self.rng.random() < 0.7:
+            return self.rng.choice(fits)
+        name = "ABCDEFGH"[len(self.case["inputs"])]
+        self.case["inputs"].append({"name": name, "shape": shape, "dtype": of})
+        self.tensors[name] = Info(tuple(shape), of, rough=False)
+        return name
+
+    def of_rank(self, least: int, most: int) -> str:
+        """A tensor of a rank in a range: an old one or a new operand."""
+        fits = [name for name, info in self.tensors.items() if least <= len(info.shape) <= most and self.points(list(info.shape)) <= WORK]
+        if fits and self.rng.random() < 0.8:
+            return self.rng.choice([*fits, *fits[-2:]])
+        return self.operand(self.shape(self.rng.randint(least, most)), self.type())
+
+    def type(self) -> str:
+        """A type: that of the case, or another one."""
+        return self.rng.choice((self.case["type"], self.case["type"], self.rng.choice(TYPES)))
+
+    def number(self) -> str:
+        """A type that is not bool."""
+        of = self.type()
+        return "int8" if of == "bool" else of
+
+    def scope(self, axes: dict[str, Extent]) -> Scope:
+        """What the body of a stage over these axes may use."""
+        return Scope(self.rng, self.tensors, self.case["extents"], self.case["symbolic"], axes)
+
+    # Stages
+
+    def add(self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, **more: Any) -> None:
+        """A stage and its tensors."""
+        name = "STUVWXYZ"[len(self.case["stages"])]
+        stage = {"name": name, "kind": kind, "type": dtypes[0], "axes": list(axes), "shape": list(axes.values()), "body": body, **more}
+        self.case["stages"].append(stage)
+        for component, of in enumerate(dtypes):
+            label = name if len(dtypes) == 1 else f"{name}_{component}"
+            self.tensors[label] = Info(tuple(axes.values()), of, rough and of in FLOATS)
+
+
+def axes_of(shape: list[Extent], letters: str = LETTERS) -> dict[str, Extent]:
+    """Axes over a shape, named i, j, ..."""
+    return dict(zip(letters, shape, strict=False))
+
+
+def pointwise(draft: Draft) -> None:
+    """Any expression over any shape."""
+    axes, of = axes_of(draft.shape(draft.rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5)))), draft.type()
+    if not draft.tensors or draft.rng.random() < 0.2:
+        draft.operand(list(axes.values()), draft.type())
+    scope = draft.scope(axes)
+    body = scope.value(of, draft.rng.randint(1, 3))
+    draft.add("pointwise", axes, [cast_all(body, of)], [of], rough="rough" in scope.marks)
+
+
+def cast_all(body: Node, of: str) -> Node:
+    """A body whose type is sure even where it is a bare literal."""
+    return body if isinstance(body, list) else ["cast", of, body]
+
+
+def pair(draft: Draft) -> None:
+    """Two results in one stage."""
+    axes, of, other = axes_of(draft.shape(draft.rng.randint(1, 3))), draft.type(), draft.type()
+    scope = draft.scope(axes)
+    body = [cast_all(scope.value(of, 2), of), cast_all(scope.value(other, 1), other)]
+    draft.add("tuple", axes, body, [of, other], rough="rough" in scope.marks)
+
+
+def stencil(draft: Draft) -> None:
+    """A weighted sum of neighbours: guarded at the border, clamped, or over the part where all exist."""
+    name = draft.of_rank(1, 3)
+    info, rng = draft.tensors[name], draft.rng
+    of = "int32" if info.dtype == "bool" else info.dtype
+    style = rng.choice(("guard", "clamp", "valid"))
+    reach = rng.randint(1, 2)
+    known = [draft.scope({}).known(extent) for extent in info.shape]
+    if style == "valid" and not all(size is not None and size >= reach for size in known):
+        style = "guard"
+    if style == "clamp" and not all(known):
+        style = "guard"
+    shape: list[Extent] = [["-", extent, reach] if style == "valid" else extent for extent in info.shape]
+    axes = axes_of(shape)
+    taps = [[rng.randint(0, reach) if style == "valid" else rng.randint(-reach, reach) for _ in shape] for _ in range(rng.randint(2, 4))]
+    total: Node = None
+    for tap in taps:
+        index: list[Node] = [["+", ["ax", axis], offset] if offset else ["ax", axis] for axis, offset in zip(axes, tap, strict=True)]
+        tests: list[Node] = []
+        for place, (extent, offset) in enumerate(zip(info.shape, tap, strict=True)):
+            if style == "clamp" and offset:
+                index[place] = ["clamp", index[place], 0, ["ext", ["-", extent, 1]]]
+            elif style == "guard" and offset:
+                tests.append([">=", index[place], 0] if offset < 0 else ["<", index[place], ["ext", extent]])
+        term = guarded(cast(["ld", name, index], info.dtype, of), tests, of)
+        term = ["*", term, ["cast", of, rng.randint(1, 3)]] if rng.random() < 0.5 else term
+        total = term if total is None else [rng.choice(("+", "+", "max", "-")), total, term]
+    draft.add("stencil", axes, [total], [of], rough=info.rough)
+
+
+def padded(draft: Draft) -> None:
+    """`tl.pad` in one of its modes."""
+    name = draft.of_rank(1, 3)
+    info = draft.tensors[name]
+    known = [draft.scope({}).known(extent) for extent in info.shape]
+    mode = draft.rng.choice(("constant", "edge", "wrap", "reflect")) if all(size is not None and size > 2 for size in known) else "constant"
+    widths = [[draft.rng.randint(0, 2), draft.rng.randint(0, 2)] for _ in info.shape]
+    shape: list[Extent] = [["+", extent, sum(width)] if sum(width) else extent for extent, width in zip(info.shape, widths, strict=True)]
+    draft.add("pad", axes_of(shape), [], [info.dtype], rough=info.rough, form="pad", reads=[name], widths=widths, mode=mode)
+
+
+def reduced(reducer: str, of: str) -> str:
+    """The type that a reduction of values of type `of` gives."""
+    if reducer in ("any", "all"):
+        return "bool"
+    if reducer in ("argmax", "argmin"):
+        return "int64"
+    small = of == "bool" or of in ("int8", "int16", "uint8", "uint16")
+    return "int32" if reducer in ("sum", "prod") and small else of
+
+
+def jumps(reducer: str) -> bool:
+    """Does the result change abruptly where an operand changes a little?"""
+    return reducer in ("argmax", "argmin", "any", "all")
+
+
+def reduction(draft: Draft) -> None:
+    """A reduction over some axes of a tensor, in any order of axes, at times under a condition or inside an expression."""
+    rng, reducer = draft.rng, draft.rng.choice(REDUCERS)
+    if not draft.tensors:
+        draft.operand(draft.shape(rng.randint(1, 4)), draft.number())
+    fits = [name for name, info in draft.tensors.items() if info.shape and not (info.rough and jumps(reducer)) and draft.points(list(info.shape)) <= WORK]
+    name = rng.choice(fits) if fits and rng.random() < 0.8 else draft.operand(draft.shape(rng.randint(1, 4)), draft.number())
+    info = draft.tensors[name]
+    axes = [f"r{place}" if rng.random() < 0.5 else LETTERS[place] for place in range(len(info.shape))]
+    if all(axis in LETTERS for axis in axes):
+        axes[rng.randrange(len(axes))] = "r"
+    inner = [[axis, 0, extent] for axis, extent in zip(axes, info.shape, strict=True) if axis.startswith("r")]
+    outer = [(axis, extent) for axis, extent in zip(axes, info.shape, strict=True) if not axis.startswith("r")]
+    rng.shuffle(outer)
+    rng.shuffle(inner)
+    of = "int32" if info.dtype == "bool" and reducer not in ("any", "all") else info.dtype
+    scope = draft.scope(dict(outer)).inside(**{axis: extent for axis, _, extent in inner})
+    element: Node = cast(["ld", name, [["ax", axis] for axis in axes]], info.dtype, of)
+    if reducer in ("any", "all"):
+        element = element if of == "bool" else [rng.choice((">", "<=", "!=")), element, ["cast", of, 1]]
+    elif rng.random() < 0.4:
+        element = [rng.choice(("*", "+", "max")), element, scope.exact(of)]
+    where = scope.condition(of) if rng.random() < 0.25 else None
+    finish(draft, "reduce", dict(outer), [reducer, inner, element, where, of], rough=info.rough)
+
+
+def finish(draft: Draft, kind: str, axes: dict[str, Extent], reduce: list[Any], *, rough: bool) -> None:
+    """A stage whose body is a reduction, at times with something done to its result (which makes an implicit stage of it)."""
+    reducer, inner, element, where, of = reduce
+    gives, scope = reduced(reducer, of), draft.scope(axes)
+    rough |= reducer in ("sum", "prod") and of in FLOATS
+    body: Node = ["red", reducer, inner, element, where, of]
+    if draft.rng.random() < 0.25 and gives != "bool":
+        body = [draft.rng.choice(("+", "*", "max")), body, scope.value(gives, 1)]
+    draft.add(kind, axes, [body], [gives], rough=rough or "rough" in scope.marks)
+
+
+def product(draft: Draft) -> None:
+    """A matrix product, at times batched or transposed, between tensors at hand or new ones."""
+    rng, of = draft.rng, draft.number()
+    batch = [draft.extent(3)] if rng.random() < 0.2 else []
+    m, n = draft.extent(17), draft.extent(17)
+    k = draft.extent(max(2, WORK // draft.points([m, n, *batch])))
+    left = draft.operand([*batch, *rng.choice(([m, k], [k, m]))], of)
+    right = draft.operand([*batch, *rng.choice(([k, n], [n, k]))], rng.choice((of, of, of, draft.number())))
+    axes = {**({"b": batch[0]} if batch else {}), "i": m, "j": n}
+
+    def read(name: str, first: str, second: str) -> Node:
+        info = draft.tensors[name]
+        shape = list(info.shape)[len(batch) :]
+        order = [first, second] if shape == [{"i": m, "j": n, "k": k}[first], {"i": m, "j": n, "k": k}[second]] else [second, first]
+        return cast(["ld", name, [["ax", axis] for axis in [*("b" for _ in batch), *order]]], info.dtype, of)
+
+    rough = (draft.tensors[left].rough or draft.tensors[right].rough) and of in FLOATS
+    if of not in FLOATS and (draft.tensors[left].rough or draft.tensors[right].rough):
+        return
+    finish(draft, "matmul", axes, ["sum", [["k", 0, k]], ["*", read(left, "i", "k"), read(right, "k", "j")], None, of], rough=rough)
+
+
+def convolution(draft: Draft) -> None:
+    """A convolution in one or two dimensions, with channels and a stride."""
+    rng, of = draft.rng, draft.number()
+    dims = rng.randint(1, 2)
+    size, stride = rng.choice((1, 2, 3)), rng.choice((1, 1, 2))
+    out: list[Extent] = [draft.extent(9) for _ in range(dims)]
+    channels, filters = draft.extent(4), draft.extent(5)
+    data: list[Extent] = [["+", ["*", extent, stride], size - 1] for extent in out]
+    left, right = draft.operand([channels, *data], of), draft.operand([filters, channels, *[size] * dims], of)
+    axes = {"o": filters, **dict(zip("yx", out, strict=False))}
+    window = [["+", ["*", ["ax", axis], stride] if stride > 1 else ["ax", axis], ["ax", f"r{axis}"]] for axis in "yx"[:dims]]
+    element = ["*", ["ld", left, [["ax", "c"], *window]], ["ld", right, [["ax", "o"], ["ax", "c"], *[["ax", f"r{axis}"] for axis in "yx"[:dims]]]]]
+    inner = [["c", 0, channels], *[[f"r{axis}", 0, size] for axis in "yx"[:dims]]]
+    rng.shuffle(inner)
+    finish(draft, "conv", axes, ["sum", inner, element, None, of], rough=draft.tensors[left].rough or draft.tensors[right].rough)
+
+
+def gather(draft: Draft) -> None:
+    """A read whose place data decides."""
+    rng = draft.rng
+    name = draft.of_rank(1, 3)
+    of = draft.tensors[name].dtype
+    indices = draft.operand(draft.shape(rng.randint(1, 2), 200), rng.choice(SIGNED))
+    axes = axes_of([*draft.tensors[indices].shape, *draft.shape(rng.randint(0, 1), 8)])
+    scope = draft.scope(axes)
+    body: Node = scope.gather(name, of, indices)
+    if rng.random() < 0.4 and of != "bool":
+        body = [rng.choice(("+", "max")), body, scope.value(of, 1)]
+    draft.add("gather", axes, [body], [of], rough="rough" in scope.marks)
+
+
+def transposed(draft: Draft) -> None:
+    """Axes permuted, or two joined into one."""
+    name = draft.of_rank(2, 5)
+    info, rng = draft.tensors[name], draft.rng
+    shape, known = list(info.shape), [draft.scope({}).known(extent) for extent in info.shape]
+    if rng.random() < 0.4 and known[-1] and known[-2]:
+        axes = axes_of([*shape[:-2], ["*", shape[-2], shape[-1]]])
+        last = ["ax", list(axes)[-1]]
+        index = [["ax", axis] for axis in list(axes)[:-1]] + [["//", last, ["ext", shape[-1]]], ["%", last, ["ext", shape[-1]]]]
+        draft.add("reshape", axes, [["ld", name, index]], [info.dtype], rough=info.rough)
+        return
+    order = list(range(len(shape)))
+    rng.shuffle(order)
+    axes = axes_of([shape[place] for place in order])
+    index = [["ax", LETTERS[order.index(place)]] for place in range(len(shape))]
+    draft.add("transpose", axes, [["ld", name, index]], [info.dtype], rough=info.rough)
+
+
+def normalised(draft: Draft) -> None:
+    """A row with reductions inside its expression, as in softmax: implicit stages."""
+    rng = draft.rng
+    of = draft.rng.choice(FLOATS)
+    name = draft.operand(draft.shape(2, 300), of)
+    info = draft.tensors[name]
+    row, column = info.shape
+    axes = {"i": row, "j": column}
+    top = ["red", "max", [["k", 0, column]], ["ld", name, [["ax", "i"], ["ax", "k"]]], None, of]
+    total = ["red", "sum", [["l", 0, column]], ["ld", name, [["ax", "i"], ["ax", "l"]]], None, of]
+    here: Node = ["ld", name, [["ax", "i"], ["ax", "j"]]]
+    body: Node = ["-", here, top] if rng.random() < 0.5 else ["+", ["*", here, total], top]
+    body = ["call", rng.choice(SMOOTH[:4]), body] if rng.random() < 0.3 else body
+    draft.add("normalise", axes, [body], [of], rough=True)
+
+
+def recurrence(draft: Draft) -> None:
+    """A tensor that reads itself earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(1, 3), 400)
+    axes = axes_of(shape)
+    names = list(axes)
+    first = rng.randrange(len(names))
+    distances = [[0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))]
+    scope = draft.scope(axes)
+    body = scope.value(of, 1)
+    for distance in distances:
+        earlier = ["self", [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]]
+        body = [rng.choice(("+", "-", "max", "min")), earlier, body]
+    if rng.random() < 0.3:
+        body = ["sel", scope.condition(of), body, scope.leaf(of)]
+    draft.add("recurrence", axes, [["cast", of, body]], [of], rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
+
+
+def scatter(draft: Draft) -> None:
+    """Values combined at places that data decides, clamped."""
+    rng, of = draft.rng, draft.number()
+    extent = draft.fresh(17, least=1, literal=True)
+    over = draft.shape(rng.randint(1, 2), 200)
+    indices = draft.operand(over, rng.choice(SIGNED))
+    names = ["p", "q"][: len(over)]
+    scope = draft.scope(dict(zip(names, over, strict=True)))
+    at = ["clamp", ["cast", "int64", ["ld", indices, [["ax", name] for name in names]]], 0, ["ext", ["-", extent, 1]]]
+    how = rng.choice(("add", "min", "max", "set"))
+    value = scope.value(of, 1)
+    rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
+    if of not in FLOATS and rough:
+        return
+    over_names = [[name, size] for name, size in zip(names, over, strict=True)]
+    more = {"form": "scatter", "over": over_names, "index": [at], "reduce": how, "outside": rng.randint(0, 3), "reads": [indices]}
+    draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, **more)
+
+
+KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
+    "pointwise": (pointwise, 5),
+    "tuple": (pair, 1),
+    "stencil": (stencil, 4),
+    "pad": (padded, 1),
+    "reduce": (reduction, 6),
+    "matmul": (product, 4),
+    "conv": (convolution, 3),
+    "gather": (gather, 2),
+    "transpose": (transposed, 2),
+    "normalise": (normalised, 1),
+    **({"recurrence": (recurrence, 3)} if hasattr(tl, "recurrence") else {}),
+    **({"scatter": (scatter, 2)} if hasattr(tl, "scatter") else {}),
+}
+
+
+def definition(seed: int) -> Case:
+    """A random definition as a case without steps."""
+    rng = random.Random(seed)
+    dynamic = rng.choice((0.0, 0.0, 0.0, 0.3, 0.8))
+    fill = rng.choice(("small", "small", "wide", "special"))
+    case: Case = {"seed": seed, "extents": {}, "symbolic": [], "inputs": [], "stages": [], "outputs": [], "steps": [], "fill": fill}
+    draft = Draft(rng, {**case, "type": rng.choice(TYPES), "dynamic": dynamic})
+    kinds, weights = list(KINDS), [weight for _, weight in KINDS.values()]
+    for _ in range(rng.choice((1, 1, 2, 2, 2, 3, 3, 4, 5))):
+        if len(draft.case["inputs"]) < 6:
+            KINDS[rng.choices(kinds, weights)[0]][0](draft)
+    if not draft.case["stages"]:
+        pointwise(draft)
+    made = draft.case["stages"]
+    results = {stage["name"]: [name for name in draft.tensors if name == stage["name"] or name.startswith(f"{stage['name']}_")] for stage in made}
+    outputs = list(results[made[-1]["name"]])
+    if len(made) > 1 and rng.random() < 0.3:
+        outputs += results[rng.choice(made[:-1])["name"]]
+    found = {key: value for key, value in draft.case.items() if key not in ("type", "dynamic")}
+    found["outputs"] = outputs
+    return trimmed(found, rng)
+
+
+def trimmed(case: Case, rng: random.Random) -> Case:
+    """Without stages and operands that no output reaches, and with further values of the symbolic extents."""
+    needed, stages = set(case["outputs"]), []
+    for stage in reversed(case["stages"]):
+        labels = {stage["name"], *(f"{stage['name']}_{component}" for component in range(len(stage["body"])))}
+        if labels & needed:
+            stages.append(stage)
+            needed |= tensors_of(stage)
+    used = extents_in([stages, [entry for entry in case["inputs"] if entry["name"] in needed]])
+    extents = {name: value for name, value in case["extents"].items() if name in used}
+    symbolic = [name for name in case["symbolic"] if name in used]
+    more = [{name: rng.choice((0, 1, 2, 5, 8, 9)) for name in symbolic} for _ in range(2 if symbolic else 0)]
+    inputs = [entry for entry in case["inputs"] if entry["name"] in needed]
+    return {**case, "stages": stages[::-1], "inputs": inputs, "extents": extents, "symbolic": symbolic, "more": more}

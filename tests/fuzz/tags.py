@@ -1,0 +1,301 @@
+"""What a nest computes, symbolically: every element of every output as a term, and every race on the way.
+
+A nest is run one statement at a time on tags instead of numbers. The tag of a value is the term that made it, over elements of the
+operands: two nests with equal tags read, in every single operation, values made in the same way, whatever buffers, copies and orders
+lie between. A reduction's tag is the multiset of what was combined, so re-association is free and nothing else is; a term combined
+twice, lost, or combined before it was complete shows. This is the brute-force dependence check: it knows nothing of polyhedra.
+
+Parallel and vector loops also note which iteration touches which shared element; two that touch one, of which one writes, race (but
+combining lanes of one reducer).
+
+Terms are integers into one table; the concrete value that a condition or an index needs is computed from its term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tensorlang import meaning, nest_interpreter
+from tensorlang.dtype import INT64, DType
+from tensorlang.errors import InternalError
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, For, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.traverse import children, dtype_of, walk
+
+POISON: Final = 0
+MASK: Final = (1 << 96) - 1
+
+
+class Terms:
+    """The table of terms: an integer for each distinct one."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.arrays = arrays
+        self.table: dict[tuple[Any, ...], int] = {("poison",): POISON}
+        self.rows: list[tuple[Any, ...]] = [("poison",)]
+        self.values: dict[int, Any] = {}
+        self.made: dict[int, tuple[Any, ...]] = {}
+
+    def tag(self, *row: Any) -> int:
+        """The tag of a term."""
+        found = self.table.get(row)
+        if found is None:
+            found = self.table[row] = len(self.rows)
+            self.rows.append(row)
+        return found
+
+    def combined(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+        """The states after combining `new` into `old`: the sum of what both hold."""
+        total = self.content(reducer, old) + self.content(reducer, new) & MASK
+        result = tuple(self.tag("state", reducer.name, component, len(old), total) for component in range(len(old)))
+        for tag in result:
+            self.made.setdefault(tag, (reducer, old, new))
+        return result
+
+    def content(self, reducer: Any, tags: tuple[int, ...]) -> int:
+        """A number for the multiset that a state holds: 0 for the identity, a hash for a single value."""
+        rows = [self.rows[tag] for tag in tags]
+        identity = reducer.identities
+        if all(row[0] == "literal" and row[1:] == literal(const) for row, const in zip(rows, identity, strict=True)):
+            return 0
+        first = rows[0]
+        if first[:2] == ("state", reducer.name) and all(row[:2] == first[:2] and row[2] == place and row[3:] == first[3:] for place, row in enumerate(rows)) and first[3] == len(tags):
+            return int(first[4])
+        return hash(("content", tags)) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 5 & MASK
+
+    def value(self, tag: int) -> Any:
+        """The concrete value of a term."""
+        if tag not in self.values:
+            self.values[tag] = self.evaluated(tag)
+        return self.values[tag]
+
+    def evaluated(self, tag: int) -> Any:
+        """The value of a term that is not known yet."""
+        match self.rows[tag]:
+            case ("element", name, index, of):
+                return nest_interpreter._scalar(self.arrays[name][index], DType(of))
+            case ("literal", _, _, value):
+                return value
+            case ("state", _, component, _, _):
+                reducer, old, new = self.made[tag]
+                return self.folded(reducer, old, new)[component]
+            case ("cast", of, to, inner):
+                return nest_interpreter._cast(self.value(inner), DType(of), DType(to))
+            case ("unary", op, of, inner):
+                return nest_interpreter._unary(op, lambda: self.value(inner), DType(of))()
+            case ("binary", op, of, left, right):
+                return nest_interpreter._binary(op, lambda: self.value(left), lambda: self.value(right), DType(of))()
+            case ("compare", op, left, right):
+                return bool(getattr(__import__("operator"), op)(self.value(left), self.value(right)))
+            case ("call", name, of, to, *args):
+                found = meaning.call(name, tuple(self.value(arg) for arg in args), DType(of), DType(to))
+                return nest_interpreter._scalar(np.asarray(found)[()], DType(to))
+            case _:
+                raise InternalError("a condition reads what was never written")
+
+    def folded(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> list[Any]:
+        """The components of a combination."""
+        machine = nest_interpreter._Machine((), {})
+        for place, (a, b) in enumerate(zip(old, new, strict=True)):
+            machine.params[f"a{place}"], machine.params[f"b{place}"] = self.value(a), self.value(b)
+        return [machine.value(result)() for result in reducer.results]
+
+
+def literal(const: Const) -> tuple[str, str, Any]:
+    """The row of a literal, without its kind."""
+    value = nest_interpreter._scalar(np.asarray(const.value, const.dtype.numpy)[()], const.dtype)
+    return str(const.dtype), repr(value), value
+
+
+@dataclass(slots=True)
+class Frame:
+    """A parallel or vector loop that is running: who touched which shared element."""
+
+    loop: str
+    vector: bool
+    private: set[int] = field(default_factory=set)
+    writers: dict[tuple[int, tuple[int, ...]], tuple[int, str]] = field(default_factory=dict)
+    readers: dict[tuple[int, tuple[int, ...]], set[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Tagger(nest_interpreter._Machine):
+    """The nest interpreter on tags."""
+
+    terms: Terms = field(default_factory=lambda: Terms({}))
+    frames: list[Frame] = field(default_factory=list)
+    races: list[str] = field(default_factory=list)
+
+    def action(self, stmt: Stmt, known: frozenset[str]) -> Callable[[], None]:
+        """What runs a statement; parallel and vector loops are watched."""
+        act = nest_interpreter._Machine.action(self, stmt, known)
+        if not isinstance(stmt, For) or stmt.kind not in ("parallel", "vector"):
+            return act
+        loop, vector = stmt.loop, stmt.kind == "vector"
+
+        def watched() -> None:
+            self.frames.append(Frame(loop, vector))
+            act()
+            self.frames.pop()
+
+        return watched
+
+    def _alloc(self, buffer: Buffer, body: Callable[[], None]) -> Callable[[], None]:
+        extents = [self.value(extent) for extent in buffer.shape]
+
+        def allocate() -> None:
+            array = np.full([max(0, extent()) for extent in extents], POISON, object)
+            hidden = self.buffers.get(buffer.name)
+            self.buffers[buffer.name] = array
+            for frame in self.frames:
+                frame.private.add(id(array))
+            body()
+            if hidden is None:
+                del self.buffers[buffer.name]
+            else:
+                self.buffers[buffer.name] = hidden
+
+        return allocate
+
+    def touch(self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "") -> None:
+        """Note an access in every loop that shares the buffer."""
+        key = id(self.buffers[name]), at
+        for frame in self.frames:
+            if key[0] in frame.private:
+                continue
+            here, written = self.axes[frame.loop], frame.writers.get(key)
+            together = frame.vector and reducer and written is not None and written[1] == reducer
+            if written is not None and written[0] != here and not together:
+                self.race(frame, name, at, written[0], here)
+            if writes:
+                others = frame.readers.get(key, set()) - {here}
+                if others:
+                    self.race(frame, name, at, min(others), here)
+                frame.writers[key] = here, reducer
+            else:
+                frame.readers.setdefault(key, set()).add(here)
+
+    def race(self, frame: Frame, name: str, at: tuple[int, ...], one: int, other: int) -> None:
+        """Note a race."""
+        if len(self.races) < 4:
+            self.races.append(f"{frame.loop} = {one} and {other} both touch {name}{list(at)}")
+
+    def _load(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], Any]:
+        inner = self.read(load, name, index)
+        return lambda: self.terms.value(inner())
+
+    def read(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], int]:
+        """The tag of an element."""
+
+        def run() -> int:
+            at = tuple([part() for part in index])
+            nest_interpreter._check(self.buffers, name, at, f"a read of {name}")
+            self.touch(name, at, writes=False)
+            return int(self.buffers[name][at])
+
+        return run
+
+    def _store(self, store: Store) -> Callable[[], None]:
+        index, values = [self.value(part) for part in store.index], [self.tagged(value) for value in store.values]
+        names, reducer = [buffer.name for buffer in store.buffers], store.reducer
+        label = "" if reducer is None else reducer.name
+
+        def run() -> None:
+            at = tuple([part() for part in index])
+            new = tuple([value() for value in values])
+            for name in names:
+                nest_interpreter._check(self.buffers, name, at, f"{store.stage} writes {name}")
+                self.touch(name, at, writes=True, reducer=label)
+            if reducer is not None:
+                new = self.terms.combined(reducer, tuple(int(self.buffers[name][at]) for name in names), new)
+            for name, tag in zip(names, new, strict=True):
+                self.buffers[name][at] = tag
+
+        return run
+
+    def tagged(self, expr: Expr) -> Callable[[], int]:
+        """What gives the tag of an expression."""
+        terms = self.terms
+        if not any(isinstance(node, Load) for node in walk(expr)):
+            plain, of = self.value(expr), str(dtype_of(expr))
+            return lambda: literal_tag(terms, of, plain())
+        match expr:
+            case Load(buffer, index):
+                return self.read(expr, getattr(buffer, "name", "?"), [self.value(part) for part in index])
+            case Select(cond, yes, no):
+                test, a, b = self.value(cond), self.tagged(yes), self.tagged(no)
+                return lambda: a() if test() else b()
+            case Cast(inner, to):
+                value, of = self.tagged(inner), str(dtype_of(inner))
+                return lambda: terms.tag("cast", of, str(to), value())
+            case Unary(op, inner):
+                value, of = self.tagged(inner), str(dtype_of(inner))
+                return lambda: terms.tag("unary", op, of, value())
+            case Binary(op, left, right):
+                a, b, of = self.tagged(left), self.tagged(right), str(dtype_of(left))
+                return lambda: terms.tag("binary", op, of, a(), b())
+            case Compare(op, left, right):
+                a, b = self.tagged(left), self.tagged(right)
+                return lambda: terms.tag("compare", op, a(), b())
+            case Call(name, args, to):
+                parts, of = [self.tagged(arg) for arg in args], str(dtype_of(args[0]))
+                return lambda: terms.tag("call", name, of, str(to), *[part() for part in parts])
+            case _:
+                raise InternalError(f"no tag for {expr!r:.60}")
+
+
+def literal_tag(terms: Terms, of: str, value: Any) -> int:
+    """The tag of a value that no operand decides."""
+    return terms.tag("literal", of, repr(value), value if value == value else "nan")
+
+
+def trace(nest: Nest, terms: Terms, dims: Mapping[str, int]) -> tuple[dict[str, list[int]], list[str]]:
+    """The tags of the outputs of a nest, and its races. Raises `InternalError` for an access out of bounds."""
+    machine = Tagger(nest.relations, dict(dims), terms=terms)
+    for buffer in nest.inputs:
+        array = np.empty(terms.arrays[buffer.name].shape, object)
+        for at in np.ndindex(array.shape):
+            array[at] = terms.tag("element", buffer.name, at, str(buffer.dtype))
+        machine.buffers[buffer.name] = array
+    for buffer in nest.outputs:
+        machine.buffers[buffer.name] = np.full([machine.value(extent)() for extent in buffer.shape], POISON, object)
+    with meaning.quiet():
+        machine.action(nest.body, frozenset())()
+    return {buffer.name: [int(tag) for tag in machine.buffers[buffer.name].ravel()] for buffer in nest.outputs}, machine.races
+
+
+def work(stmt: Stmt, sizes: Callable[[Expr], int], times: int = 1) -> int:
+    """About how many stores a nest runs, where bounds that depend on axes are taken at their start."""
+    match stmt:
+        case Store():
+            return times
+        case For(lo=lo, hi=hi, body=body):
+            return work(body, sizes, times * max(0, sizes(hi) - sizes(lo)))
+        case Alloc(body=body):
+            return times + work(body, sizes, times)
+        case _:
+            from tensorlang.traverse import substatements  # noqa: PLC0415 - a case of its own
+
+            return sum(work(part, sizes, times) for part in substatements(stmt))
+
+
+def sizes_of(dims: Mapping[str, int]) -> Callable[[Expr], int]:
+    """The value of a bound with every axis at 0."""
+
+    def size(expr: Expr) -> int:
+        match expr:
+            case Const(value):
+                return int(value)
+            case Dim(name):
+                return dims.get(name, 1)
+            case Axis():
+                return 0
+            case Binary(op, left, right):
+                return int(nest_interpreter._integer(op, size(left), size(right), INT64)) if op != "div" else 1
+            case _:
+                return max((size(part) for part in children(expr)), default=1)
+
+    return size
