@@ -53,9 +53,9 @@ class Result:
     @cached_property
     def kernel(self) -> Any:
         """The winner as a kernel, built now and here: its schedule was verified in a process of its own."""
-        from tensorlang.codegen.build import build  # noqa: PLC0415 - only here is anything compiled
+        from tensorlang.codegen.build import build_schedule  # noqa: PLC0415 - only here is anything compiled
 
-        return build(self.best.schedule, target=self.target, name=None)
+        return build_schedule(self.best.schedule, self.target, provenance="tuned")
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each trial, in order."""

@@ -10,17 +10,24 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from tensorlang.schedules.compute_root import ComputeRoot
+from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
+from tensorlang.schedules.store_at import StoreAt
 
-PlacementDirective: TypeAlias = "ComputeRoot"
+PlacementDirective: TypeAlias = "ComputeRoot | StoreAt | ReverseComputeAt"
 
 PLACEMENT: dict[str, type[PlacementDirective]] = {
     "compute_root": ComputeRoot,
+    "store_at": StoreAt,
+    "reverse_compute_at": ReverseComputeAt,
 }
 
 
 def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str], str], *args: Any, **options: Any) -> PlacementDirective:
     """The frozen value of a call; `loop` and `name` resolve what it names. Raises `Refusal`."""
     match kind:
+        case "store_at" | "reverse_compute_at":
+            stage, at = args
+            return (StoreAt if kind == "store_at" else ReverseComputeAt)(name(stage, "a stage"), loop(at))
         case _:
             return ComputeRoot(name(args[0], "a stage"))
 
@@ -39,3 +46,11 @@ class Placement:
     def compute_root(self: _Applies, stage: str) -> None:
         """Compute a producer whole, before the loops that use it; see `schedules.compute_root`."""
         self._do("compute_root", stage)
+
+    def store_at(self: _Applies, stage: str, loop: str) -> None:
+        """Keep the storage of a placed producer at an outer loop; see `schedules.store_at`."""
+        self._do("store_at", stage, loop)
+
+    def reverse_compute_at(self: _Applies, stage: str, loop: str) -> None:
+        """Compute a consumer where its operand is complete; see `schedules.reverse_compute_at`."""
+        self._do("reverse_compute_at", stage, loop)

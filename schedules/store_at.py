@@ -15,6 +15,7 @@ now share.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store
@@ -93,8 +94,8 @@ class StoreAt:
                 raise Refusal(code, reason, stage=self.stage, loop=self.loop, counterexample=example)
 
 
-def _moved(stmt: Stmt, local: dict[str, Buffer], position: object) -> Stmt:
-    assert callable(position)  # noqa: S101 - given by `apply`
+def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]) -> Stmt:
+    """The statement over the new storage."""
 
     def read(expr: Expr) -> Expr:
         expr = map_children(expr, read)

@@ -276,7 +276,6 @@ def illegal(view: View, original: Nest) -> Step:
         {"garbage": rng.choice(("split", "[]", "nope"))},
     ]
     found += [call("parallel", name) for name in gone[:2]] + [call("split", name, 2) for name in gone[:2]]
-    found += [call(rng.choice(("vectorize", "unroll", "parallel", "split")), name, *(() if True else ())) for name in []]
     found += [call(rng.choice(("vectorize", "unroll", "parallel")), name) for name in running[:2]]
     dynamic = [loop.loop for loop in view.loops() if not isinstance(loop.hi, Const) and literal_extent(loop) is None]
     found += [call(rng.choice(("vectorize", "unroll")), name) for name in dynamic[:2]]

@@ -1,0 +1,349 @@
+"""The judgement of one case: everything that has to agree, cheapest first.
+
+    verify, replay      after each step, and of the whole schedule
+    tags                every output element is the same term in the scheduled and in the unscheduled nest, and nothing races
+    nest                the scheduled nest, run statement by statement, gives what the evaluator gives
+    kernel, plain       machine code, scheduled and unscheduled, gives what the evaluator gives; exactly, or within a derived bound
+    twin                the same over wrap-around integers, exactly
+    memory              outputs are poisoned before, inputs unchanged after, nothing beside them written, guard pages untouched
+    threads             one and several threads agree bit for bit
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang import meaning
+from tensorlang.ir import Const, For, Load, Nest, Select
+from tensorlang.nest_interpreter import run_nest
+from tensorlang.traverse import expressions, loads_of, statements, walk
+
+from . import schedules
+from .bounds import UNIT, Bounds, Rough
+from .case import Case, sizes, to_json
+from .definitions import definition
+from .memory import Guarded, Memory
+from .program import Builder, Program, operands
+from .replay import Tally, Wrong, attempt, label, replayed
+from .tags import Terms, sizes_of, trace, work
+
+Array = np.ndarray[Any, Any]
+TAG_WORK: Final = 2500
+NEST_WORK: Final = 4000
+THREADS: Final = 3
+
+
+@dataclass(slots=True)
+class Judge:
+    """What stays between cases: guarded memory, tallies, and where to say what is going on."""
+
+    memory: Memory = field(default_factory=Memory)
+    tally: Tally = field(default_factory=Tally)
+    say: Callable[[str], None] = lambda _: None
+
+    def generate(self, seed: int) -> Case:
+        """The case of a seed: a definition, and steps drawn for it while they are applied."""
+        for attempt_number in range(20):
+            case = definition(seed * 1000 + attempt_number)
+            try:
+                program = Builder(case).program()
+                schedule = tl.Schedule(program.outputs)
+            except tl.DefinitionError:
+                self.tally.add("definition refused")
+                continue
+            case["seed"] = seed
+            scratch = Tally()
+
+            def go(on: Any, step: schedules.Step, scratch: Tally = scratch) -> bool:
+                try:
+                    attempt(on, step, scratch)
+                except Wrong:
+                    return False
+                return True
+
+            case["steps"] = schedules.steps(schedule, random.Random(seed), go)
+            return case
+        raise Wrong("generator", f"no definition for seed {seed}")
+
+    def check(self, case: Case) -> None:
+        """Raise `Wrong` where an oracle disagrees."""
+        self.memory.reset()
+        for stage in case["stages"]:
+            self.tally.add("stage", stage["kind"])
+        program = Builder(case).program()
+        schedule, kept = self.scheduled(case, program)
+        self.say("replay")
+        replayed(schedule)
+        everywhere = sizes(case)
+        for extents in everywhere:
+            self.interpreted(case, program, schedule, extents)
+        self.compiled(case, program, schedule, everywhere, "kernel", twin=False)
+        if case["seed"] % 5 == 0:
+            self.compiled(case, program, tl.Schedule(program.outputs), everywhere[:1], "plain", twin=False)
+        if any(name in UNIT for name in types(case)):
+            self.twin(case, kept, everywhere)
+
+    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[schedules.Step]]:
+        """The schedule after all steps of a case, and the steps that were accepted."""
+        self.say("schedule")
+        schedule, kept = tl.Schedule(program.outputs), []
+        for position, step in enumerate(case["steps"]):
+            probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in schedules.trace.STEPS
+            verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
+            accepted = attempt(schedule, step, self.tally, lambda forced: self.needed(case, program, schedule, forced))
+            if verdict is not None and bool(verdict) != accepted:
+                raise Wrong("can", f"can says {bool(verdict)} to {step}, which is {'accepted' if accepted else 'refused'}")
+            if accepted:
+                kept.append(step)
+        return schedule, kept
+
+    # Nests
+
+    def needed(self, case: Case, program: Program, schedule: Any, forced: Nest) -> bool:
+        """Does a nest that was made without proof differ from the plain one, or race? True where that cannot be told."""
+        plain = tl.Schedule(program.outputs).nest
+        if data_dependent(plain):
+            return True
+        several = [*sizes(case), *([{**case["extents"], **dict.fromkeys(case["symbolic"], 5)}] if case["symbolic"] else [])]
+        for extents in several:
+            if work(forced.body, sizes_of(extents)) > TAG_WORK or work(plain.body, sizes_of(extents)) > TAG_WORK:
+                return True
+            terms, dims = Terms(operands(program, case, extents, twin=False)), dims_of(schedule, extents)
+            wanted, _ = trace(plain, terms, dims)
+            try:
+                found, races = trace(forced, terms, dims)
+            except Exception:  # noqa: BLE001 - it was forced
+                return True
+            if races or found != wanted:
+                return True
+        return False
+
+    def interpreted(self, case: Case, program: Program, schedule: Any, extents: dict[str, int]) -> None:
+        """The oracles that run the nest itself."""
+        plain, dims = tl.Schedule(program.outputs).nest, dims_of(schedule, extents)
+        effort = max(work(nest.body, sizes_of(extents)) for nest in (plain, schedule.nest))
+        feeds = operands(program, case, extents, twin=False)
+        if effort <= TAG_WORK:
+            self.say("tags")
+            self.tally.add("oracle", "tags")
+            terms = Terms(feeds)
+            wanted, _ = trace(plain, terms, dims)
+            try:
+                found, races = trace(schedule.nest, terms, dims)
+            except Exception as error:
+                raise Wrong("tags", f"at {extents}: {type(error).__name__}: {str(error):.300}") from error
+            if races:
+                raise Wrong("race", f"at {extents}: {races[0]}")
+            for name, tags in wanted.items():
+                for place, (one, other) in enumerate(zip(tags, found[name], strict=True)):
+                    if one != other:
+                        raise Wrong("tags", f"at {extents}: element {place} of {name} is {shown(terms, other)}, not {shown(terms, one)}")
+        if effort <= NEST_WORK:
+            self.say("nest")
+            self.tally.add("oracle", "nest")
+            outputs = {buffer.name: poisoned(buffer, schedule.nest, extents) for buffer in schedule.nest.outputs}
+            try:
+                run_nest(schedule.nest, {**feeds, **outputs}, dims)
+            except Exception as error:
+                raise Wrong("nest", f"at {extents}: {type(error).__name__}: {str(error):.300}") from error
+            self.agree(case, program, list(outputs.values()), extents, "nest", twin=False)
+
+    # Kernels
+
+    def twin(self, case: Case, kept: list[schedules.Step], everywhere: list[dict[str, int]]) -> None:
+        """The integer twin under the same steps."""
+        self.say("twin")
+        program = Builder(case, twin=True).program()
+        schedule, scratch = tl.Schedule(program.outputs), Tally()
+        for step in kept:
+            if not attempt(schedule, step, scratch):
+                self.tally.add("twin refuses", label(step))
+        self.compiled(case, program, schedule, everywhere, "twin", twin=True)
+
+    def compiled(self, case: Case, program: Program, schedule: Any, everywhere: list[dict[str, int]], oracle: str, *, twin: bool) -> None:
+        """The oracles that run machine code."""
+        self.say(f"{oracle} build")
+        self.tally.add("oracle", oracle)
+        try:
+            kernel = tl.build(schedule)
+        except Exception as error:
+            raise Wrong("build", f"{oracle}: {type(error).__name__}: {str(error):.300}") from error
+        threaded = any(isinstance(part, For) and part.kind == "parallel" for part in statements(schedule.nest.body))
+        for turn, extents in enumerate(everywhere):
+            self.say(f"{oracle} run")
+            results = self.run(case, program, schedule, kernel, extents, at_end=(case["seed"] + turn) % 2 == 0, twin=twin, oracle=oracle)
+            self.agree(case, program, results, extents, oracle, twin=twin)
+            if threaded:
+                self.say(f"{oracle} threads")
+                self.tally.add("oracle", "threads")
+                tl.set_threads(1)
+                alone = self.run(case, program, schedule, kernel, extents, at_end=True, twin=twin, oracle=oracle)
+                tl.set_threads(THREADS)
+                for one, several in zip(alone, results, strict=True):
+                    if one.tobytes() != several.tobytes():
+                        raise Wrong("threads", f"at {extents}: one and {THREADS} threads differ")
+
+    def run(self, case: Case, program: Program, schedule: Any, kernel: Any, extents: dict[str, int], *, at_end: bool, twin: bool, oracle: str) -> list[Array]:
+        """The outputs of a call on guarded memory."""
+        feeds = operands(program, case, extents, twin=twin)
+        inputs = [self.memory.copy(feeds[buffer.name], at_end=at_end) for buffer in schedule.nest.inputs]
+        outputs: list[Guarded] = []
+        for buffer in schedule.nest.outputs:
+            shape = poisoned(buffer, schedule.nest, extents).shape
+            outputs.append(self.memory.array(shape, buffer.dtype.numpy, at_end=at_end))
+        results = [guarded.array for guarded in outputs]
+        try:
+            kernel(*[guarded.array for guarded in inputs], out=results[0] if len(results) == 1 else tuple(results), **dims_of(schedule, extents))
+        except Exception as error:
+            raise Wrong("call", f"{oracle} at {extents}: {type(error).__name__}: {str(error):.300}") from error
+        for buffer, guarded in zip(schedule.nest.inputs, inputs, strict=True):
+            if guarded.array.tobytes() != feeds[buffer.name].tobytes():
+                raise Wrong("memory", f"{oracle} at {extents}: the operand {buffer.name} was changed")
+        if any(guarded.spoilt() for guarded in (*inputs, *outputs)):
+            raise Wrong("memory", f"{oracle} at {extents}: something was written beside an array")
+        return results
+
+    def agree(self, case: Case, program: Program, found: list[Array], extents: dict[str, int], oracle: str, *, twin: bool) -> None:
+        """Raise `Wrong` unless results are what the evaluator gives: exactly, or within the bound of their error."""
+        feeds = {program.operands[name]: array for name, array in operands(program, case, extents, twin=twin).items()}
+        symbolic = {name: extents[name] for name in case["symbolic"]}
+        wanted = tl.evaluate(program.outputs, feeds, **symbolic)
+        for place, (result, expected) in enumerate(zip(found, wanted, strict=True)):
+            if same(result, expected):
+                continue
+            name = case["outputs"][place]
+            if str(expected.dtype) not in UNIT:
+                raise Wrong(oracle, f"at {extents}: {name} {difference(result, expected)}")
+            self.within(case, name, result, expected, extents, oracle)
+
+    def within(self, case: Case, name: str, result: Array, expected: Array, extents: dict[str, int], oracle: str) -> None:
+        """Raise `Wrong` where a floating-point result lies farther off than its error."""
+        builder = Bounds(case)
+        try:
+            program = builder.program()
+        except Rough:
+            self.tally.add("bound", "none")
+            return
+        self.tally.add("bound", "used")
+        error = builder.errors[name]
+        feeds = {program.operands[key]: array for key, array in operands(program, case, extents, twin=False).items()}
+        reach = (error,) if error is not None else ()
+        limit = np.zeros(expected.shape)
+        if reach:
+            needed = reached(reach, program)
+            limit = tl.evaluate(reach, {tensor: array for tensor, array in feeds.items() if tensor in needed}, **dims_used(reach, case, extents))[0]
+        a, b = result.astype(np.float64), expected.astype(np.float64)
+        with np.errstate(all="ignore"):
+            near = np.abs(a - b) <= limit * 1.0001
+            largest = float(np.finfo(np.float64).max) if str(expected.dtype) == "float64" else float(meaning_max(str(expected.dtype)))
+            edge = np.maximum(np.abs(np.where(np.isfinite(a), a, 0)), np.abs(np.where(np.isfinite(b), b, 0))) > largest * 0.9
+        good = near | (np.isnan(a) & np.isnan(b)) | (a == b) | ~np.isfinite(limit) | edge
+        if not good.all():
+            at = tuple(int(part) for part in np.argwhere(~good)[0])
+            raise Wrong(oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}")
+
+
+def meaning_max(name: str) -> float:
+    """The greatest finite value of a type."""
+    return {"float16": 65504.0, "bfloat16": 3.38e38, "float32": 3.4e38}[name]
+
+
+def reached(outputs: tuple[Any, ...], program: Program) -> set[Any]:
+    """The operands that outputs depend on."""
+    from tensorlang.tensor import definitions  # noqa: PLC0415 - beside its one use
+
+    found = set(definitions(outputs))
+    return {tensor for tensor in program.operands.values() if tensor.definition in found}
+
+
+def dims_used(outputs: tuple[Any, ...], case: Case, extents: dict[str, int]) -> dict[str, int]:
+    """The run-time extents of a program."""
+    return {name: extents[name] for name in case["symbolic"] if name in tl.Schedule(outputs).nest.dims}
+
+
+def dims_of(schedule: Any, extents: dict[str, int]) -> dict[str, int]:
+    """The run-time extents of a nest."""
+    return {name: extents[name] for name in schedule.nest.dims}
+
+
+def named(step: schedules.Step) -> dict[str, Any]:
+    """The named arguments of a step."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in step.get("named", {}).items()}
+
+
+def types(case: Case) -> set[str]:
+    """The types that a case speaks of."""
+    return {entry["dtype"] for entry in case["inputs"]} | {name for name in UNIT if f'"{name}"' in to_json(case)}
+
+
+def poisoned(buffer: Any, nest: Nest, extents: dict[str, int]) -> Array:
+    """An output full of 0xA5 bytes, or NaN."""
+    size = sizes_of({name: extents[name] for name in nest.dims})
+    shape = tuple(size(extent) for extent in buffer.shape)
+    found = np.frombuffer(bytes([0xA5]) * int(np.prod(shape, dtype=np.int64)) * buffer.dtype.bytes, buffer.dtype.numpy).reshape(shape).copy()
+    if buffer.dtype.is_floating:
+        found.fill(np.nan)
+    return found
+
+
+def same(result: Array, expected: Array) -> bool:
+    """Are two arrays equal, NaN where NaN?"""
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        return False
+    if result.tobytes() == expected.tobytes():
+        return True
+    if str(expected.dtype) not in UNIT:
+        return False
+    with meaning.quiet():
+        return bool(((result == expected) | (np.isnan(result) & np.isnan(expected))).all())
+
+
+def difference(result: Array, expected: Array) -> str:
+    """Where two arrays differ first."""
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        return f"is {result.dtype}{result.shape}, not {expected.dtype}{expected.shape}"
+    a, b = (array.view(np.uint8) if array.dtype == bool else array for array in (result, expected))
+    with np.errstate(all="ignore"):
+        wrong = np.argwhere((a != b) & ~((a != a) & (b != b)))
+    at = tuple(int(part) for part in wrong[0]) if len(wrong) else ()
+    return f"differs in {len(wrong)} of {expected.size} elements, first at {list(at)}: {a[at]!r}, not {b[at]!r}"
+
+
+def data_dependent(nest: Nest) -> bool:
+    """Does an index, or a condition, depend on data?"""
+    for part in statements(nest.body):
+        for expr in expressions(part):
+            for node in walk(expr):
+                if isinstance(node, Load) and any(True for index in node.index for _ in loads_of(index)):
+                    return True
+                if isinstance(node, Select) and any(True for _ in loads_of(node.cond)):
+                    return True
+    return False
+
+
+def shown(terms: Terms, tag: int, depth: int = 4) -> str:
+    """A term as text."""
+    match terms.rows[tag]:
+        case ("poison",):
+            return "never written"
+        case ("element", name, index, _):
+            return f"{name}{list(index)}"
+        case ("literal", _, text, _):
+            return str(text)
+        case ("state", name, *_):
+            _, old, new = terms.made[tag]
+            return f"{name}(... {shown(terms, old[0], depth - 1)} with {shown(terms, new[0], depth - 1)})" if depth else "..."
+        case row:
+            inner = [shown(terms, part, depth - 1) for part in row if isinstance(part, int)] if depth else ["..."]
+            return f"{row[1]}({', '.join(inner)})"
+
+
+def literal_only(nest: Nest) -> bool:
+    """Are all extents of a nest literals?"""
+    return all(isinstance(extent, Const) for buffer in (*nest.inputs, *nest.outputs) for extent in buffer.shape)
