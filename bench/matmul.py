@@ -34,10 +34,10 @@ def definition() -> tl.Tensor:
     return tl.ops.matmul(a, b)
 
 
-def tuned(log: Path) -> None:
+def tuned(log: Path, seed: int = 0) -> None:
     """Bring the log to `TRIALS` trials for one thread."""
     tl.set_threads(1)
-    tune(definition(), trials=TRIALS, log=log, seed=0)
+    tune(definition(), trials=TRIALS, log=log, seed=seed)
 
 
 def measure(log: Path) -> dict[str, Any]:

@@ -60,10 +60,11 @@ def copied(nest: Nest, stmt: Stmt, around: Sequence[str], chosen: Iterable[str],
             for axis in sides(relation)[1]:
                 names.setdefault(axis, rename(axis))
             relations.append(renamed(relation, names))
-    return Copy(_over(stmt, names), tuple(reversed(relations)), names)
+    return Copy(over(stmt, names), tuple(reversed(relations)), names)
 
 
-def _over(stmt: Stmt, names: dict[str, str]) -> Stmt:
+def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
+    """A statement over renamed axes."""
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
 
     def loop(part: Stmt) -> Stmt:

@@ -27,6 +27,7 @@ CODES: Final = {
     "TL-S105": "the loops are not perfectly nested",
     "TL-S106": "the step would compute something twice that may be computed only once",
     "TL-S107": "the loop is already vector, unrolled or parallel",
+    "TL-S108": "storage of one iteration carries values between statements",
     "TL-S201": "too many lanes",
     "TL-S202": "too much code",
     "TL-S203": "too much memory",

@@ -22,6 +22,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.legality import facts_of
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
@@ -39,15 +40,11 @@ def exchanged(nest: Nest, outer: For, inner: For, around: Sequence[For]) -> tupl
     for low in (form for form in known if form.terms.get(o, 0) > 0):
         for high in (form for form in known if form.terms.get(o, 0) < 0):
             projected.append(low.times(-high.terms[o]).plus(high, low.terms[o]))
-    facts = [fact for loop in around for fact in _facts(loop)]
+    facts = [fact for loop in around for fact in facts_of(loop)]
     new_outer = _bounded(inner, projected, facts)
-    new_inner = _bounded(outer, known, [*facts, *_facts(new_outer)])
+    new_inner = _bounded(outer, known, [*facts, *facts_of(new_outer)])
     assert p not in linear(new_outer.lo).terms  # noqa: S101 - a bound of a loop does not name the loop
     return new_outer, new_inner
-
-
-def _facts(loop: For) -> tuple[Expr, Expr]:
-    return Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi)
 
 
 def _constraints(nest: Nest, loop: For, names: list[str], outer: For, inner: For) -> list[Linear]:

@@ -36,7 +36,7 @@ class Unroll:
         """The nest with the loop unrolled."""
         loop, _ = _serial(nest, self.loop)
         _literal(loop, "unroll", 8)
-        return _within_budget(_with_kind(nest, self.loop, "unroll"), self.loop)
+        return within_budget(_with_kind(nest, self.loop, "unroll"), self.loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Vectorize:
         example = race(nest, loop, outer, reductions=True)
         if example is not None:
             raise Refusal("TL-S102", _racing("lanes", loop, example), stage=stage_of(self.loop), loop=self.loop, counterexample=example)
-        return _within_budget(_with_kind(nest, self.loop, "vector"), self.loop)
+        return within_budget(_with_kind(nest, self.loop, "vector"), self.loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,8 @@ def _with_kind(nest: Nest, loop: str, kind: LoopKind) -> Nest:
     return edit_loop(nest, loop, lambda part: replace(part, kind=kind))
 
 
-def _within_budget(nest: Nest, loop: str) -> Nest:
+def within_budget(nest: Nest, loop: str) -> Nest:
+    """The nest, if its code is small enough. Raises `Refusal`."""
     size = code_size(nest.body)
     if size > MAX_STATEMENTS:
         raise Refusal("TL-S202", f"the nest would hold {size} statements once unrolled (at most {MAX_STATEMENTS})", loop=loop)

@@ -95,6 +95,11 @@ class Instance:
         return Axis(self.names.get(loop, loop))
 
 
+def facts_of(loop: For) -> tuple[Expr, Expr]:
+    """What the bounds of a loop say of it."""
+    return Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi)
+
+
 def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> Instance:
     """A copy of an access whose loops outside `shared` are its own."""
     around = {loop.loop for loop in access.loops}
@@ -205,12 +210,12 @@ def _identity_apart(nest: Nest, loop: For, outer: frozenset[str], first: Access,
     return any(isinstance(a, Axis) and a == b and a.name in digits for a, b in zip(first.index, second.index, strict=True))
 
 
-def repeated(nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For]) -> dict[str, Any] | None:
-    """Two different iterations of nested `loops` in which a store touches one element; None if each is touched once.
+def repeated(nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For], inside: Sequence[For] = ()) -> dict[str, Any] | None:
+    """Two different iterations of nested `loops` in which a store touches one element; None if each touches its own.
 
-    `outer` are the loops around them, which are at one iteration.
+    `outer` are the loops around them, which are at one iteration; `inside` those within, which are at any.
     """
-    around = (*outer, *loops)
+    around = (*outer, *loops, *inside)
     target = Access(store.stage, store.buffers[0], store.index, writes=True, reducer=None, loops=around, conditions=(), position=0)
     for position, loop in enumerate(loops):
         shared = frozenset(part.loop for part in (*outer, *loops[:position]))
@@ -220,6 +225,29 @@ def repeated(nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For
         if example is not None:
             return example
     return None
+
+
+def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: Stmt) -> dict[str, Any] | None:
+    """Of two statements in a loop: an iteration of the second and a later one of the first that touch one element; None if none do.
+
+    Running all iterations of the first before the second would swap them, running them together again would swap them back.
+    """
+    around = (*outer, loop)
+    shared = frozenset(part.loop for part in outer)
+    found = [[access for access in accesses(part, around) if access.buffer.name not in _private(part)] for part in (second, first)]
+    for one, two in itertools.product(*found):
+        if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
+            continue
+        if (one.reducer is not None and one.reducer == two.reducer) or _identity_apart(nest, loop, shared, one, two):
+            continue
+        example = conflict(nest, one, two, shared, (_later(nest, loop, "'", "''"),))
+        if example is not None:
+            return example
+    return None
+
+
+def _private(stmt: Stmt) -> frozenset[str]:
+    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, ir.Alloc))
 
 
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:

@@ -26,11 +26,15 @@ from tensorlang.traverse import axes_of, expressions, map_children, map_expressi
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An intermediate stage: what it stores to, the loops and conditions around its storage (outermost first), its statements."""
+    """An intermediate stage: its buffers, its statements, and the loops and conditions around these (outermost first).
+
+    The outermost `stored` of the loops are around the storage too. A condition comes with the loops around it.
+    """
 
     stage: str
     buffers: tuple[Buffer, ...]
     loops: tuple[For, ...]
+    stored: int
     conditions: tuple[tuple[Expr, tuple[str, ...]], ...]
     parts: tuple[Stmt, ...]
 
@@ -56,33 +60,45 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     if not path or stage.endswith(".init"):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     own = (stage, f"{stage}.init")
-    parts = tuple(_parts(path[-1], own))
+    parts = _parts(path[-1].body, own)
+    around = path_to(nest.body, lambda part: part is parts[0])
     names = {buffer.name for buffer in buffers}
+    stored = sum(isinstance(part, For) for part in path)
+    loops = tuple(part for part in around[:-1] if isinstance(part, For))
+    between = {part.loop for part in loops[stored:]}
     for part in parts:
         local = allocated(part) | names
         other = next((store for store in stores(part) if not local.issuperset(buffer.name for buffer in store.buffers)), None)
-        if other is not None:
-            raise Refusal(
-                "TL-S301", f"{stage!r} shares its loops with {other.stage!r}, so it cannot be moved alone", stage=stage, loop=loop
-            )
-    loops = tuple(part for part in path if isinstance(part, For))
+        mine = [index for store in stores(part) if store.stage in own for index in store.index]
+        if other is not None or closure(nest, frozenset().union(*map(axes_of, mine))) & between:
+            shared = f" with {other.stage!r}" if other is not None else ""
+            raise Refusal("TL-S301", f"{stage!r} shares its loops{shared}, so it cannot be moved alone", stage=stage, loop=loop)
     conditions: list[tuple[Expr, tuple[str, ...]]] = []
-    for above, below in zip(path, path[1:], strict=False):
+    for position, (above, below) in enumerate(zip(around, around[1:], strict=False)):
         if isinstance(above, If):
             test = above.cond if above.then is below else ir.Unary("not", above.cond)
-            known = tuple(part.loop for part in path[: path.index(above)] if isinstance(part, For))
-            conditions.append((test, known))
-    return Placed(stage, buffers, loops, tuple(conditions), parts)
+            conditions.append((test, tuple(part.loop for part in around[:position] if isinstance(part, For))))
+    return Placed(stage, buffers, loops, stored, tuple(conditions), tuple(parts))
 
 
 def _parts(stmt: Stmt, own: tuple[str, str]) -> list[Stmt]:
+    """The statements of a stage, below the loops that they share with others."""
     match stmt:
         case Alloc(_, body):
             return _parts(body, own)
         case Block(body):
-            return [found for part in body for found in _parts(part, own)]
+            found = [part for part in body if any(store.stage in own for store in stores(part))]
+            return _parts(found[0], own) if len(found) == 1 else found
+        case For(body=body) | If(_, body, None) if not _alone(stmt, own):
+            return _parts(body, own)
         case _:
-            return [stmt] if any(store.stage in own for store in stores(stmt)) else []
+            return [stmt]
+
+
+def _alone(stmt: Stmt, own: tuple[str, str]) -> bool:
+    """Are there no stores but those of a stage, and to storage of their own?"""
+    local = allocated(stmt)
+    return all(store.stage in own or local.issuperset(buffer.name for buffer in store.buffers) for store in stores(stmt))
 
 
 def values_of(place: Placed) -> tuple[Expr, ...]:
@@ -101,14 +117,14 @@ def values_of(place: Placed) -> tuple[Expr, ...]:
 
 
 def is_implicit(nest: Nest, place: Placed) -> bool:
-    """Do the values depend on loops around the storage?"""
+    """Do the values depend on loops around the statements?"""
     axes = frozenset().union(*(axes_of(expr) for expr in values_of(place))) if place.parts else frozenset()
     return bool(closure(nest, axes) & {loop.loop for loop in place.loops})
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The part of a tensor that a placed producer covers: for each dimension its base, and an end that no iteration passes."""
+    """The part of a tensor that the storage holds: for each dimension its base, and an end of the tensor that no iteration passes."""
 
     bases: tuple[Expr, ...]
     ends: tuple[Expr, ...]
@@ -117,40 +133,35 @@ class Box:
         """A position in the box as one in the tensor."""
         return tuple(simplify(Binary("add", part, base)) for part, base in zip(index, self.bases, strict=True))
 
-    def dimensions(self, part: Stmt, place: Placed) -> tuple[str, ...]:
-        """The loops of a statement of the producer that run over the box, one for each dimension."""
-        store = next(found for found in stores(part) if found.stage in place.own)
-        around = {found.loop: found for found in statements(part) if isinstance(found, For)}
-        return tuple(dim.loop for dim in (_dimension(index, around) for index in store.index) if dim is not None)
-
 
 def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
     """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
-    bases: tuple[Expr, ...] | None = None
+    bases: set[tuple[Expr, ...]] = set()
     ends: tuple[Expr, ...] = ()
     for part in place.parts:
-        around = {found.loop: found for found in statements(part) if isinstance(found, For)}
-        store = next(found for found in stores(part) if found.stage in place.own)
-        dims = [_dimension(index, around) for index in store.index]
-        if any(dim is None for dim in dims):
-            raise Refusal(
-                "TL-S301",
-                f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops",
-                stage=place.stage,
-                loop=loop,
-            )
-        found_bases = tuple(dim.lo for dim in dims if dim is not None)
-        if bases is not None and bases != found_bases:
-            raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
-        bases, ends = found_bases, tuple(_end(nest, dim, place, loop) for dim in dims if dim is not None)
-    return Box(bases or (), ends)
+        dims = dimensions(part, place)
+        if dims is None:
+            reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
+            raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
+        bases.add(tuple(base for _, base in dims))
+        ends = tuple(_end(nest, dim, place, loop) for dim, _ in dims)
+    if len(bases) != 1:
+        raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
+    return Box(bases.pop(), ends)
 
 
-def _dimension(index: Expr, around: dict[str, For]) -> For | None:
-    for axis in axes_of(index):
-        if axis in around and index == simplify(Binary("sub", Axis(axis), around[axis].lo)):
-            return around[axis]
-    return None
+def dimensions(part: Stmt, place: Placed) -> tuple[tuple[For, Expr], ...] | None:
+    """For each dimension of the storage the loop over it and the base; None where a dimension is no such loop."""
+    around = {found.loop: found for found in statements(part) if isinstance(found, For)}
+    store = next(found for found in stores(part) if found.stage in place.own)
+    dims: list[tuple[For, Expr]] = []
+    for index in store.index:
+        axes = [axis for axis in axes_of(index) if axis in around]
+        base = simplify(Binary("sub", Axis(axes[0]), index)) if len(axes) == 1 else None
+        if base is None or axes[0] in axes_of(base) or around[axes[0]] in [dim for dim, _ in dims]:
+            return None
+        dims.append((around[axes[0]], base))
+    return tuple(dims)
 
 
 def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:

@@ -18,7 +18,7 @@ from tensorlang.relations import closure, in_scope, relation_names, sides
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
 from tensorlang.schedules.local import Clone, clone, offsets, renamed
-from tensorlang.schedules.placed import Placed, box_of, greatest, moved, require_early, values_of
+from tensorlang.schedules.placed import Placed, box_of, dimensions, greatest, moved, require_early, values_of
 from tensorlang.traverse import axes_of, map_expressions, statements
 
 
@@ -116,7 +116,7 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
     parts: list[Stmt] = []
     for part in place.parts:
-        dims = dict(zip(box.dimensions(part, place), box.ends, strict=True))
+        dims = {dim.loop: end for (dim, _), end in zip(dimensions(part, place) or (), box.ends, strict=True)}
 
         def whole(found: For, dims: dict[str, Expr] = dims) -> For:
             return replace(found, lo=ir.const(0), hi=dims[found.loop])

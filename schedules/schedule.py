@@ -15,7 +15,7 @@ from tensorlang.errors import ScheduleError, did_you_mean
 from tensorlang.ir import For, Nest, Tail
 from tensorlang.printer import print_nest, short
 from tensorlang.program import lower_definition
-from tensorlang.schedules import placement, trace
+from tensorlang.schedules import placement, structural, trace
 from tensorlang.schedules.accumulate import Accumulate
 from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
@@ -28,6 +28,7 @@ from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
+from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
 from tensorlang.tensor import Tensor, as_outputs
 
@@ -50,7 +51,7 @@ class Verdict:
         return self.error is None
 
 
-class Schedule(Placement):
+class Schedule(Placement, Structural):
     """The schedule of one program. `Schedule(C, D)` and `Schedule((C, D))` are the same.
 
     Raises `DefinitionError` where the outputs are no program.
@@ -111,7 +112,7 @@ class Schedule(Placement):
             before, after = (axis_names_of_loops(nest) for nest in self._nests[position : position + 2])
             gone = [loop for loop in before - after if name in (loop, short(loop))]
             if gone:
-                made = ", ".join(short(loop) for loop in step.made()) if isinstance(step, (Split, Fuse)) else "nothing"
+                made = ", ".join(short(loop) for loop in getattr(step, "made", tuple)()) or "nothing"
                 raise Refusal(
                     "TL-S004", f"the loop {short(name)!r} is gone: step {position} ({trace.call(step)}) made {made} of it", loop=name
                 )
@@ -186,6 +187,8 @@ class Schedule(Placement):
                 return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at)
             case _ if kind in PLACEMENT:
                 return placement.made(kind, self._loop, _text, *args, **options)
+            case _ if kind in STRUCTURAL:
+                return structural.made(kind, self._loop, *args, **options)
             case _:
                 raise Refusal("TL-S007", f"{kind!r} is no directive{did_you_mean(kind, trace.STEPS)}")
 

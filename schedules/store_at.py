@@ -74,8 +74,8 @@ class StoreAt:
             reason = f"{self.stage!r} is computed at {short(around[-1])!r}, which does not stand inside {short(self.loop)!r}"
             raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
         at = around.index(self.loop)
-        if at + 1 == len(around):
-            raise Refusal("TL-S301", f"{self.stage!r} is stored at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
+        if at + 1 >= place.stored:
+            raise Refusal("TL-S301", f"{self.stage!r} is stored there, or outside of it, already", stage=self.stage, loop=self.loop)
         for part in place.loops[: at + 1]:
             if part.kind in ("vector", "unroll"):
                 reason = f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}"

@@ -22,11 +22,13 @@ from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, PlacementDirective
 from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
+from tensorlang.schedules.structural import STRUCTURAL, StructuralDirective
 
 SCHEMA: Final = 1
 
 AnyDirective: TypeAlias = (
-    "Split | Fuse | Reorder | Unroll | Vectorize | Parallel | ComputeAt | ComputeInline | CacheRead | Pack | Accumulate | PlacementDirective"
+    "Split | Fuse | Reorder | Unroll | Vectorize | Parallel | ComputeAt | ComputeInline | CacheRead | Pack | Accumulate"
+    " | PlacementDirective | StructuralDirective"
 )
 
 STEPS: Final[dict[str, type[AnyDirective]]] = {
@@ -42,6 +44,7 @@ STEPS: Final[dict[str, type[AnyDirective]]] = {
     "pack": Pack,
     "accumulate": Accumulate,
     **PLACEMENT,
+    **STRUCTURAL,
 }
 NAMES: Final = {kind: name for name, kind in STEPS.items()}
 

@@ -118,7 +118,9 @@ def test_compile_states_where_its_schedule_came_from_and_is_right(log: Log) -> N
     assert tuned(tl.ops.softmax(tl.placeholder((4, 8))), database=database).provenance == "default"
 
 
-@pytest.mark.parametrize("schedule", ["{}", "not json", '{"schema": 1, "definition": "", "steps": [["split", {"loop": "C.q", "factor": 8}]]}'])
+@pytest.mark.parametrize(
+    "schedule", ["{}", "not json", '{"schema": 1, "definition": "", "steps": [["split", {"loop": "C.q", "factor": 8}]]}']
+)
 def test_a_record_whose_schedule_is_no_longer_accepted_is_passed_over(log: Log, schedule: str) -> None:
     log.append(record(0, matmul(32), schedule=schedule))
     assert tuned(matmul(32), database=Database(log)).provenance == "default"
@@ -134,7 +136,8 @@ def test_a_folder_of_ten_thousand_records_loads_and_looks_up_quickly(tmp_path: P
     one = record(0, matmul(32))
     from tensorlang.autotune.record import to_line
 
-    log.path.write_bytes(b"".join(to_line({**one, "id": f"id-{n}", "task": {**one["task"], "fingerprint": f"f{n % 500}"}}) for n in range(10_000)))
+    many = ({**one, "id": f"id-{n}", "task": {**one["task"], "fingerprint": f"f{n % 500}"}} for n in range(10_000))
+    log.path.write_bytes(b"".join(map(to_line, many)))
     start = time.perf_counter()
     database = Database(tmp_path / "logs")
     loaded = time.perf_counter()

@@ -28,8 +28,8 @@ def cost(config: Config) -> float | None:
     if config["mr"] >= 12 and config["kc"] >= 256:
         return None
     tile = abs(math.log2(config["mr"] / 6)) + abs(math.log2(config["nr"] / 64)) + 0.5 * abs(math.log2(config["kc"] / 256))
-    pack = 1.0 if config["pack"] == "none" else 0.6 - 0.1 * config["align"]
-    return 1e-4 * (1 + tile) * pack * (1 + 0.3 * config["order"].index("i"))
+    pack: float = 1.0 if config["pack"] == "none" else 0.6 - 0.1 * config["align"]
+    return float(1e-4 * (1 + tile) * pack * (1 + 0.3 * config["order"].index("i")))
 
 
 def trace(search: Searcher, count: int) -> list[Observation]:

@@ -9,7 +9,8 @@ import pytest
 from tensorlang.autotune.log import Log
 from tensorlang.autotune.measure import Policy
 from tensorlang.autotune.record import Trial
-from tensorlang.autotune.session import Plan, Progress, Session, Settings, seconds, session
+from tensorlang.autotune.session import Plan, Progress, Session, session
+from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
 from tensorlang.codegen.target import target
 from tensorlang.errors import LogError, TuningError

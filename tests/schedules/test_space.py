@@ -24,7 +24,7 @@ def tree() -> Space:
 
 
 def brute() -> list[Config]:
-    packs = [{"pack": "none"}, *({"pack": "B", "kc": kc, "align": a} for kc in (16, 32, 64) for a in (False, True))]
+    packs: list[Config] = [{"pack": "none"}, *({"pack": "B", "kc": kc, "align": a} for kc in (16, 32, 64) for a in (False, True))]
     orders = [list(p) for p in itertools.permutations("ijk") if p.index("i") < p.index("k")]
     return [{"mr": mr, **pack, "order": order} for mr in (1, 2, 3, 4, 6, 8) for pack in packs for order in orders]
 
@@ -113,7 +113,7 @@ def test_encoding_has_one_number_for_each_column_and_tells_points_apart() -> Non
 def test_a_point_of_another_shape_is_projected_to_the_nearest_feasible_one() -> None:
     small = Space((Split("mr", 8), Flag("pack"))).where(lambda c: c["mr"] != 8, "not eight")
     assert small.project({"mr": 4, "pack": True}) == {"mr": 4, "pack": True}
-    assert small.project({"mr": 64, "pack": True, "gone": 3})["mr"] in (4, 6)
+    assert (small.project({"mr": 64, "pack": True, "gone": 3}) or {})["mr"] in (4, 6)
     assert small.where(lambda _: False, "never").project({"mr": 4}) is None
 
 

@@ -1,0 +1,99 @@
+"""`decompose_reduction`: a reduction starts right before one of its loops.
+
+    for i in range(4):                          for i in range(4):
+        for j in range(6):                          for j in range(6):          # C.init.j
+            C[i, j] = 0                                 C[i, j] = 0
+    for i in range(4):                  ->          for k in range(8):
+        for k in range(8):                              for j in range(6):
+            for j in range(6):                              C[i, j] += A[i, k] * B[k, j]
+                C[i, j] += A[i, k] * B[k, j]
+
+The initialisation of the tile that the loops inside `loop` touch is computed before it, by copies of those loops of the reduction that
+move the element, named after the stage `C.init`.
+
+Legal where no iteration of the loops around it has touched the tile before: the loops of the reduction stand at `loop` or inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.ir import For, Nest, Store, block
+from tensorlang.printer import short
+from tensorlang.relations import closure
+from tensorlang.schedules.copies import Names, copied, pruned
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, stage_of, stores
+from tensorlang.schedules.legality import repeated
+from tensorlang.traverse import axes_of
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeReduction:
+    """Initialise the part of the reduction that an iteration around `loop` touches right before `loop`."""
+
+    loop: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the initialisation moved."""
+        path = path_to_loop(nest, self.loop)
+        loop = path[-1]
+        assert isinstance(loop, For)
+        store, start = self._stores(nest, loop)
+        inside = [part for part in path_to(loop, lambda part: part is store) if isinstance(part, For)]
+        needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
+        tile = [part for part in inside if part.loop in needed]
+        reducing = {part.loop for part in inside} - needed
+        for part in tile:
+            depends = closure(nest, axes_of(part.lo) | axes_of(part.hi)) & reducing
+            if depends:
+                raise Refusal(
+                    "TL-S104",
+                    f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(depends))!r}, so the tile has no fixed shape",
+                    stage=store.stage,
+                    loop=self.loop,
+                )
+        self._require_first(nest, store, start, path)
+        rest = remove(nest.body, lambda part: part is start)
+        assert rest is not None
+        bare = pruned(replace(nest, body=rest))
+        names = Names.of(bare)
+        init = start
+        body: For | Store = replace(init, index=store.index, buffers=store.buffers)
+        for part in reversed(tile):
+            body = replace(part, body=body)
+        around = [part.loop for part in path[:-1] if isinstance(part, For)]
+        made = copied(bare, body, around, [part.loop for part in tile], lambda axis: names.fresh(f"{init.stage}.{short(axis)}"))
+        result = edit_loops(bare.body, lambda part: part.loop == self.loop, lambda part: block(made.body, part))
+        return replace(bare, body=result, relations=(*bare.relations, *made.relations))
+
+    def _stores(self, nest: Nest, loop: For) -> tuple[Store, Store]:
+        """The combining store inside the loop and the store that initialises it."""
+        combining = [store for store in stores(loop.body) if store.reducer is not None]
+        own = [store for store in combining if store.stage == stage_of(self.loop)] or combining
+        if len(own) != 1:
+            what = "no reduction" if not own else "several reductions"
+            raise Refusal("TL-S304", f"{short(self.loop)!r} holds {what}; name a loop around one", stage=stage_of(self.loop), loop=self.loop)
+        stage = own[0].stage
+        same = [store for store in stores(nest.body) if store.stage == stage]
+        starts = [store for store in stores(nest.body) if store.stage == f"{stage}.init"]
+        if len(same) != 1 or len(starts) != 1 or starts[0].buffers != own[0].buffers:
+            raise Refusal("TL-S301", f"{stage!r} has no initialisation of its own that could move, or several copies", stage=stage, loop=self.loop)
+        return own[0], starts[0]
+
+    def _require_first(self, nest: Nest, store: Store, start: Store, path: tuple[object, ...]) -> None:
+        """Refuse where the initialisation would run again on elements that earlier iterations have combined into."""
+        shared = {part.loop for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)}
+        around = [part for part in path[:-1] if isinstance(part, For)]
+        fixed = [part for part in around if part.loop in shared]
+        free = [part for part in around if part.loop not in shared]
+        inside = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)][len(around) :]
+        example = repeated(nest, store, free, fixed, inside)
+        if example is not None:
+            raise Refusal(
+                "TL-S103",
+                f"two iterations around {short(self.loop)!r} combine into {example['element']}, and the second would start it again",
+                stage=store.stage,
+                loop=self.loop,
+                counterexample=example,
+            )
