@@ -16,4 +16,5 @@ bench:
 	$(PYTHON) -m bench
 
 docs:
+	$(PYTHON) -m docs.make_errors
 	$(PYTHON) -m pytest tests/test_readme.py

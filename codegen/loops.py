@@ -41,10 +41,10 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
     variable.add_incoming(lo, before)
     builder.cbranch(builder.icmp_signed("<", variable, hi), inside, after)
     builder.position_at_end(inside)
-    depth = frame.space.depth
+    depth, outside = frame.space.depth, dict(frame.scalars)
     frame.variable(name, variable)
     body(frame)
-    frame.space.depth = depth
+    frame.space.depth, frame.scalars = depth, outside
     following = builder.add(variable, literal(I64, 1), flags=("nsw",))  # variable < hi
     variable.add_incoming(following, builder.block)
     builder.branch(head)

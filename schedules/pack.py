@@ -16,11 +16,12 @@ Legal where the tensor is not written inside the loop, every use there has the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Split, Stmt, Store, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
@@ -112,13 +113,24 @@ class Pack:
         facts += [fact for relation in relations for fact in equations(relation)]
         guard: Expr | None = None
         for part, extent in zip(index, buffer.shape, strict=True):
-            for inside, outside in (
-                (Compare("ge", part, ir.const(0)), Compare("lt", part, ir.const(0))),
-                (Compare("lt", part, extent), Compare("ge", part, extent)),
-            ):
-                if find(*facts, outside) is not None:
-                    guard = inside if guard is None else Binary("and", guard, inside)
+            if _is_whole_axis(part, extent, loops, relations):
+                continue
+            inside = (Compare("ge", part, ir.const(0)), Compare("lt", part, extent))
+            outside = (Compare("lt", part, ir.const(0)), Compare("ge", part, extent))
+            for needed, violated in zip(inside, outside, strict=True):
+                if find(*facts, violated) is not None:
+                    guard = needed if guard is None else Binary("and", guard, needed)
         return guard
+
+
+def _is_whole_axis(part: Expr, extent: Expr, loops: tuple[For, ...], relations: Sequence[Relation]) -> bool:
+    """Is an index an axis whose own range is that of the dimension? Then it is inside, and no integer set is needed."""
+    if not isinstance(part, Axis):
+        return False
+    zero = ir.const(0)
+    return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
+        isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent) for relation in relations
+    )
 
 
 def require_used(nest: Nest, loop: For, tensor: str, at: str) -> None:

@@ -19,6 +19,7 @@ from tensorlang.schedules import placement, structural, trace
 from tensorlang.schedules.accumulate import Accumulate
 from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
+from tensorlang.schedules.diff import Difference, difference
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, loops, stage_of, stages
 from tensorlang.schedules.fuse import Fuse
@@ -294,6 +295,10 @@ class Schedule(Placement, Structural):
         for step in steps:
             schedule.apply(step)
         return schedule
+
+    def diff(self, other: Schedule) -> Difference:
+        """What `other` does differently: steps removed and added, and the nests compared line by line."""
+        return difference(self.directives, other.directives, str(self), str(other))
 
     def copy(self) -> Schedule:
         """An independent schedule with the same steps."""

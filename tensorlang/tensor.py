@@ -1,8 +1,9 @@
-"""Tensors and the definitions behind them: `placeholder`, `compute`, `reduce_axis`, `dim`.
+"""Tensors and the definitions behind them: `placeholder`, `compute`, `reduce_axis`.
 
 A tensor is one result of a definition: a `Placeholder` (an argument of the kernel) or a `Stage` (one expression for each result over
 named axes). Definitions are immutable and hold plain `ir` expressions whose loads name tensors, so that a program is the DAG that its
-outputs reach. Scans, recurrences and scatters are further kinds of definition beside `Stage`.
+outputs reach. A stage that reads its own earlier elements is a recurrence; `Scatter` and `Scan` are further kinds of definition. What a
+scan's step reads are `State`s, and the definitions made in the step belong to the scan and to no program.
 
 Inside a definition an axis is spelled `name#serial`, which keeps two axes of one name apart; `lower` renames it to `stage.name`, so
 nothing that a schedule, a log or a key sees depends on the serial.
@@ -12,166 +13,115 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import re
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from tensorlang import ir
 from tensorlang.dtype import INT64, DType, dtype
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, ExprLike, as_expr, convert
-from tensorlang.printer import text
+from tensorlang.expr import Expr, as_expr, convert
+from tensorlang.extent import Extent, checked_name, extent, extent_node, optional_name, shape_nodes
 from tensorlang.simplify import simplify
-from tensorlang.traverse import dtype_of
+from tensorlang.traverse import axes_of, dtype_of, loads_of
 
 _serial = itertools.count()
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-MAX_EXTENT = 1 << 48
-
-
-class Dim:
-    """An extent known only at run time, or arithmetic on such extents. `==` compares by structure and is a bool."""
-
-    __array_ufunc__ = None
-    __slots__ = ("node",)
-
-    def __init__(self, node: ir.Expr) -> None:
-        self.node = simplify(node)
-
-    def as_expr(self) -> Expr:
-        """The extent as an int64 value of an index expression."""
-        return Expr(self.node)
-
-    def __repr__(self) -> str:
-        return text(self.node)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, (int, np.integer)):
-            return self.node == ir.const(int(other))
-        return isinstance(other, Dim) and self.node == other.node
-
-    def __hash__(self) -> int:
-        return hash(self.node)
-
-    def __bool__(self) -> bool:
-        raise DefinitionError(f"the extent {self!r} is known only at run time; compare it inside tl.select or where=")
-
-    def _with(self, op: str, left: object, right: object) -> Any:
-        if all(isinstance(side, (Dim, int, np.integer)) and not isinstance(side, bool) for side in (left, right)):
-            return extent(ir.Binary(op, _extent_node(left, "an extent"), _extent_node(right, "an extent")))
-        from tensorlang.expr import binary  # noqa: PLC0415 - only mixed arithmetic needs it
-
-        return binary(op, as_expr(left), as_expr(right))
-
-    def __add__(self, other: object) -> Any:
-        return self._with("add", self, other)
-
-    def __radd__(self, other: object) -> Any:
-        return self._with("add", other, self)
-
-    def __sub__(self, other: object) -> Any:
-        return self._with("sub", self, other)
-
-    def __rsub__(self, other: object) -> Any:
-        return self._with("sub", other, self)
-
-    def __mul__(self, other: object) -> Any:
-        return self._with("mul", self, other)
-
-    def __rmul__(self, other: object) -> Any:
-        return self._with("mul", other, self)
-
-    def __floordiv__(self, other: object) -> Any:
-        return self._with("floordiv", self, other)
-
-    def __mod__(self, other: object) -> Any:
-        return self._with("mod", self, other)
-
-    def __lt__(self, other: ExprLike) -> Expr:
-        return self.as_expr() < as_expr(other)
-
-    def __le__(self, other: ExprLike) -> Expr:
-        return self.as_expr() <= as_expr(other)
-
-    def __gt__(self, other: ExprLike) -> Expr:
-        return self.as_expr() > as_expr(other)
-
-    def __ge__(self, other: ExprLike) -> Expr:
-        return self.as_expr() >= as_expr(other)
-
-
-Extent: TypeAlias = "int | Dim"
-
-
-def dim(name: str) -> Dim:
-    """An extent known only at run time (int64, >= 0). Equal names are the same extent."""
-    return Dim(ir.Dim(checked_name(name, "a dim")))
-
-
-def extent(node: ir.Expr) -> Extent:
-    """An extent from its node: an int where it is a literal."""
-    plain = simplify(node)
-    return int(plain.value) if isinstance(plain, ir.Const) else Dim(plain)
-
-
-def _extent_node(value: object, what: str) -> ir.Expr:
-    if isinstance(value, Dim):
-        return value.node
-    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        if not -MAX_EXTENT <= value <= MAX_EXTENT:
-            raise DefinitionError(f"{what} of {value} is out of range (at most 2**48)")
-        return ir.const(int(value))
-    raise DefinitionError(f"{what} must be an int or a tl.dim, not {value!r:.60}")
-
-
-def checked_name(name: object, what: str) -> str:
-    """`name`, if it can name a tensor, an axis or a dim. Raises `DefinitionError`."""
-    if isinstance(name, str) and _NAME.match(name):
-        return name
-    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _")
-
-
-def _optional_name(name: object, what: str) -> str | None:
-    return None if name is None else checked_name(name, what)
-
-
-def _shape(shape: object, what: str) -> tuple[ir.Expr, ...]:
-    if isinstance(shape, (int, np.integer, Dim)):
-        shape = (shape,)
-    if not isinstance(shape, (tuple, list)):
-        raise DefinitionError(f"the shape of {what} must be a tuple of ints and dims, not {shape!r:.60}")
-    nodes = tuple(_extent_node(entry, f"an extent of {what}") for entry in shape)
-    for node in nodes:
-        if isinstance(node, ir.Const) and node.value < 0:
-            raise DefinitionError(f"an extent of {what} is {node.value}; extents are at least 0")
-    return nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placeholder:
-    """An argument of the kernel."""
+    """An argument of the kernel; with an `array`, an operand that is bound to it and not passed."""
 
     name: str | None
     shape: tuple[ir.Expr, ...]
     dtype: DType
     order: int
+    array: np.ndarray[Any, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Itself:
+    """What a recurrence reads of its own tensor: elements that come earlier in row-major order."""
+
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Tensors of one shape defined by one expression each over `axes`."""
+    """Tensors of one shape defined by one expression each over `axes`; a recurrence where `itself` is read.
+
+    `within` are the axes of the scans around the stage that it uses.
+    """
 
     name: str | None
     axes: tuple[str, ...]
     shape: tuple[ir.Expr, ...]
     values: tuple[ir.Expr, ...]
     order: int
+    itself: Itself | None = None
+    within: tuple[ir.ReduceAxis, ...] = ()
 
 
-Definition: TypeAlias = "Placeholder | Stage"
+@dataclass(frozen=True, slots=True, eq=False)
+class Scatter:
+    """`init` with `value` combined into (or, without a reducer, stored to) the element `index`, in row-major order of `axes`."""
+
+    name: str | None
+    init: Tensor
+    axes: tuple[ir.ReduceAxis, ...]
+    index: tuple[ir.Expr, ...]
+    value: ir.Expr
+    where: ir.Expr | None
+    reducer: ir.Reducer | None
+    order: int
+    within: tuple[ir.ReduceAxis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What a step of a scan reads: `init` at first, then what the step before made."""
+
+    shape: tuple[ir.Expr, ...]
+    dtype: DType
+    order: int
+
+    @property
+    def name(self) -> None:
+        """States have no name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """`length` steps, each with the definitions `body`: `states` are what a step reads and `following` what it makes of them.
+
+    Its tensors are the states after every step, stacked along a first axis, or those after the last one.
+    """
+
+    name: str | None
+    axis: ir.ReduceAxis
+    init: tuple[Tensor, ...]
+    states: tuple[State, ...]
+    following: tuple[Tensor, ...]
+    body: tuple[Definition, ...]
+    keep: Literal["all", "last"]
+    order: int
+    within: tuple[ir.ReduceAxis, ...] = ()
+
+
+Definition: TypeAlias = "Placeholder | Stage | Scatter | State | Scan"
+
+ENCLOSING: Final[ContextVar[tuple[ir.ReduceAxis, ...]]] = ContextVar("ENCLOSING", default=())
+"""The axes of the scans whose step is being written."""
+
+
+def enclosing(*exprs: ir.Expr | None) -> tuple[ir.ReduceAxis, ...]:
+    """The axes of the scans being written that expressions use."""
+    around = ENCLOSING.get()
+    used = frozenset().union(*(axes_of(expr) for expr in exprs if expr is not None)) if around else frozenset()
+    return tuple(axis for axis in around if axis.name in used)
 
 
 class Tensor:
@@ -187,47 +137,68 @@ class Tensor:
     def name(self) -> str | None:
         """The name given by the user, or None."""
         name = self.definition.name
-        several = isinstance(self.definition, Stage) and len(self.definition.values) > 1
-        return f"{name}_{self.component}" if several and name is not None else name
+        return f"{name}_{self.component}" if name is not None and components(self.definition) > 1 else name
 
     @property
     def dtype(self) -> DType:
         """The type of the elements."""
         match self.definition:
-            case Placeholder(dtype=dtype):
+            case Placeholder(dtype=dtype) | State(dtype=dtype):
                 return dtype
             case Stage(values=values):
                 return dtype_of(values[self.component])
+            case Scatter(init=init):
+                return init.dtype
+            case Scan(init=init):
+                return init[self.component].dtype
+
+    @property
+    def extents(self) -> tuple[ir.Expr, ...]:
+        """The extents as nodes, outermost first."""
+        match self.definition:
+            case Placeholder(shape=shape) | State(shape=shape) | Stage(shape=shape):
+                return shape
+            case Scatter(init=init):
+                return init.extents
+            case Scan(axis=axis, init=init, keep=keep):
+                state = init[self.component].extents
+                return (axis.hi, *state) if keep == "all" else state
 
     @property
     def shape(self) -> tuple[Extent, ...]:
         """The extents, outermost first: ints and dims."""
-        return tuple(extent(node) for node in self.definition.shape)
+        return tuple(extent(node) for node in self.extents)
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.definition.shape)
+        return len(self.extents)
 
     def __repr__(self) -> str:
         return f"{self.name or 'tensor'}: {self.dtype}[{', '.join(str(entry) for entry in self.shape)}]"
 
     def __getitem__(self, index: object) -> Expr:
-        entries = index if isinstance(index, tuple) else (index,)
-        if len(entries) != self.ndim:
-            raise DefinitionError(f"{self!r} has {self.ndim} axes and is read with {len(entries)} indices")
-        parts = []
-        for entry in entries:
-            if isinstance(entry, slice) or entry is None or entry is Ellipsis:
-                raise DefinitionError(f"{self!r} is read one element at a time; write an index for each axis, not {entry!r}")
-            part = as_expr(entry)
-            if not part.dtype.is_integer:
-                raise DefinitionError(f"an index of {self!r} is {part!r} ({part.dtype}); indices are integers: use tl.cast")
-            parts.append(convert(part, INT64))
-        return Expr(ir.Load(self, tuple(part.node for part in parts)), tuple(parts))
+        parts = index_parts(repr(self), self.ndim, index)
+        return Expr(ir.Load(self, tuple(part.node for part in parts)), parts)
 
     def __iter__(self) -> NoReturn:
         raise DefinitionError(f"{self!r} cannot be iterated over; define a tensor over its axes with tl.compute")
+
+
+def index_parts(what: str, rank: int, index: object) -> tuple[Expr, ...]:
+    """The int64 expressions of an index, one for each axis. Raises `DefinitionError`."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if len(entries) != rank:
+        raise DefinitionError(f"{what} has {rank} axes and is read with {len(entries)} indices")
+    parts = []
+    for entry in entries:
+        if isinstance(entry, slice) or entry is None or entry is Ellipsis:
+            raise DefinitionError(f"{what} is read one element at a time; write an index for each axis, not {entry!r}")
+        part = as_expr(entry)
+        if not part.dtype.is_integer:
+            raise DefinitionError(f"an index of {what} is {part!r} ({part.dtype}); indices are integers: use tl.cast")
+        parts.append(convert(part, INT64))
+    return tuple(parts)
 
 
 class ReduceAxis(Expr):
@@ -248,7 +219,7 @@ def reduce_axis(domain: Extent | tuple[Extent, Extent] | Expr, name: str | None 
     pair = domain if isinstance(domain, (tuple, list)) else (0, domain)
     if len(pair) != 2:  # noqa: PLR2004 - a pair
         raise DefinitionError(f"a reduction axis runs over an extent or a pair (lo, hi), not {domain!r}")
-    lo, hi = (_extent_node(bound, "a bound of a reduction axis") for bound in pair)
+    lo, hi = (extent_node(bound, "a bound of a reduction axis") for bound in pair)
     label = "" if name is None else checked_name(name, "a reduction axis")
     return ReduceAxis(ir.ReduceAxis(fresh_axis(label), simplify(lo), simplify(hi)))
 
@@ -263,8 +234,8 @@ def placeholder(shape: object, dtype: object = "float32", name: str | None = Non
 
     Raises `DefinitionError` for a bad extent, type or name.
     """
-    label = _optional_name(name, "a tensor")
-    return Tensor(Placeholder(label, _shape(shape, f"placeholder {label or ''}".strip()), _dtype(dtype), next(_serial)))
+    label = optional_name(name, "a tensor")
+    return Tensor(Placeholder(label, shape_nodes(shape, f"placeholder {label or ''}".strip()), _dtype(dtype), next(_serial)))
 
 
 _dtype = dtype
@@ -276,17 +247,18 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
     `shape` is a tuple of ints and dims; `fn` takes one parameter for each axis, which names it (`*i`: `i0`, `i1`, ...).
     Raises `DefinitionError` where the expression can read outside a tensor, uses an axis it does not own, or mixes kinds.
     """
-    label = _optional_name(name, "a tensor")
+    label = optional_name(name, "a tensor")
     what = f"tensor {label}" if label else "a tensor"
-    extents = _shape(shape, what)
-    axes = tuple(fresh_axis(axis) for axis in _parameters(fn, len(extents), what))
+    extents = shape_nodes(shape, what)
+    axes = tuple(fresh_axis(axis) for axis in parameters(fn, len(extents), what))
     result = fn(*(Expr(ir.Axis(axis)) for axis in axes))
     if isinstance(result, Tensor):
         raise DefinitionError(f"the body of {what} is {result!r} itself; index it, as in A[i, j]")
     values = tuple(as_expr(value) for value in (result if isinstance(result, tuple) else (result,)))
     if not values:
         raise DefinitionError(f"the body of {what} returns an empty tuple; return at least one expression")
-    stage = Stage(label, axes, extents, tuple(value.node for value in values), next(_serial))
+    nodes = tuple(value.node for value in values)
+    stage = Stage(label, axes, extents, nodes, next(_serial), within=enclosing(*nodes))
     from tensorlang.checks import check_stage  # noqa: PLC0415 - the checks read definitions
 
     check_stage(stage)
@@ -294,7 +266,7 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
     return tensors if isinstance(result, tuple) else tensors[0]
 
 
-def _parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
+def parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
     if not callable(fn):
         raise DefinitionError(f"the body of {what} must be a function of its axes, not {fn!r:.60}")
     names: list[str] = []
@@ -308,21 +280,44 @@ def _parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]
     return tuple(names)
 
 
+def components(definition: Definition) -> int:
+    """How many tensors a definition gives."""
+    match definition:
+        case Stage(values=several) | Scan(init=several):
+            return len(several)
+        case Placeholder() | Scatter() | State():
+            return 1
+
+
+def expressions(definition: Definition) -> tuple[ir.Expr, ...]:
+    """The expressions that a definition itself holds, extents aside."""
+    match definition:
+        case Stage(values=values):
+            return values
+        case Scatter(index=index, value=value, where=where):
+            return (*index, value, *(() if where is None else (where,)))
+        case Placeholder() | State() | Scan():
+            return ()
+
+
 def operands(definition: Definition) -> Iterator[Tensor]:
-    """The tensors that a definition reads, in order of first reading."""
-    from tensorlang.traverse import loads_of  # noqa: PLC0415 - keeps the import list of the surface short
+    """The tensors that a definition reads, in order of first reading; of a scan, those from outside its step."""
+    found: list[Tensor] = []
+    match definition:
+        case Scan(init=init, states=states, following=following, body=body):
+            own = {id(part) for part in (*states, *body)}
+            read = [*following, *(tensor for part in body for tensor in operands(part))]
+            found = [*init, *(tensor for tensor in read if id(tensor.definition) not in own)]
+        case Scatter(init=init):
+            found = [init]
+        case Placeholder() | State() | Stage():
+            pass
+    found += [load.buffer for expr in expressions(definition) for load in loads_of(expr) if isinstance(load.buffer, Tensor)]
+    yield from {id(tensor): tensor for tensor in found}.values()
 
-    seen: set[int] = set()
-    if isinstance(definition, Stage):
-        for value in definition.values:
-            for load in loads_of(value):
-                if isinstance(load.buffer, Tensor) and id(load.buffer) not in seen:
-                    seen.add(id(load.buffer))
-                    yield load.buffer
 
-
-def definitions(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
-    """Every definition that the outputs reach, in definition order (operands before users)."""
+def reached(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
+    """Every definition that the outputs reach, steps of scans aside, in definition order (operands before users)."""
     found: dict[int, Definition] = {}
     stack = [tensor.definition for tensor in outputs]
     while stack:
@@ -331,6 +326,24 @@ def definitions(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
             found[id(definition)] = definition
             stack += [tensor.definition for tensor in operands(definition)]
     return tuple(sorted(found.values(), key=lambda definition: definition.order))
+
+
+def definitions(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
+    """The program of the outputs: every definition that they reach, in definition order.
+
+    Raises `DefinitionError` where one belongs to the step of a scan.
+    """
+    found = reached(outputs)
+    for definition in found:
+        if isinstance(definition, State) or (not isinstance(definition, Placeholder) and definition.within):
+            raise DefinitionError(f"{Tensor(definition)!r} belongs to one step of a scan; return it from the step and use what tl.scan gives")
+    return found
+
+
+def with_steps(program: tuple[Definition, ...]) -> tuple[Definition, ...]:
+    """The definitions of a program and of the steps of its scans, in definition order."""
+    inner = [part for definition in program if isinstance(definition, Scan) for part in with_steps(definition.body)]
+    return tuple(sorted((*program, *inner), key=lambda definition: definition.order))
 
 
 def as_outputs(outputs: object, *more: object) -> tuple[Tensor, ...]:

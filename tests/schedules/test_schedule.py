@@ -221,3 +221,23 @@ DAMAGED = [
 def test_a_damaged_schedule_is_refused_with_the_step(text: str, why: str) -> None:
     with pytest.raises(tl.ScheduleError, match=why):
         tl.Schedule.from_json(matmul(), text)
+
+
+def test_a_difference_names_the_steps_and_the_lines() -> None:
+    C = matmul()
+    one, two = tl.Schedule(C), tl.Schedule(C)
+    one.unroll("k")
+    two.unroll("k")
+    assert not one.diff(two)
+    two.vectorize("j")
+    found = one.diff(two)
+    assert [repr(step) for step in found.added] == ["Vectorize(loop='C.j')"]
+    assert found.removed == ()
+    assert "+ s.vectorize('C.j')" in str(found)
+    assert "+        vector j in range(11):" in str(found)
+
+
+def test_the_page_of_refusals_is_the_table_in_the_code() -> None:
+    from docs import make_errors  # noqa: PLC0415 - a script beside its page
+
+    assert make_errors.PAGE.read_text() == make_errors.page()
