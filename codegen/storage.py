@@ -35,7 +35,7 @@ def allocate(frame: Frame, buffer: ir.Buffer, body: Body) -> None:
     if buffer.memory in ("register", "stack") or (buffer.memory == "auto" and small):
         if size is None:
             raise InternalError(f"{buffer.name} in {buffer.memory} memory has no constant shape")
-        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), max(size, 1)), readable(buffer.name), ALIGNMENT)
+        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), max(size, 1)), readable(buffer.name), max(ALIGNMENT, buffer.align))
         frame.place(buffer, storage, own=size)
         body(frame)
         return
@@ -54,7 +54,8 @@ def release(frame: Frame, storage: Value) -> None:
 def _heap(frame: Frame, buffer: ir.Buffer) -> Value:
     builder = frame.builder
     size, overflow = _bytes(frame, buffer)
-    storage = builder.call(_allocator(frame), [builder.select(overflow, literal(I64, -1), size)], name=readable(buffer.name))
+    wanted = [builder.select(overflow, literal(I64, -1), size), literal(I64, max(ALIGNMENT, buffer.align))]
+    storage = builder.call(_allocator(frame), wanted, name=readable(buffer.name))
     with builder.if_then(builder.icmp_unsigned("==", storage, llvm.Constant(POINTER, None)), likely=False):
         frame.fail(frame)
     return storage
@@ -77,12 +78,12 @@ def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:
 
 
 def _allocator(frame: Frame) -> Value:
-    """A function of the module: fresh memory of so many bytes, null where there is none. Its result aliases nothing, so it stays a call."""
+    """A function of the module: fresh memory of so many bytes at such an alignment, null where there is none. Its result aliases nothing, so it stays a call."""
     module = frame.builder.module
     name = "tensorlang.allocate"
     if name in module.globals:
         return module.globals[name]
-    function = define(module, frame.target, name, POINTER, [I64])
+    function = define(module, frame.target, name, POINTER, [I64, I64])
     function.linkage = "internal"
     function.attributes.add("noinline")
     function.return_value.attributes.add("noalias")
@@ -91,7 +92,7 @@ def _allocator(frame: Frame) -> Value:
     slot.type = POINTER
     reserve = external(module, "posix_memalign", I32, [POINTER, I64, I64])
     size = builder.select(builder.icmp_unsigned("==", function.args[0], literal(I64, 0)), literal(I64, 1), function.args[0])
-    status = builder.call(reserve, [slot, literal(I64, ALIGNMENT), size])
+    status = builder.call(reserve, [slot, function.args[1], size])
     found = builder.load(slot, typ=POINTER)
     builder.ret(builder.select(builder.icmp_unsigned("==", status, literal(I32, 0)), found, llvm.Constant(POINTER, None)))
     return function

@@ -36,6 +36,7 @@ CODES: Final = {
     "TL-S302": "the tensor is not used there",
     "TL-S303": "the region used there has no simple shape",
     "TL-S304": "the step needs a reduction",
+    "TL-S305": "two elements would share one place",
 }
 
 

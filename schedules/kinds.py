@@ -20,6 +20,7 @@ from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
 from tensorlang.schedules.legality import race
 from tensorlang.schedules.split import Split
+from tensorlang.schedules.storage import within_memory
 from tensorlang.traverse import axes_of, statements
 
 MAX_LANES = 128
@@ -134,7 +135,7 @@ def within_budget(nest: Nest, loop: str) -> Nest:
     size = code_size(nest.body)
     if size > MAX_STATEMENTS:
         raise Refusal("TL-S202", f"the nest would hold {size} statements once unrolled (at most {MAX_STATEMENTS})", loop=loop)
-    return nest
+    return within_memory(nest, loop=loop)
 
 
 def code_size(stmt: Stmt) -> int:

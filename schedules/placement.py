@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from tensorlang.schedules.cache_write import CacheWrite
 from tensorlang.schedules.compute_root import ComputeRoot
+from tensorlang.schedules.layout import TransformLayout, spelled
 from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
+from tensorlang.schedules.storage import Align, PadTo, SetMemory
 from tensorlang.schedules.store_at import StoreAt
 
-PlacementDirective: TypeAlias = "ComputeRoot | StoreAt | ReverseComputeAt"
+PlacementDirective: TypeAlias = "ComputeRoot | StoreAt | ReverseComputeAt | CacheWrite | SetMemory | TransformLayout | PadTo | Align"
 
 PLACEMENT: dict[str, type[PlacementDirective]] = {
     "compute_root": ComputeRoot,
     "store_at": StoreAt,
     "reverse_compute_at": ReverseComputeAt,
+    "cache_write": CacheWrite,
+    "set_memory": SetMemory,
+    "transform_layout": TransformLayout,
+    "pad_to": PadTo,
+    "align": Align,
 }
 
 
@@ -28,6 +36,15 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
         case "store_at" | "reverse_compute_at":
             stage, at = args
             return (StoreAt if kind == "store_at" else ReverseComputeAt)(name(stage, "a stage"), loop(at))
+        case "cache_write":
+            at = options.pop("at") if "at" in options else args[1]
+            return CacheWrite(name(args[0], "a tensor"), loop(at))
+        case "transform_layout":
+            tensor, fn = args
+            return TransformLayout(name(tensor, "a tensor"), spelled(fn))
+        case "set_memory" | "pad_to" | "align":
+            step: Callable[..., PlacementDirective] = {"set_memory": SetMemory, "pad_to": PadTo, "align": Align}[kind]
+            return step(name(args[0], "a tensor"), *args[1:], **options)
         case _:
             return ComputeRoot(name(args[0], "a stage"))
 
@@ -54,3 +71,23 @@ class Placement:
     def reverse_compute_at(self: _Applies, stage: str, loop: str) -> None:
         """Compute a consumer where its operand is complete; see `schedules.reverse_compute_at`."""
         self._do("reverse_compute_at", stage, loop)
+
+    def cache_write(self: _Applies, tensor: str, at: str) -> None:
+        """Compute into a local buffer and copy it back; see `schedules.cache_write`."""
+        self._do("cache_write", tensor, at)
+
+    def set_memory(self: _Applies, tensor: str, memory: str) -> None:
+        """Keep an intermediate in "register", "stack" or "heap" memory; see `schedules.storage`."""
+        self._do("set_memory", tensor, memory)
+
+    def transform_layout(self: _Applies, tensor: str, fn: Callable[..., object] | str) -> None:
+        """Store an intermediate in another order, or in blocks; see `schedules.layout`."""
+        self._do("transform_layout", tensor, fn)
+
+    def pad_to(self: _Applies, tensor: str, axis: int, multiple: int) -> None:
+        """Raise an extent of the storage of an intermediate to a multiple; see `schedules.storage`."""
+        self._do("pad_to", tensor, axis, multiple)
+
+    def align(self: _Applies, tensor: str, bytes: int) -> None:  # noqa: A002 - the name of the unit
+        """Let the storage of an intermediate begin at a multiple of `bytes`; see `schedules.storage`."""
+        self._do("align", tensor, bytes)

@@ -45,6 +45,7 @@ from tensorlang.elementary import (
 )
 from tensorlang.errors import BuildError, CallError, DefinitionError, InternalError, LogError, ScheduleError, TensorlangError, TuningError
 from tensorlang.expr import Expr, cast
+from tensorlang.extent import Dim, dim
 from tensorlang.reduction import (
     all,  # noqa: A004
     any,  # noqa: A004
@@ -57,7 +58,7 @@ from tensorlang.reduction import (
     reduce_fmin,
     sum,  # noqa: A004
 )
-from tensorlang.tensor import Dim, Tensor, compute, dim, placeholder, reduce_axis
+from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
 
 if TYPE_CHECKING:
     from tensorlang import ops as ops

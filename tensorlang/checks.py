@@ -15,7 +15,7 @@ from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce
 from tensorlang.linear import linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short, text
-from tensorlang.tensor import Stage, Tensor
+from tensorlang.tensor import Itself, Scatter, Stage, Tensor
 from tensorlang.traverse import children, dtype_of, walk
 
 
@@ -60,37 +60,89 @@ def scoped(expr: Expr, scope: Scope) -> Iterator[tuple[Expr, Scope]]:
                 yield from scoped(child, scope)
 
 
+def stage_scope(stage: Stage) -> Scope:
+    """What holds of the axes of a stage: its own and those of the scans around it."""
+    own = tuple((axis, ir.const(0), extent) for axis, extent in zip(stage.axes, stage.shape, strict=True))
+    return Scope((*own, *((axis.name, axis.lo, axis.hi) for axis in stage.within)))
+
+
 def check_stage(stage: Stage) -> None:
-    """Raise `DefinitionError` where the stage uses an axis that it does not own, or can read outside a tensor."""
-    scope = Scope(tuple((axis, ir.const(0), extent) for axis, extent in zip(stage.axes, stage.shape, strict=True)))
+    """Raise `DefinitionError` where the stage uses an axis that it does not own, can read outside a tensor, or its own later elements."""
     what = stage.name or "the tensor"
     for value in stage.values:
-        for node, here in scoped(value, scope):
-            if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
-                raise DefinitionError(
-                    f"{what} uses the axis {short(node.name)!r}, which it does not own; "
-                    f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {', '.join(short(axis) for axis in stage.axes)}"
-                )
-        for node, here in scoped(value, scope):
-            if isinstance(node, Load):
-                _check_load(what, node, here)
+        check_expression(what, value, stage_scope(stage), stage)
 
 
-def _check_load(what: str, load: Load, scope: Scope) -> None:
-    tensor = load.buffer
-    if not isinstance(tensor, Tensor):
+def check_scatter(scatter: Scatter) -> None:
+    """Raise `DefinitionError` where a scatter uses an axis that it does not own, or can read or write outside a tensor."""
+    what = scatter.name or "the tensor"
+    scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within)).over(scatter.axes)
+    if scatter.where is not None:
+        check_expression(what, scatter.where, scope)
+        scope = scope.where(scatter.where)
+    for expr in (*scatter.index, scatter.value):
+        check_expression(what, expr, scope)
+    _check_element(what, "writes", Load(scatter.init, scatter.index), repr(scatter.init), scatter.init.extents, scope)
+
+
+def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None = None) -> None:
+    """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
+    for node, here in scoped(value, scope):
+        if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
+            raise DefinitionError(
+                f"{what} uses the axis {short(node.name)!r}, which it does not own; "
+                f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {', '.join(short(name) for name, _, _ in scope.ranges)}"
+            )
+    for node, here in scoped(value, scope):
+        match node:
+            case Load(Tensor() as tensor):
+                _check_element(what, "reads", node, repr(tensor), tensor.extents, here)
+            case Load(Itself()) if stage is not None:
+                _check_element(what, "reads", node, "itself", stage.shape, here)
+                _check_earlier(what, stage, node, here)
+
+
+def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
+    point = find(*scope.facts(), not_before(load.index, stage.axes))
+    if point is None:
         return
-    for position, (index, extent) in enumerate(zip(load.index, tensor.definition.shape, strict=True)):
-        if _inside(index, extent, scope):
+    spelled = f"self[{', '.join(text(part) for part in load.index)}]"
+    if not point:
+        raise DefinitionError(f"{what} reads {spelled} under conditions that are too complex to prove it earlier; simplify the index")
+    read, written = ([_evaluate(part, point) for part in parts] for parts in (load.index, tuple(map(Axis, stage.axes))))
+    at = ["?" if value is None else str(value) for value in read]
+    raise DefinitionError(
+        f"{what} reads {spelled}, which is {what}[{', '.join(at)}] while {what}[{', '.join(map(str, written))}] is computed; "
+        "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
+    )
+
+
+def not_before(index: tuple[Expr, ...], axes: tuple[str, ...]) -> Expr:
+    """The condition that `index` is not before `axes` in row-major order."""
+    result: Expr = Const(True, BOOL)
+    for part, axis in reversed(list(zip(index, axes, strict=True))):
+        later = Compare("gt", part, Axis(axis))
+        result = Binary("or", later, Binary("and", Compare("eq", part, Axis(axis)), result))
+    return result
+
+
+def _check_element(what: str, does: str, load: Load, tensor: str, shape: tuple[Expr, ...], scope: Scope) -> None:
+    for position, (index, extent) in enumerate(zip(load.index, shape, strict=True)):
+        if inside(index, extent, scope):
             continue
         outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
         point = find(*scope.facts(), outside)
         if point is None:
             continue
-        raise DefinitionError(_outside(what, tensor, load, position, point, scope) if point else _undecided(what, tensor, load))
+        spelled = f"{what} {does} {text(load)}"
+        raise DefinitionError(
+            _outside(spelled, does, tensor, load, position, point, scope)
+            if point
+            else f"{spelled} of {tensor} under conditions that are too complex to prove it inside; keep the index inside with tl.clamp"
+        )
 
 
-def _inside(index: Expr, extent: Expr, scope: Scope) -> bool:
+def inside(index: Expr, extent: Expr, scope: Scope) -> bool:
     """Do the ranges of the axes alone, where they are literals, keep `index` in `range(extent)`?"""
     if not isinstance(extent, Const):
         return _equals_axis(index, extent, scope)
@@ -112,24 +164,21 @@ def _equals_axis(index: Expr, extent: Expr, scope: Scope) -> bool:
     return isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges)
 
 
-def _outside(what: str, tensor: Tensor, load: Load, position: int, point: dict[Expr, int], scope: Scope) -> str:
+def _outside(spelled: str, does: str, tensor: str, load: Load, position: int, point: dict[Expr, int], scope: Scope) -> str:
     named = {name for name, _, _ in scope.ranges}
     at = [f"{short(atom.name)} = {value}" for atom, value in point.items() if isinstance(atom, Axis) and atom.name in named]
     at += [f"{text(atom)} = {value}" for atom, value in point.items() if not isinstance(atom, Axis) and dtype_of(atom) != BOOL]
     index = load.index[position]
     value = _evaluate(index, point)
-    where = f"axis {position} is read at {value}" if value is not None else f"axis {position} is read at {text(index)}"
+    verb = "read" if does == "reads" else "written"
+    where = f"axis {position} is {verb} at {text(index) if value is None else value}"
     data = any(isinstance(node, Load) for node in walk(index))
     hint = (
-        "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
+        f"keep a data-dependent index inside with tl.clamp, or {verb.replace('written', 'write')} under a condition on the same expression"
         if data
         else "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
     )
-    return f"{what} reads {text(load)} outside {tensor!r}: at {', '.join(at) or 'every point'}, {where}; {hint}"
-
-
-def _undecided(what: str, tensor: Tensor, load: Load) -> str:
-    return f"{what} reads {text(load)} of {tensor!r} under conditions that are too complex to prove it inside; keep the index inside with tl.clamp"
+    return f"{spelled} outside {tensor}: at {', '.join(at) or 'every point'}, {where}; {hint}"
 
 
 def _evaluate(expr: Expr, point: dict[Expr, int]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 from tensorlang import ir
-from tensorlang.dtype import BOOL
+from tensorlang.dtype import BOOL, FLOAT32
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr, binary, common, condition, unary
 from tensorlang.functions import FUNCTIONS
@@ -16,15 +16,17 @@ def _call(name: str, *args: ExprLike) -> Expr:
     operands, weak = common(f"tl.{name}", *args)
     kind = operands[0].dtype
     if weak and kind.is_integer:
-        operands, kind = (
-            [as_expr(float(operand.node.value)) for operand in operands if isinstance(operand.node, ir.Const)],
-            ir.Const(0.0).dtype,
-        )
-        kind = operands[0].dtype
+        operands, kind = [_single(operand) for operand in operands], FLOAT32
     if not kind.is_floating:
         raise DefinitionError(f'tl.{name} of {operands[0]!r} ({kind}) needs floating point; write tl.cast({operands[0]!r}, "float32")')
     result = BOOL if row.gives == "bool" else kind
     return Expr(ir.Call(name, tuple(operand.node for operand in operands), result), tuple(operands), weak=weak and row.gives == "same")
+
+
+def _single(operand: Expr) -> Expr:
+    """A weak integer as float32."""
+    literal = isinstance(operand.node, ir.Const)
+    return as_expr(float(operand.node.value)) if literal else Expr(ir.Cast(operand.node, FLOAT32), (operand,))  # type: ignore[union-attr]
 
 
 def select(cond: object, yes: ExprLike, no: ExprLike) -> Expr:

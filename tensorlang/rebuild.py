@@ -22,7 +22,8 @@ from tensorlang.expr import MAX_DEPTH, MAX_SIZE, Expr, binary, compare, conditio
 from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import BINARY, COMPARE, UNARY
 from tensorlang.simplify import simplify
-from tensorlang.tensor import MAX_EXTENT, Definition, Placeholder, Stage, Tensor, _serial, checked_name, fresh_axis
+from tensorlang.extent import MAX_EXTENT, checked_name
+from tensorlang.tensor import Definition, Placeholder, Stage, Tensor, fresh_axis, serial
 
 MAX_RANK: Final = 32
 MAX_DEFINITIONS: Final = 1024
@@ -124,7 +125,7 @@ class _Reader:
         if kind == "placeholder":
             record = _record(entry, where, ("kind", "name", "shape", "dtype"))
             shape = tuple(self.extent(extent, f"{where}, shape") for extent in _list(record["shape"], where, MAX_RANK))
-            made, count = Placeholder(_name(record["name"], where), shape, _dtype(record["dtype"], where), next(_serial)), 1
+            made, count = Placeholder(_name(record["name"], where), shape, _dtype(record["dtype"], where), serial()), 1
         elif kind == "stage":
             made = self.stage(_record(entry, where, ("kind", "name", "rank", "axes", "shape", "values")), where)
             count = len(made.values)
@@ -144,7 +145,7 @@ class _Reader:
         if not values:
             _fail(f"{where}, values", "at least one", values)
         nodes = tuple(_Body(self, f"{where}, value {number}", axes, rank).expr(value).node for number, value in enumerate(values))
-        stage = Stage(_name(record["name"], where), tuple(axes[:rank]), shape, nodes, next(_serial))
+        stage = Stage(_name(record["name"], where), tuple(axes[:rank]), shape, nodes, serial())
         check_stage(stage)
         return stage
 

@@ -6,6 +6,7 @@ anywhere in an expression.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias
@@ -59,7 +60,7 @@ def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ir.ReduceAxi
     cond = None if where is None else condition(where, f"where= of tl.{reducer.name}")
     operands = (*values, *(() if cond is None else (cond,)))
     node = ir.Reduce(reducer, tuple(value.node for value in values), axes, None if cond is None else cond.node, component)
-    return Expr(node, operands)
+    return Expr(node, operands, weak=builtins.all(value.weak for value in values))
 
 
 def accumulator(of: DType) -> DType:
@@ -80,9 +81,16 @@ def _accumulate(name: str, op: str, identity: int, expr: ExprLike, axis: Axes, w
     narrow = wide in ("float16", "bfloat16")
     inner = FLOAT32 if narrow else wide
     start: float | int = float(identity) if inner.is_floating else identity
-    result = _reduce(_single(name, op, start, inner), (_widened(value, inner),), _axes(name, axis), where)
+    widened = _kept(_widened(value, inner), value, to)
+    result = _reduce(_single(name, op, start, inner), (widened,), _axes(name, axis), where)
     final = own if to is None and own in ("float16", "bfloat16") else wide
     return result if final == inner else cast(result, final)
+
+
+def _kept(operand: Expr, value: Expr, to: object) -> Expr:
+    """`operand`, which is of no type of its own where `value` is not and none was asked for; literals are of theirs."""
+    weak = value.weak and to is None and not isinstance(value.node, Const)
+    return Expr(operand.node, (operand,), weak=True) if weak else operand
 
 
 def _widened(value: Expr, to: DType) -> Expr:
@@ -122,7 +130,8 @@ def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to:
     value = as_expr(expr)
     if value.dtype == BOOL:
         raise DefinitionError(f"tl.{name} of bool has no meaning; use tl.any or tl.all")
-    value = cast(value, dtype(to)) if to is not None else Expr(value.node, (value,))
+    operand = cast(value, dtype(to)) if to is not None else Expr(value.node, (value,))
+    value = _kept(operand, value, to)
     of = value.dtype
     identity = of.lowest if op in ("max", "fmax") else of.highest
     if op in ("fmin", "fmax") and of.is_floating:

@@ -31,6 +31,11 @@ from tensorlang.traverse import axes_of, dtype_of, loads_of
 _serial = itertools.count()
 
 
+def serial() -> int:
+    """The next number of a definition or an axis: a definition's is larger than those of all that it reads."""
+    return next(_serial)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Placeholder:
     """An argument of the kernel; with an `array`, an operand that is bound to it and not passed."""
@@ -226,7 +231,7 @@ def reduce_axis(domain: Extent | tuple[Extent, Extent] | Expr, name: str | None 
 
 def fresh_axis(label: str) -> str:
     """A new spelling of an axis; an empty label is named at lowering (`r0`, `r1`, ...)."""
-    return f"{label}#{next(_serial)}"
+    return f"{label}#{serial()}"
 
 
 def placeholder(shape: object, dtype: object = "float32", name: str | None = None) -> Tensor:
@@ -235,7 +240,7 @@ def placeholder(shape: object, dtype: object = "float32", name: str | None = Non
     Raises `DefinitionError` for a bad extent, type or name.
     """
     label = optional_name(name, "a tensor")
-    return Tensor(Placeholder(label, shape_nodes(shape, f"placeholder {label or ''}".strip()), _dtype(dtype), next(_serial)))
+    return Tensor(Placeholder(label, shape_nodes(shape, f"placeholder {label or ''}".strip()), _dtype(dtype), serial()))
 
 
 _dtype = dtype
@@ -258,7 +263,7 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
     if not values:
         raise DefinitionError(f"the body of {what} returns an empty tuple; return at least one expression")
     nodes = tuple(value.node for value in values)
-    stage = Stage(label, axes, extents, nodes, next(_serial), within=enclosing(*nodes))
+    stage = Stage(label, axes, extents, nodes, serial(), within=enclosing(*nodes))
     from tensorlang.checks import check_stage  # noqa: PLC0415 - the checks read definitions
 
     check_stage(stage)

@@ -336,6 +336,8 @@ def shown(terms: Terms, tag: int, depth: int = 4) -> str:
             return f"{name}{list(index)}"
         case ("literal", _, text, _):
             return str(text)
+        case ("linear", _, parts, rest):
+            return " + ".join([f"{factor}*{shown(terms, atom, depth - 1)}" for atom, factor in parts] + [str(rest)])
         case ("state", name, *_):
             _, old, new = terms.made[tag]
             return f"{name}(... {shown(terms, old[0], depth - 1)} with {shown(terms, new[0], depth - 1)})" if depth else "..."

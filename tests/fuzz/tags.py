@@ -8,7 +8,9 @@ twice, lost, or combined before it was complete shows. This is the brute-force d
 Parallel and vector loops also note which iteration touches which shared element; two that touch one, of which one writes, race (but
 combining lanes of one reducer).
 
-Terms are integers into one table; the concrete value that a condition or an index needs is computed from its term.
+Terms are integers into one table; the concrete value that a condition or an index needs is computed from its term. Integer sums and
+products with literals are kept as linear forms, modulo the width of their type, and operands that may change places are sorted: what a
+simplifier does to an expression does not show.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tensorlang.traverse import children, dtype_of, walk
 
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
+SYMMETRIC: Final = ("add", "mul", "min", "max", "fmin", "fmax", "and", "or", "xor")
 
 
 class Terms:
@@ -46,6 +49,44 @@ class Terms:
             found = self.table[row] = len(self.rows)
             self.rows.append(row)
         return found
+
+    def literal(self, of: str, value: Any) -> int:
+        """The tag of a value that no operand decides."""
+        return self.tag("literal", of, repr(value), value if value == value else "nan")
+
+    def binary(self, op: str, of: str, left: int, right: int) -> int:
+        """The tag of an operation: a linear form where it is one, else a term."""
+        kind = DType(of)
+        if kind.is_integer and op in ("add", "sub", "mul"):
+            (a, one), (b, other) = self.linear(left), self.linear(right)
+            if op != "mul":
+                sign = 1 if op == "add" else -1
+                return self.linear_tag(kind, {atom: a.get(atom, 0) + sign * b.get(atom, 0) for atom in {**a, **b}}, one + sign * other)
+            if not a or not b:
+                factor, terms, rest = (one, b, other) if not a else (other, a, one)
+                return self.linear_tag(kind, {atom: factor * value for atom, value in terms.items()}, factor * rest)
+        if op in SYMMETRIC and left > right:
+            left, right = right, left
+        return self.tag("binary", op, of, left, right)
+
+    def linear(self, tag: int) -> tuple[dict[int, int], int]:
+        """A tag as factors of atoms, and a constant."""
+        match self.rows[tag]:
+            case ("literal", _, _, value):
+                return {}, value
+            case ("linear", _, terms, constant):
+                return dict(terms), constant
+            case _:
+                return {tag: 1}, 0
+
+    def linear_tag(self, of: DType, terms: dict[int, int], constant: int) -> int:
+        """The tag of a linear form."""
+        low = (1 << of.bits) - 1
+        kept = tuple(sorted((atom, factor & low) for atom, factor in terms.items() if factor & low))
+        rest = nest_interpreter._wrapped(constant, of)
+        if not kept:
+            return self.literal(str(of), rest)
+        return kept[0][0] if len(kept) == 1 and kept[0][1] == 1 and not rest else self.tag("linear", str(of), kept, rest)
 
     def combined(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         """The states after combining `new` into `old`: the sum of what both hold."""
@@ -82,6 +123,8 @@ class Terms:
             case ("state", _, component, _, _):
                 reducer, old, new = self.made[tag]
                 return self.folded(reducer, old, new)[component]
+            case ("linear", of, terms, constant):
+                return nest_interpreter._wrapped(constant + sum(factor * self.value(atom) for atom, factor in terms), DType(of))
             case ("cast", of, to, inner):
                 return nest_interpreter._cast(self.value(inner), DType(of), DType(to))
             case ("unary", op, of, inner):
@@ -221,7 +264,7 @@ class Tagger(nest_interpreter._Machine):
         terms = self.terms
         if not any(isinstance(node, Load) for node in walk(expr)):
             plain, of = self.value(expr), str(dtype_of(expr))
-            return lambda: literal_tag(terms, of, plain())
+            return lambda: terms.literal(of, plain())
         match expr:
             case Load(buffer, index):
                 return self.read(expr, getattr(buffer, "name", "?"), [self.value(part) for part in index])
@@ -233,10 +276,12 @@ class Tagger(nest_interpreter._Machine):
                 return lambda: terms.tag("cast", of, str(to), value())
             case Unary(op, inner):
                 value, of = self.tagged(inner), str(dtype_of(inner))
+                if op == "neg" and DType(of).is_integer:
+                    return lambda: terms.binary("sub", of, terms.literal(of, 0), value())
                 return lambda: terms.tag("unary", op, of, value())
             case Binary(op, left, right):
                 a, b, of = self.tagged(left), self.tagged(right), str(dtype_of(left))
-                return lambda: terms.tag("binary", op, of, a(), b())
+                return lambda: terms.binary(op, of, a(), b())
             case Compare(op, left, right):
                 a, b = self.tagged(left), self.tagged(right)
                 return lambda: terms.tag("compare", op, a(), b())
@@ -245,11 +290,6 @@ class Tagger(nest_interpreter._Machine):
                 return lambda: terms.tag("call", name, of, str(to), *[part() for part in parts])
             case _:
                 raise InternalError(f"no tag for {expr!r:.60}")
-
-
-def literal_tag(terms: Terms, of: str, value: Any) -> int:
-    """The tag of a value that no operand decides."""
-    return terms.tag("literal", of, repr(value), value if value == value else "nan")
 
 
 def trace(nest: Nest, terms: Terms, dims: Mapping[str, int]) -> tuple[dict[str, list[int]], list[str]]:
