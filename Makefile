@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench docs
+.PHONY: check test bench docs fuzz
 
 check:
 	$(PYTHON) -m ruff check .
@@ -18,3 +18,8 @@ bench:
 docs:
 	$(PYTHON) -m docs.make_errors
 	$(PYTHON) -m pytest tests/test_readme.py
+
+CASES ?= 2000
+SEED ?= 0
+fuzz:
+	$(PYTHON) -m tests.fuzz.run --cases $(CASES) --seed $(SEED) --workers 2

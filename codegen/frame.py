@@ -18,12 +18,12 @@ from tensorlang import ir
 from tensorlang.codegen.affine import Polynomial, Space
 from tensorlang.codegen.memory import Place
 from tensorlang.codegen.target import Target
-from tensorlang.codegen.types import POINTER, Builder, Type, Value
+from tensorlang.codegen.types import POINTER, VOID, Builder, Type, Value, external
 
 
 @dataclass(slots=True)
 class Frame:
-    """The state of emission in one function. `entry` writes where stack storage is declared; `memo` lives for one statement."""
+    """The state of emission in one function. `entry` writes where stack storage is declared; `memo` lives for one statement; `streamed`: a fence is due."""
 
     target: Target
     function: Value
@@ -35,6 +35,7 @@ class Frame:
     scalars: dict[str, Value] = field(default_factory=dict)
     heap: list[Value] = field(default_factory=list)
     outlined: bool = False
+    streamed: bool = False
     lanes: int = 0
     lane_axis: str = ""
     mask: Value | None = None
@@ -101,7 +102,13 @@ def begin(function: Value, target: Target, fail: Callable[[Frame], None], parent
 
 
 def finish(frame: Frame) -> None:
-    """Let the function run from its declarations of storage into its code."""
+    """Let the function run from its declarations of storage into its code, and make streamed stores visible before it returns."""
+    if frame.streamed:
+        for last in frame.function.blocks:
+            if last.is_terminated and last.terminator.opname == "ret":
+                at = llvm.IRBuilder(last)
+                at.position_before(last.terminator)
+                at.call(external(at.module, "llvm.x86.sse.sfence", VOID, []), [])
     frame.entry.branch(frame.function.blocks[1])
 
 

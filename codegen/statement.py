@@ -106,14 +106,18 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
     if uniform and not frame.wanted:
         assert frame.mask is not None
         with frame.builder.if_then(any_lane(frame.builder, frame.mask)):
-            _write(frame, accesses, values)
+            _write(frame, stmt, accesses, values)
     else:
-        _write(frame, accesses, values)
+        _write(frame, stmt, accesses, values)
 
 
-def _write(frame: Frame, accesses: list[Access], values: list[Value]) -> None:
+def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Value]) -> None:
     for access, new in zip(accesses, values, strict=True):
-        memory.store(frame.builder, access, new, frame.mask)
+        if stmt.stream and memory.streams(frame.target, access, frame.mask):
+            frame.streamed = True
+            memory.stream(frame.builder, access, new)
+        else:
+            memory.store(frame.builder, access, new, frame.mask)
 
 
 def _values(frame: Frame, stmt: ir.Store, accesses: list[Access]) -> list[Value]:

@@ -25,7 +25,7 @@ from tensorlang.relations import closure
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.legality import reads
+from tensorlang.schedules.legality import reads, repeated
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
@@ -134,13 +134,23 @@ class Accumulate:
         return next(buffer for buffer in store.buffers if buffer.name == self.tensor)
 
     def _first(self, nest: Nest, store: Store, outer: list[For]) -> tuple[Expr, bool]:
-        """When an iteration is the first to touch its tile, and whether that makes the separate initialisation superfluous."""
+        """When an iteration is the first to touch its tile, and whether that makes the separate initialisation superfluous.
+
+        It does where the loops between the two visit each tile once for each iteration of those that do not move it.
+        """
+        starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.init"]
+        if len(starts) != 1 or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
+            return TRUE, False
+        around = {part.loop for part in path_to(nest.body, lambda part: part is starts[0]) if isinstance(part, For)}
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
-        reducing = [loop for loop in outer if loop.loop.rsplit(".", 1)[0] == store.stage and loop.loop not in index]
+        free = [loop for loop in outer if loop.loop not in around]
+        reducing = [loop for loop in free if loop.loop not in index]
         first: Expr = TRUE
         for loop in reducing:
             first = simplify(Binary("and", first, Compare("eq", Axis(loop.loop), loop.lo)))
-        initialised = any(part.stage == f"{store.stage}.init" for part in stores(nest.body))
         runs = all((literal_extent(loop) or 0) > 0 for loop in reducing)
-        depends = any(axes_of(loop.lo) for loop in reducing)
-        return first, initialised and runs and not depends
+        if not runs or any(axes_of(loop.lo) for loop in reducing):
+            return first, False
+        inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
+        fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
+        return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None

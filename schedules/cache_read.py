@@ -22,7 +22,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.local import fresh_buffer
-from tensorlang.schedules.pack import MAX_COPY_BYTES, require_used
+from tensorlang.schedules.pack import MAX_COPY_BYTES, require_no_lanes, require_used
 from tensorlang.schedules.region import region
 from tensorlang.simplify import simplify
 
@@ -41,6 +41,7 @@ class CacheRead:
         assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
         require_used(nest, loop, self.tensor, self.at)
         outer = tuple(part for part in path if isinstance(part, For))
+        require_no_lanes(outer, self.tensor, self.at)
         found = [access for access in accesses(loop, outer[:-1]) if access.buffer.name == self.tensor]
         buffer = found[0].buffer
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])

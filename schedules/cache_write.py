@@ -67,13 +67,13 @@ class CacheWrite:
             if load:
                 body = Store(f"{stage}.{part}", local, here, tuple(Load(buffer, whole) for buffer in store.buffers))
             else:
-                body = Store(f"{stage}.{part}", store.buffers, whole, tuple(Load(buffer, here) for buffer in local))
+                body = Store(f"{stage}.{part}", store.buffers, whole, tuple(Load(buffer, here) for buffer in local), stream=store.stream)
             for cond in reversed(conditions):
                 body = If(made.of(cond), body)
             return made.around(body)
 
         here = offsets(tile)
-        body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
+        body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here, stream=False) if part is store else part)
         start = () if store.reducer is None else (copied("load", load=True),)
         body = block(*start, body, copied("store", load=False))
         for buffer in local:

@@ -72,6 +72,7 @@ class ComputeAt:
                 )
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")
+        _require_serial(nest, self.stage, self.loop)
         uses = [(access.index, access.loops[len(outer) :]) for access in accesses(loop, outer[:-1]) if access.buffer.name in names]
         if not uses:
             raise Refusal("TL-S301", f"{self.stage!r} is not used inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
@@ -136,6 +137,12 @@ class ComputeAt:
             return replace(loop, lo=span.base, hi=hi)
 
         return edit_loops(part, lambda loop: loop.loop in spanned, rewrite)
+
+
+def _require_serial(nest: Nest, stage: str, loop: str) -> None:
+    """Raise `Refusal` where a loop of the stage is not serial: such a loop cannot be re-ranged."""
+    if any(isinstance(part, For) and stage_of(part.loop) in (stage, f"{stage}.init") and part.kind != "serial" for part in statements(nest.body)):
+        raise Refusal("TL-S301", f"the loops of {stage!r} are already scheduled; move it first, then schedule its loops", stage=stage, loop=loop)
 
 
 def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:

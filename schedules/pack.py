@@ -48,6 +48,7 @@ class Pack:
         loop = path[-1]
         assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
         outer = tuple(part for part in path if isinstance(part, For))
+        require_no_lanes(outer, self.tensor, self.at)
         use = self._use(nest, loop, outer)
         inside = use.loops[len(outer) :]
         used = moving(nest, use.index, inside)
@@ -131,6 +132,15 @@ def _is_whole_axis(part: Expr, extent: Expr, loops: tuple[For, ...], relations: 
     return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
         isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent) for relation in relations
     )
+
+
+def require_no_lanes(outer: tuple[For, ...], tensor: str, at: str) -> None:
+    """Raise `Refusal` where a copy would stand inside a vector loop, whose lanes would need one each."""
+    for loop in outer:
+        if loop.kind in ("vector", "tensor"):
+            raise Refusal(
+                "TL-S301", f"a copy of {tensor!r} cannot stand inside the {loop.kind} loop {short(loop.loop)!r}", stage=tensor, loop=at
+            )
 
 
 def require_used(nest: Nest, loop: For, tensor: str, at: str) -> None:

@@ -63,6 +63,8 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     parts = _parts(path[-1].body, own)
     around = path_to(nest.body, lambda part: part is parts[0])
     names = {buffer.name for buffer in buffers}
+    if any(store.stage not in own and names & {buffer.name for buffer in store.buffers} for store in stores(nest.body)):
+        raise Refusal("TL-S301", f"the loops of {stage!r} are already scheduled; move it first, then schedule its loops", stage=stage, loop=loop)
     stored = sum(isinstance(part, For) for part in path)
     loops = tuple(part for part in around[:-1] if isinstance(part, For))
     between = {part.loop for part in loops[stored:]}

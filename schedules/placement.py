@@ -15,8 +15,11 @@ from tensorlang.schedules.layout import TransformLayout, spelled
 from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.storage import Align, PadTo, SetMemory
 from tensorlang.schedules.store_at import StoreAt
+from tensorlang.schedules.traffic import PrefetchRegion, StreamStores
 
-PlacementDirective: TypeAlias = "ComputeRoot | StoreAt | ReverseComputeAt | CacheWrite | SetMemory | TransformLayout | PadTo | Align"
+PlacementDirective: TypeAlias = (
+    "ComputeRoot | StoreAt | ReverseComputeAt | CacheWrite | SetMemory | TransformLayout | PadTo | Align | PrefetchRegion | StreamStores"
+)
 
 PLACEMENT: dict[str, type[PlacementDirective]] = {
     "compute_root": ComputeRoot,
@@ -27,6 +30,8 @@ PLACEMENT: dict[str, type[PlacementDirective]] = {
     "transform_layout": TransformLayout,
     "pad_to": PadTo,
     "align": Align,
+    "prefetch": PrefetchRegion,
+    "stream_stores": StreamStores,
 }
 
 
@@ -42,6 +47,11 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
         case "transform_layout":
             tensor, fn = args
             return TransformLayout(name(tensor, "a tensor"), spelled(fn))
+        case "prefetch":
+            tensor, at, *rest = args
+            return PrefetchRegion(name(tensor, "a tensor"), loop(at), *rest, **options)
+        case "stream_stores":
+            return StreamStores(name(args[0], "a tensor"))
         case "set_memory" | "pad_to" | "align":
             step: Callable[..., PlacementDirective] = {"set_memory": SetMemory, "pad_to": PadTo, "align": Align}[kind]
             return step(name(args[0], "a tensor"), *args[1:], **options)
@@ -91,3 +101,11 @@ class Placement:
     def align(self: _Applies, tensor: str, bytes: int) -> None:  # noqa: A002 - the name of the unit
         """Let the storage of an intermediate begin at a multiple of `bytes`; see `schedules.storage`."""
         self._do("align", tensor, bytes)
+
+    def prefetch(self: _Applies, tensor: str, loop: str, distance: int = 1) -> None:
+        """Ask for what a later iteration reads; see `schedules.traffic`."""
+        self._do("prefetch", tensor, loop, distance)
+
+    def stream_stores(self: _Applies, tensor: str) -> None:
+        """Let stores pass the caches by; see `schedules.traffic`."""
+        self._do("stream_stores", tensor)

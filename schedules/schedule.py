@@ -6,7 +6,7 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
 from tensorlang.tensor import Tensor, as_outputs
 
-_AUXILIARY: Final = (".init", ".load", ".store")
+_AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
 
 
 class Loop(str):
@@ -46,10 +46,15 @@ class Loop(str):
 class Verdict:
     """Would a directive be accepted? Truthy, or carrying the error that it would raise."""
 
-    error: ScheduleError | None = None
+    explain: Callable[[], ScheduleError] | None = None
+
+    @property
+    def error(self) -> ScheduleError | None:
+        """The error that the directive would raise, made when it is asked for; None if it would be accepted."""
+        return None if self.explain is None else self.explain()
 
     def __bool__(self) -> bool:
-        return self.error is None
+        return self.explain is None
 
 
 class Schedule(Placement, Structural):
@@ -127,7 +132,7 @@ class Schedule(Placement, Structural):
         try:
             nest = self._tried(directive)
         except Refusal as refusal:
-            raise self._error(refusal, directive, suggest=True) from None
+            raise self._error(refusal, directive) from None
         self._nests.append(nest)
         self._directives.append(directive)
         return tuple(Loop(loop) for loop in directive.made()) if isinstance(directive, (Split, Fuse)) else None
@@ -137,10 +142,10 @@ class Schedule(Placement, Structural):
             raise Refusal("TL-S007", f"{directive!r:.60} is not a directive")
         return directive.apply(self.nest)
 
-    def _error(self, refusal: Refusal, directive: AnyDirective | None, *, suggest: bool = False) -> ScheduleError:
+    def _error(self, refusal: Refusal, directive: AnyDirective | None) -> ScheduleError:
         marks = {refusal.loop: "<-- here"} if refusal.loop in axis_names(self.nest) else {}
         alternatives = list(refusal.alternatives)
-        if suggest and isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
+        if isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
             others = (type(directive)(part.loop) for part in loops(self.nest.body) if part.loop != directive.loop and _is_main(part))
             alternatives += [step for step in others if self.can(step)]
         return ScheduleError(
@@ -262,7 +267,8 @@ class Schedule(Placement, Structural):
             made = self._made(directive, *args, **options) if isinstance(directive, str) else directive
             self._tried(made)
         except Refusal as refusal:
-            return Verdict(self._error(refusal, made))
+            asked, why, step = self.copy(), refusal, made
+            return Verdict(lambda: asked._error(why, step))  # noqa: SLF001 - the schedule of this moment
         return Verdict()
 
     def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:

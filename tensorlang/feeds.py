@@ -16,7 +16,7 @@ from tensorlang.ir import Binary, Const, Dim, Expr, Unary
 from tensorlang.linear import linear
 from tensorlang.meaning import Array
 from tensorlang.printer import text
-from tensorlang.tensor import Definition, Placeholder, Tensor
+from tensorlang.tensor import Definition, Placeholder, Scan, Tensor, components, with_steps
 from tensorlang.traverse import walk
 
 
@@ -50,9 +50,13 @@ def collect(definitions: tuple[Definition, ...], feeds: Mapping[Tensor, object])
             raise CallError(f"feeds map placeholders to arrays; {tensor!r:.60} is not a tensor")
         if not isinstance(tensor.definition, Placeholder):
             raise CallError(f"{tensor!r} is computed, so it cannot be fed; feed its placeholders")
+        if tensor.definition.array is not None:
+            raise CallError(f"{tensor!r} is bound to an array by tl.buffer, so it cannot be fed")
         found[tensor.definition] = operand(tensor, value)
     for definition in definitions:
-        if isinstance(definition, Placeholder) and definition not in found:
+        if isinstance(definition, Placeholder) and definition.array is not None:
+            found[definition] = definition.array
+        elif isinstance(definition, Placeholder) and definition not in found:
             raise CallError(f"{Tensor(definition)!r} is missing; feed an array for it")
     return found
 
@@ -107,7 +111,7 @@ def _solve(node: Expr, size: int, dims: dict[str, int]) -> None:
 
 def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, Any]) -> dict[str, int]:
     """The value of every dim that the definitions mention. Raises `CallError` where operands disagree or a dim is not fixed."""
-    known = {node.name: None for definition in definitions for extent in definition.shape for node in walk(extent) if isinstance(node, Dim)}
+    known = {node.name: None for definition in with_steps(definitions) for extent in _extents(definition) for node in walk(extent) if isinstance(node, Dim)}
     for name, value in given.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
             raise CallError(f"the extent {name} must be an int of at least 0, not {value!r:.60}")
@@ -133,12 +137,18 @@ def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, 
     return dims
 
 
-def shape_of(definition: Definition, dims: Mapping[str, int]) -> tuple[int, ...]:
-    """The extents of a definition's tensors. Raises `CallError` where one is negative."""
+def _extents(definition: Definition) -> list[Expr]:
+    """The extents of all tensors of a definition, and how often a scan runs."""
+    found = [extent for component in range(components(definition)) for extent in Tensor(definition, component).extents]
+    return [*found, definition.axis.hi] if isinstance(definition, Scan) else found
+
+
+def shape_of(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a tensor. Raises `CallError` where one is negative."""
     sizes = []
-    for node in definition.shape:
+    for node in tensor.extents:
         size = extent_of(node, dims)
         if size is None or size < 0:
-            raise CallError(f"{Tensor(definition)!r}: the extent {text(node)} is {size}; extents are at least 0")
+            raise CallError(f"{tensor!r}: the extent {text(node)} is {size}; extents are at least 0")
         sizes.append(size)
     return tuple(sizes)

@@ -1,6 +1,7 @@
 """The meaning of definitions: a slow, simple evaluator that shares no lowering and no code generation with kernels.
 
-Stages are evaluated in definition order, straight from their expressions. A value is a NumPy array over the whole output domain in
+Definitions are evaluated in definition order, straight from their expressions: a recurrence in row-major order, a scan step by step, a
+scatter element by element. A value is a NumPy array over the whole output domain in
 which every axis is a broadcast range, so that memory stays in proportion to the output; a reduction adds a leading dimension and runs
 over it in order, in chunks that keep arrays small. Lanes in which a condition does not hold are masked: they are computed with the
 rest, but read nothing.
@@ -21,7 +22,20 @@ from tensorlang.feeds import bind_dims, collect, extent_of, shape_of
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
 from tensorlang.meaning import HALF, Array
 from tensorlang.printer import text
-from tensorlang.tensor import Definition, Placeholder, Stage, Tensor, as_outputs, definitions, operands
+from tensorlang.sequential import leading
+from tensorlang.tensor import (
+    Definition,
+    Itself,
+    Placeholder,
+    Scan,
+    Scatter,
+    Stage,
+    State,
+    Tensor,
+    as_outputs,
+    definitions,
+    operands,
+)
 from tensorlang.traverse import dtype_of, walk
 
 CHUNK: Final = 1 << 16
@@ -61,7 +75,7 @@ def evaluate(outputs: object, feeds: Mapping[Tensor, object], at: Sequence[Any] 
             for definition in order:
                 if definition in read and evaluator.steps(definition) <= LARGE:
                     evaluator.materialise(definition)
-            points = [_points(tensor, shape_of(tensor.definition, evaluator.dims), at) for tensor in tensors]
+            points = [_points(tensor, shape_of(tensor, evaluator.dims), at) for tensor in tensors]
             results = tuple(evaluator.elements(tensor, index, len(at)) for tensor, index in zip(tensors, points, strict=True))
     return results if isinstance(outputs, (tuple, list)) else results[0]
 
@@ -96,6 +110,8 @@ class _Evaluator:
     def __init__(self, dims: dict[str, int], arrays: dict[tuple[Definition, int], Array]) -> None:
         self.dims = dims
         self.arrays = arrays
+        self.time: dict[str, Array] = {}
+        self.past: dict[Itself, Array] = {}
 
     def extent(self, node: Expr) -> int:
         """The value of a bound."""
@@ -110,35 +126,116 @@ class _Evaluator:
         return [(lo, max(0, hi - lo)) for lo, hi in bounds]
 
     def steps(self, definition: Definition) -> int:
-        """About how many scalar steps all elements of a definition take."""
-        if isinstance(definition, Placeholder):
+        """About how many scalar steps all elements of a stage take; 0 for what can only be evaluated whole."""
+        if not isinstance(definition, Stage) or definition.itself is not None:
             return 0
         reductions = [node for value in definition.values for node in walk(value) if isinstance(node, Reduce)]
         inner = sum(math.prod(size for _, size in self.ranges(node)) for node in reductions)
-        return math.prod(shape_of(definition, self.dims)) * (1 + inner)
+        return math.prod(shape_of(Tensor(definition), self.dims)) * (1 + inner)
 
     def materialise(self, definition: Definition) -> None:
         """Evaluate every element of a definition."""
         match definition:
-            case Placeholder():
+            case Placeholder() | State():
                 pass
-            case Stage(_, axes, _, values, _):
-                shape = shape_of(definition, self.dims)
-                ranges = dict(zip(axes, np.ix_(*(np.arange(size, dtype=np.int64) for size in shape)), strict=True))
+            case Stage(_, axes, _, values, _, None):
+                shape = shape_of(Tensor(definition), self.dims)
+                ranges = self._grid(axes, shape)
                 for component, value in enumerate(values):
                     result = self.value(value, _Scope(shape, ranges)) if math.prod(shape) else np.zeros((), dtype_of(value).numpy)
                     self.arrays[definition, component] = np.ascontiguousarray(np.broadcast_to(result, shape)).reshape(shape)
+            case Stage():
+                self._recurrence(definition)
+            case Scatter():
+                self._scatter(definition)
+            case Scan():
+                self._scan(definition)
             case _:
                 assert_never(definition)
+
+    def _grid(self, axes: tuple[str, ...], shape: tuple[int, ...]) -> dict[str, Array]:
+        """The values of axes over a shape, and of the scans around."""
+        grid = np.ix_(*(np.arange(size, dtype=np.int64) for size in shape))
+        return {**self.time, **dict(zip(axes, grid, strict=True))}
+
+    def _recurrence(self, stage: Stage) -> None:
+        """Row-major order: together only the elements that read none of each other."""
+        shape = shape_of(Tensor(stage), self.dims)
+        depth = leading(stage)
+        result = self.arrays[stage, 0] = np.zeros(shape, dtype_of(stage.values[0]).numpy)
+        assert stage.itself is not None
+        self.past[stage.itself] = result
+        inner = self._grid(stage.axes[depth:], shape[depth:])
+        for place in np.ndindex(shape[:depth]) if result.size else ():
+            fixed = {axis: np.asarray(value, np.int64) for axis, value in zip(stage.axes, place, strict=False)}
+            result[place] = self.value(stage.values[0], _Scope(shape[depth:], {**inner, **fixed}))
+        del self.past[stage.itself]
+
+    def _scatter(self, scatter: Scatter) -> None:
+        """Every store after the other, in row-major order of the axes."""
+        init = Tensor(scatter)
+        result = np.array(self._whole(scatter.init), order="C").reshape(shape_of(init, self.dims))
+        bounds = [(self.extent(axis.lo), self.extent(axis.hi)) for axis in scatter.axes]
+        shape = tuple(max(0, hi - lo) for lo, hi in bounds)
+        self.arrays[scatter, 0] = result
+        if not math.prod(shape):
+            return
+        grid = self._grid(tuple(axis.name for axis in scatter.axes), shape)
+        for axis, (lo, _) in zip(scatter.axes, bounds, strict=True):
+            grid[axis.name] = grid[axis.name] + lo
+        scope = _Scope(shape, grid)
+        active = np.ones(shape, bool)
+        if scatter.where is not None:
+            active = np.broadcast_to(self.value(scatter.where, scope), shape)
+            if not active.any():
+                return
+            scope = scope.where(active)
+        places = [np.broadcast_to(self.value(part, scope), shape)[active] for part in scatter.index]
+        values = np.broadcast_to(self.value(scatter.value, scope), shape)[active]
+        for *place, value in zip(*places, values, strict=True):
+            at = tuple(place)
+            if scatter.reducer is not None:
+                (value,) = self._combined(scatter.reducer, (np.asarray(result[at]),), (np.asarray(value),))  # noqa: PLW2901 - combined
+            result[at] = value
+
+    def _scan(self, scan: Scan) -> None:
+        """Step after step, each from the states that the one before left."""
+        length = self.extent(scan.axis.hi)
+        states = [self._whole(init) for init in scan.init]
+        kept: list[list[Array]] = [[] for _ in states]
+        for time in range(length):
+            self.time[scan.axis.name] = np.asarray(time, np.int64)
+            for state, array in zip(scan.states, states, strict=True):
+                self.arrays[state, 0] = array
+            for definition in scan.body:
+                self.materialise(definition)
+            states = [self._whole(tensor) for tensor in scan.following]
+            for stack, array in zip(kept, states, strict=True):
+                stack.append(array)
+        self.time.pop(scan.axis.name, None)
+        for component, (stack, last) in enumerate(zip(kept, states, strict=True)):
+            whole = np.stack(stack) if stack else np.zeros((0, *last.shape), last.dtype)
+            self.arrays[scan, component] = whole if scan.keep == "all" else last
+
+    def _whole(self, tensor: Tensor) -> Array:
+        """A tensor that has been evaluated, or is evaluated now."""
+        if (tensor.definition, tensor.component) not in self.arrays:
+            for read in operands(tensor.definition):
+                self._whole(read)
+            self.materialise(tensor.definition)
+        return self.arrays[tensor.definition, tensor.component]
 
     def elements(self, tensor: Tensor, index: tuple[Array, ...], count: int) -> Array:
         """`count` elements of a tensor, read where it is known and evaluated where not."""
         known = self.arrays.get((tensor.definition, tensor.component))
+        definition = tensor.definition
+        if known is None and not (isinstance(definition, Stage) and definition.itself is None):
+            known = self._whole(tensor)
         if known is not None:
             return np.array(np.broadcast_to(known[index], (count,)))
-        assert isinstance(tensor.definition, Stage)
-        axes = dict(zip(tensor.definition.axes, index, strict=True))
-        value = tensor.definition.values[tensor.component]
+        assert isinstance(definition, Stage)
+        axes = {**self.time, **dict(zip(definition.axes, index, strict=True))}
+        value = definition.values[tensor.component]
         result = self.value(value, _Scope((count,), axes)) if count else np.zeros((), dtype_of(value).numpy)
         return np.array(np.broadcast_to(result, (count,)))
 
@@ -172,29 +269,26 @@ class _Evaluator:
                     return self.value(no, scope)
                 return np.where(chosen, self.value(yes, on), self.value(no, off))
             case Load(buffer, index):
+                places = tuple([self.value(part, scope) for part in index])
+                if isinstance(buffer, Itself):
+                    past = self.past[buffer]
+                    return np.asarray(past[_inside(places, past.shape, scope.active, text(expr))])
                 if not isinstance(buffer, Tensor):
                     raise InternalError(f"{text(expr)} does not read a tensor")
-                return self._load(buffer, tuple([self.value(part, scope) for part in index]), scope.active)
+                return self._load(buffer, places, scope.active)
             case Reduce():
                 return self._reduce(expr, scope)
             case _:
                 assert_never(expr)
 
     def _load(self, tensor: Tensor, index: tuple[Array, ...], active: Array | None) -> Array:
-        shape = shape_of(tensor.definition, self.dims)
+        shape = shape_of(tensor, self.dims)
         known = self.arrays.get((tensor.definition, tensor.component))
-        inside = []
-        for part, size in zip(index, shape, strict=True):
-            outside = (part < 0) | (part >= size)
-            if outside.any():
-                if active is None or (outside & active).any():
-                    raise InternalError(f"a checked definition reads {tensor!r} outside its shape {shape}")
-                part = np.where(outside, 0, part)  # noqa: PLW2901 - the lane is masked: any index will do
-            inside.append(part)
+        inside = _inside(index, shape, active, repr(tensor))
         if 0 in shape:
             return np.zeros((), tensor.dtype.numpy)
         if known is not None:
-            return np.asarray(known[tuple(inside)])
+            return np.asarray(known[inside])
         lanes = np.broadcast_arrays(*inside)
         flat = np.ravel_multi_index(tuple(lanes), shape) if shape else np.zeros((), np.int64)
         distinct, position = np.unique(flat, return_inverse=True)
@@ -257,6 +351,19 @@ class _Evaluator:
         params = {f"{side}{n}": value for side, parts in (("a", old), ("b", new)) for n, value in enumerate(parts)}
         scope = _Scope(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
         return tuple(self.value(result, scope) for result in reducer.results)
+
+
+def _inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
+    """An index that is inside in the lanes that count; where a lane is masked, any index will do."""
+    found = []
+    for part, size in zip(index, shape, strict=True):
+        outside = (part < 0) | (part >= size)
+        if outside.any():
+            if active is None or (outside & active).any():
+                raise InternalError(f"a checked definition reads {what} outside its shape {shape}")
+            part = np.where(outside, 0, part)  # noqa: PLW2901 - the lane is masked
+        found.append(part)
+    return tuple(found)
 
 
 def _led(value: Array, shape: tuple[int, ...]) -> Array:

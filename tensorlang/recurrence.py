@@ -90,10 +90,10 @@ def _inferred(body: Callable[..., Expr], border: Expr, what: str) -> DType:
         raise first
     of = found.dtype
     for _ in range(len(PROBES)):
-        own = body(Itself(of)).dtype
-        if own == of or (own.kind == of.kind and body(Itself(of)).weak):
+        result = body(Itself(of))
+        if result.weak or result.dtype == of:
             return of
-        of = own
+        of = result.dtype
     raise DefinitionError(f"the type of {what} depends on itself; give dtype=, and tl.cast the body to it")
 
 

@@ -52,6 +52,7 @@ class Itself:
     """What a recurrence reads of its own tensor: elements that come earlier in row-major order."""
 
     dtype: DType
+    name: str = "self"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,10 +93,7 @@ class State:
     shape: tuple[ir.Expr, ...]
     dtype: DType
     order: int
-
-    @property
-    def name(self) -> None:
-        """States have no name."""
+    name: str = "state"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

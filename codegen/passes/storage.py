@@ -6,34 +6,39 @@ from dataclasses import replace
 
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, Load, Prefetch, Stmt, Store
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements
+from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements, statements
 
 
-def privatise(stmt: Stmt, vector: For | None = None) -> Stmt:
+def privatise(stmt: Stmt) -> Stmt:
     """Storage inside a vector loop gets a last dimension: the lane."""
     if isinstance(stmt, For) and stmt.kind == "vector":
-        vector = stmt
-    if isinstance(stmt, Alloc) and vector is not None:
-        lane = simplify(Binary("sub", Axis(vector.loop), vector.lo))
-        lanes = simplify(Binary("sub", vector.hi, vector.lo))
-        wide = replace(stmt.buffer, shape=(*stmt.buffer.shape, lanes))
-        return Alloc(wide, privatise(_widened(stmt.body, stmt.buffer, wide, lane), vector))
-    return map_statements(stmt, lambda part: privatise(part, vector))
+        lanes = simplify(Binary("sub", stmt.hi, stmt.lo))
+        wide = {part.buffer: replace(part.buffer, shape=(*part.buffer.shape, lanes)) for part in statements(stmt.body) if isinstance(part, Alloc)}
+        return _widened(stmt, wide, simplify(Binary("sub", Axis(stmt.loop), stmt.lo))) if wide else stmt
+    return map_statements(stmt, privatise)
 
 
-def _widened(stmt: Stmt, old: Buffer, new: Buffer, lane: Expr) -> Stmt:
+def _widened(stmt: Stmt, wide: dict[Buffer, Buffer], lane: Expr) -> Stmt:
+    """Every access to the old buffers, at the lane's own element of the new ones."""
+
     def load(expr: Expr) -> Expr:
         expr = map_children(expr, load)
-        return Load(new, (*expr.index, lane)) if isinstance(expr, Load) and expr.buffer == old else expr
+        if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer in wide:
+            return Load(wide[expr.buffer], (*expr.index, lane))
+        return expr
 
-    def store(part: Stmt) -> Stmt:
-        if isinstance(part, Store) and old in part.buffers:
-            return replace(part, buffers=tuple(new if buffer == old else buffer for buffer in part.buffers), index=(*part.index, lane))
-        if isinstance(part, Prefetch) and part.buffer == old:
-            return Block(())
-        return map_statements(part, store)
+    def rewrite(part: Stmt) -> Stmt:
+        match part:
+            case Store(buffers=buffers) if any(buffer in wide for buffer in buffers):
+                return replace(part, buffers=tuple(wide.get(buffer, buffer) for buffer in buffers), index=(*part.index, lane))
+            case Alloc(buffer, body):
+                return Alloc(wide[buffer], rewrite(body))
+            case Prefetch(buffer=buffer) if buffer in wide:
+                return Block(())
+            case _:
+                return map_statements(part, rewrite)
 
-    return store(map_expressions(stmt, load))
+    return rewrite(map_expressions(stmt, load))
 
 
 def hoist_allocations(stmt: Stmt) -> Stmt:

@@ -32,10 +32,11 @@ from tensorlang.ir import (
     Window,
     block,
 )
+from tensorlang.polyhedra import find
 from tensorlang.relations import in_scope
 from tensorlang.rules import TRUE
 from tensorlang.simplify import simplify
-from tensorlang.traverse import substitute
+from tensorlang.traverse import axes_of, loads_of, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class _Scope:
     loops: tuple[str, ...] = ()
     values: dict[str, Expr] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()  # parents of peeled splits inside their main part
+    facts: tuple[Expr, ...] = ()  # conditions on dims that hold here
 
     def of(self, expr: Expr) -> Expr:
         return simplify(substitute(expr, self.values))
@@ -65,7 +67,8 @@ def _statement(nest: Nest, stmt: Stmt, scope: _Scope) -> Stmt:
             test = scope.of(cond)
             if test == TRUE:
                 return _statement(nest, then, scope)
-            return If(test, _statement(nest, then, scope), None if orelse is None else _statement(nest, orelse, scope))
+            known = scope if axes_of(test) or any(loads_of(test)) else replace(scope, facts=(*scope.facts, test))
+            return If(test, _statement(nest, then, known), None if orelse is None else _statement(nest, orelse, scope))
         case Alloc(buffer, body):
             return Alloc(replace(buffer, shape=tuple(map(scope.of, buffer.shape))), _statement(nest, body, scope))
         case Prefetch(buffer, index):
@@ -83,15 +86,30 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
         and relation.outer == loop.loop
         and relation.inner not in scope.loops
         and loop.kind != "vector"
+        and (loop.lo, loop.hi) == (ir.const(0), _tiles(relation))
     ]
     if peeled:
         first = peeled[0]
         same = [relation for relation in peeled if (relation.lo, relation.hi, relation.factor) == (first.lo, first.hi, first.factor)]
         extent = scope.of(Binary("sub", first.hi, first.lo))
         rest = simplify(Binary("mod", extent, ir.const(first.factor)))
-        if rest != ir.const(0):
+        if not _divides(scope, extent, first.factor):
             return _peel(nest, loop, scope, same, extent, rest)
     return _whole_loop(nest, replace(loop, lo=scope.of(loop.lo), hi=scope.of(loop.hi)), scope)
+
+
+def _tiles(split: Split) -> Expr:
+    """The number of tiles of a split; its loop has another range where a directive has cut it."""
+    extent = simplify(Binary("sub", split.hi, split.lo))
+    return simplify(Binary("floordiv", Binary("add", extent, ir.const(split.factor - 1)), ir.const(split.factor)))
+
+
+def _divides(scope: _Scope, extent: Expr, factor: int) -> bool:
+    """Is the extent a multiple of the factor, by itself or by what is known of the dims?"""
+    rest = simplify(Binary("mod", extent, ir.const(factor)))
+    if isinstance(rest, Const) or not scope.facts:
+        return rest == ir.const(0)
+    return find(*scope.facts, Compare("ne", rest, ir.const(0))) is None
 
 
 def _peel(nest: Nest, loop: For, scope: _Scope, same: list[Split], extent: Expr, rest: Expr) -> Stmt:
@@ -149,7 +167,7 @@ def _define(relation: Relation, scope: _Scope, values: dict[str, Expr]) -> Expr 
                 start = Binary("min", start, Binary("max", ir.const(0), Binary("sub", extent, ir.const(factor))))
             value = scope.of(Binary("add", Binary("add", lo, start), Axis(inner)))
             values[parent] = value
-            if parent in scope.whole or (isinstance(extent, Const) and extent.value % factor == 0):
+            if parent in scope.whole or _divides(scope, extent, factor):
                 return None
             if tail == "shift":
                 if isinstance(extent, Const) and extent.value >= factor:

@@ -21,6 +21,7 @@ def signature(answer: dict[str, Any]) -> str:
         text = re.sub(r"'(named|fields)': \{.*?\}", "", text)
     elif answer["done"] not in ("build", "verify", "exception"):
         text = ""
+    text = re.sub(r": Buffer\(.*|; there are .*|outside \[.*", "", text)
     text = re.sub(r"(at|after) \{.*?\}+", "", text).splitlines()[0] if text else ""
     text = re.sub(r"[%\"']?\b[A-Z](_\w+)?\.[\w.]+|\b[A-Z]_\w+|\d+", "_", text)
     return f"{answer['done']} {text[:110]}".strip()

@@ -91,6 +91,8 @@ class Terms:
     def combined(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         """The states after combining `new` into `old`: the sum of what both hold."""
         total = self.content(reducer, old) + self.content(reducer, new) & MASK
+        if not total:
+            return tuple(self.tag("literal", *literal(identity)) for identity in reducer.identities)
         result = tuple(self.tag("state", reducer.name, component, len(old), total) for component in range(len(old)))
         for tag in result:
             self.made.setdefault(tag, (reducer, old, new))

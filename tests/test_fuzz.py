@@ -1,0 +1,112 @@
+"""The fuzzer in small: fixed seeds in one disposable process, and the parts on which its verdicts rest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz import case as cases
+from fuzz.definitions import definition
+from fuzz.memory import PAGE, Memory
+from fuzz.oracles import Judge, Wrong
+from fuzz.program import Builder, operands
+from fuzz.shrink import candidates, signature
+from fuzz.tags import Terms, trace
+
+import tensorlang as tl
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_two_hundred_cases_agree_in_every_oracle() -> None:
+    words = [sys.executable, "-m", "tests.fuzz.run", "--cases", "200", "--seed", "20", "--quiet", "--shrink", "20"]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_a_seed_gives_the_same_case_every_time() -> None:
+    judge = Judge()
+    assert cases.to_json(judge.generate(5)) == cases.to_json(Judge().generate(5))
+
+
+def test_a_case_survives_its_own_json() -> None:
+    case = Judge().generate(3)
+    assert cases.from_json(cases.to_json(case)) == case
+
+
+def test_the_twin_of_a_program_has_its_stages_over_integers() -> None:
+    for seed in range(30):
+        case = definition(seed)
+        try:
+            given, twin = Builder(case).program(), Builder(case, twin=True).program()
+        except tl.DefinitionError:
+            continue
+        assert tl.Schedule(given.outputs).stages() == tl.Schedule(twin.outputs).stages()
+        assert not any(tensor.dtype.is_floating for tensor in twin.outputs)
+
+
+def prefix_sums(steps: list[dict[str, object]]) -> dict[str, object]:
+    body = [["red", "sum", [["k", 0, "e1"]], ["ld", "A", [["ax", "i"], ["ax", "k"]]], None, "float32"]]
+    stage = {"name": "S", "kind": "reduce", "type": "float32", "axes": ["i"], "shape": ["e0"], "body": body}
+    return {
+        "seed": 1,
+        "extents": {"e0": 5, "e1": 6},
+        "symbolic": [],
+        "inputs": [{"name": "A", "shape": ["e0", "e1"], "dtype": "float32"}],
+        "stages": [stage],
+        "outputs": ["S"],
+        "steps": steps,
+        "fill": "small",
+    }
+
+
+def test_tags_allow_a_reduction_in_another_order_and_nothing_else() -> None:
+    case = prefix_sums([])
+    program = Builder(case).program()
+    plain, other = tl.Schedule(program.outputs), tl.Schedule(program.outputs)
+    io, ii = other.split("S.k", 4)
+    other.reorder(ii, io)
+    terms = Terms(operands(program, case, case["extents"], twin=False))  # type: ignore[arg-type]
+    wanted, races = trace(plain.nest, terms, {})
+    assert races == []
+    assert trace(other.nest, terms, {})[0] == wanted
+    shorter = tl.Schedule(Builder(prefix_sums([]) | {"extents": {"e0": 5, "e1": 5}}).program().outputs)
+    terms.arrays = {"A": np.zeros((5, 5), np.float32)}
+    assert trace(shorter.nest, terms, {})[0] != wanted
+
+
+def test_tags_see_a_race_on_an_accumulator() -> None:
+    from tensorlang.schedules.kinds import _with_kind
+
+    case = prefix_sums([])
+    program = Builder(case).program()
+    racing = _with_kind(tl.Schedule(program.outputs).nest, "S.k", "parallel")
+    _, races = trace(racing, Terms(operands(program, case, case["extents"], twin=False)), {})  # type: ignore[arg-type]
+    assert "S.k = 0 and 1 both touch S[0]" in races
+
+
+def test_an_array_ends_where_its_pages_do_and_a_write_beside_it_shows() -> None:
+    memory = Memory()
+    last, first = memory.array((3,), np.dtype("int32"), at_end=True), memory.array((3,), np.dtype("int32"), at_end=False)
+    assert (last.array.ctypes.data + last.array.nbytes) % PAGE == 0
+    assert first.array.ctypes.data % PAGE == 0
+    assert not last.spoilt()
+    last.rest[-1] = 0
+    assert last.spoilt()
+
+
+def test_a_wrong_step_is_a_verdict_and_not_a_crash() -> None:
+    with pytest.raises(Wrong, match="was accepted"):
+        Judge().check(prefix_sums([{"call": "split", "args": ["S.i", 2], "illegal": True}]))
+
+
+def test_shrinking_only_makes_cases_smaller() -> None:
+    case = Judge().generate(8)
+    size = len(cases.to_json(case))
+    tried = list(candidates(case))
+    assert tried
+    assert all(len(cases.to_json(candidate)) <= size + 60 for candidate in tried)
+    assert signature({"done": "tags", "text": "at {'e0': 3}: element 2 of S"}) == "tags"
