@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tensorlang import ir
-from tensorlang.codegen import loops, memory, storage
+from tensorlang.codegen import loops, memory, storage, tensors
 from tensorlang.codegen.access import access_of, any_lane
 from tensorlang.codegen.arithmetic import both, unary
 from tensorlang.codegen.convert import narrow, widen
@@ -41,7 +41,7 @@ def statement(frame: Frame, stmt: ir.Stmt) -> None:
             frame.fresh()
             memory.prefetch(frame.builder, access_of(frame, buffer, index, value))
         case ir.For(kind=kind, body=inner):
-            emit_loop = {"serial": loops.serial, "unroll": loops.unrolled, "vector": loops.vector, "parallel": parallel}[kind]
+            emit_loop = {"serial": loops.serial, "unroll": loops.unrolled, "vector": loops.vector, "parallel": parallel, "tensor": tensors.tensor}[kind]
             emit_loop(frame, stmt, lambda inside: statement(inside, inner))
         case _:
             assert_never(stmt)

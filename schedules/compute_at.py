@@ -26,7 +26,7 @@ from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import edit_loops, edit_stores, path_to_loop, remove, require_stage, stage_of, stores, without_alloc
+from tensorlang.schedules.edit import edit_loops, edit_stores, path_to_loop, remove, require_single, require_stage, stage_of, stores, without_alloc
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.placed import Placed, is_implicit, placed
 from tensorlang.schedules.raising import raised, unplaced
@@ -118,17 +118,19 @@ class ComputeAt:
 
     def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
         """The producer's nest over the region instead of the whole tensor."""
-        store = next(found for found in stores(part) if found.stage in (self.stage, f"{self.stage}.init"))
-        axes = [index.name for index in store.index if isinstance(index, Axis)]
-        around = {loop.loop: loop for loop in statements(part) if isinstance(loop, For)}
-        if len(axes) != len(store.index) or any(axis not in around for axis in axes):
-            raise Refusal(
-                "TL-S301",
-                f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops",
-                stage=self.stage,
-                loop=self.loop,
-            )
-        spanned = dict(zip(axes, spans, strict=True))
+        around = {loop.loop for loop in statements(part) if isinstance(loop, For)}
+        spanned: dict[str, Span] = {}
+        for store in stores(part):
+            if store.stage not in (self.stage, f"{self.stage}.init"):
+                continue
+            for index, span in zip(store.index, spans, strict=True):
+                if not isinstance(index, Axis) or index.name not in around or spanned.setdefault(index.name, span) != span:
+                    raise Refusal(
+                        "TL-S301",
+                        f"the loops of {self.stage!r} are already scheduled; move it first, then schedule its loops",
+                        stage=self.stage,
+                        loop=self.loop,
+                    )
 
         def rewrite(loop: For) -> For:
             span = spanned[loop.loop]
@@ -148,6 +150,7 @@ def _require_serial(nest: Nest, stage: str, loop: str) -> None:
 def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
     """The buffers that an intermediate stage computes. Raises `Refusal` where it is none."""
     require_stage(nest, stage)
+    require_single(nest, stage, loop)
     buffers = next(store.buffers for store in stores(nest.body) if store.stage == stage)
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):

@@ -37,6 +37,7 @@ CODES: Final = {
     "TL-S303": "the region used there has no simple shape",
     "TL-S304": "the step needs a reduction",
     "TL-S305": "two elements would share one place",
+    "TL-S306": "the loops are not what the instruction computes",
 }
 
 

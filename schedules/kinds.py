@@ -56,7 +56,7 @@ class Vectorize:
                 loop=self.loop, alternatives=(Split(self.loop, 16),),
             )  # fmt: skip
         for part in loops(loop.body):
-            if part.kind in ("vector", "parallel"):
+            if part.kind in ("vector", "parallel", "tensor"):
                 raise Refusal("TL-S107", f"the {part.kind} loop {short(part.loop)!r} stands inside; lanes cannot run it", loop=self.loop)
             if self.loop in closure(nest, axes_of(part.lo) | axes_of(part.hi)):
                 raise Refusal("TL-S104", f"the bounds of {short(part.loop)!r} inside depend on the lane", loop=self.loop)

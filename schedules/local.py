@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt
 from tensorlang.printer import short
-from tensorlang.relations import closure, in_scope, relation_names, renamed
+from tensorlang.relations import bounds, closure, in_scope, relation_names, renamed
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
 from tensorlang.simplify import simplify
@@ -65,7 +65,7 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
     relations: list[Relation] = []
     for relation in in_scope(nest, (*around, *(loop.loop for loop in loops))):
         axes = relation_names(relation)
-        if set(axes) & needed and set(axes) & names.keys():
+        if set(axes) & needed and set(axes).union(*(axes_of(bound) for bound in bounds(relation))) & names.keys():
             for axis in axes:
                 if axis not in names and axis not in around and axis in needed:
                     names[axis] = fresh(axis)

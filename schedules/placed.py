@@ -17,7 +17,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, path_to, require_stage, stores
+from tensorlang.schedules.edit import allocated, path_to, require_single, require_stage, stores
 from tensorlang.schedules.legality import Access, accesses, conflict
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
@@ -52,6 +52,7 @@ class Placed:
 def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     """Where an intermediate stage stands. Raises `Refusal` for anything else, and where it shares its loops with other stages."""
     require_stage(nest, stage)
+    require_single(nest, stage, loop)
     buffers = next(store.buffers for store in stores(nest.body) if store.stage == stage)
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):

@@ -11,14 +11,17 @@ from typing import Any, Protocol, TypeAlias
 
 from tensorlang.schedules.cache_write import CacheWrite
 from tensorlang.schedules.compute_root import ComputeRoot
+from tensorlang.schedules.instructions import Instruction, define
 from tensorlang.schedules.layout import TransformLayout, spelled
 from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.storage import Align, PadTo, SetMemory
 from tensorlang.schedules.store_at import StoreAt
+from tensorlang.schedules.tensorize import Tensorize
 from tensorlang.schedules.traffic import PrefetchRegion, StreamStores
 
 PlacementDirective: TypeAlias = (
     "ComputeRoot | StoreAt | ReverseComputeAt | CacheWrite | SetMemory | TransformLayout | PadTo | Align | PrefetchRegion | StreamStores"
+    " | Tensorize"
 )
 
 PLACEMENT: dict[str, type[PlacementDirective]] = {
@@ -32,6 +35,7 @@ PLACEMENT: dict[str, type[PlacementDirective]] = {
     "align": Align,
     "prefetch": PrefetchRegion,
     "stream_stores": StreamStores,
+    "tensorize": Tensorize,
 }
 
 
@@ -52,6 +56,11 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
             return PrefetchRegion(name(tensor, "a tensor"), loop(at), *rest, **options)
         case "stream_stores":
             return StreamStores(name(args[0], "a tensor"))
+        case "tensorize":
+            at, instruction = args
+            if isinstance(instruction, Instruction):
+                instruction = define(instruction).name
+            return Tensorize(loop(at), name(instruction, "an instruction"))
         case "set_memory" | "pad_to" | "align":
             step: Callable[..., PlacementDirective] = {"set_memory": SetMemory, "pad_to": PadTo, "align": Align}[kind]
             return step(name(args[0], "a tensor"), *args[1:], **options)
@@ -109,3 +118,7 @@ class Placement:
     def stream_stores(self: _Applies, tensor: str) -> None:
         """Let stores pass the caches by; see `schedules.traffic`."""
         self._do("stream_stores", tensor)
+
+    def tensorize(self: _Applies, loop: str, instruction: Instruction | str) -> None:
+        """Let one instruction compute the loops from `loop` inwards; see `schedules.tensorize`."""
+        self._do("tensorize", loop, instruction)

@@ -23,7 +23,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_stage, stores
+from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
 from tensorlang.schedules.legality import accesses, conflict, race
 from tensorlang.schedules.local import clone, moving
 from tensorlang.schedules.placed import ahead
@@ -52,6 +52,7 @@ class ReverseComputeAt:
         rest = remove(nest.body, lambda part: part is store)
         if rest is None or any(part is loop for part in chain):
             raise self._refusal("TL-S301", f"{short(self.loop)!r} is a loop of {self.stage!r} itself; name a loop of a stage that it reads")
+        require_single(nest, producer.stage, self.loop)
         inside = [part for part in path_to(loop.body, lambda part: part is producer) if isinstance(part, For)]
         tile = moving(nest, producer.index, inside)
         others = {part.loop for part in inside if part not in tile}

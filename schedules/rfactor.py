@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
@@ -39,7 +39,7 @@ from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent
 from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of
+from tensorlang.traverse import axes_of, map_statements
 
 MAX_PARTIAL_BYTES = 1 << 30
 
@@ -67,9 +67,12 @@ class Rfactor:
                 f"partial results of {size} bytes are too large (at most {MAX_PARTIAL_BYTES}); split with a larger factor",
                 loop=self.loop,
             )
-        return self._rewritten(nest, chain, [part.loop for part in outer], moving, store, shape)
+        block_around = next((part for part in path if isinstance(part, Block) and any(piece is chain[0] for piece in part.body)), chain[0])
+        return self._rewritten(nest, chain, [part.loop for part in outer], moving, store, shape, block_around)
 
-    def _rewritten(self, nest: Nest, chain: list[For], around: list[str], moving: list[For], store: Store, shape: tuple[Expr, ...]) -> Nest:
+    def _rewritten(
+        self, nest: Nest, chain: list[For], around: list[str], moving: list[For], store: Store, shape: tuple[Expr, ...], owner: Stmt
+    ) -> Nest:
         loop = next(part for part in chain if part.loop == self.loop)
         partial = {buffer.name: Buffer(fresh_buffer(nest, f"{buffer.name}_rf"), shape, buffer.dtype) for buffer in store.buffers}
         local = tuple(partial.values())
@@ -79,8 +82,9 @@ class Rfactor:
         assert store.reducer is not None  # noqa: S101 - reduction_in looked for one
 
         def under(prefix: str, stmt: Stmt, chosen: Sequence[For]) -> Stmt:
-            own = (store.stage, stage_of(self.loop))
-            label = lambda axis: names.fresh(f"{prefix}.{short(axis)}") if stage_of(axis) in own else names.fresh(axis)
+            def label(axis: str) -> str:
+                return names.fresh(f"{prefix}.{short(axis)}" if stage_of(axis) in (store.stage, stage_of(self.loop)) else axis)
+
             made = copied(nest, stmt, around, [part.loop for part in chosen], label)
             relations.extend(made.relations)
             return made.body
@@ -94,11 +98,8 @@ class Rfactor:
         partials = under(stage, _nested(inside, into), chain)
         kept = [part for part in chain if part is loop or part in moving]
         combined = _nested(kept, replace(store, values=tuple(Load(buffer, index) for buffer in local)))
-        result: Stmt = block(first, partials, combined)
-        for buffer in local:
-            result = Alloc(buffer, result)
-        body = edit_loops(nest.body, lambda part: part.loop == chain[0].loop, lambda _: result)
-        return pruned(replace(nest, body=body, relations=tuple(relations)))
+        result = block(first, partials, combined)
+        return pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
 
     def _chain(self, path: tuple[Stmt, ...], store: Store) -> tuple[list[For], list[For]]:
         """The perfect nest of the reduction's own loops around the store, and the loops outside it."""
@@ -201,6 +202,15 @@ def axis_stages(nest: Nest) -> set[str]:
 def _named(stmt: Stmt) -> str:
     assert isinstance(stmt, For)  # noqa: S101 - asked before
     return stmt.loop
+
+
+def _replaced(stmt: Stmt, owner: Stmt, old: Stmt, new: Stmt, local: tuple[Buffer, ...]) -> Stmt:
+    """`stmt` with `old` replaced, and storage around `owner`, which is or holds it."""
+    result = new if stmt is old else map_statements(stmt, lambda part: _replaced(part, owner, old, new, local))
+    if stmt is owner:
+        for buffer in local:
+            result = Alloc(buffer, result)
+    return result
 
 
 def _nested(chain: Sequence[For], body: Stmt) -> Stmt:

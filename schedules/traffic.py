@@ -86,14 +86,16 @@ class PrefetchRegion:
             raise self._refusal("TL-S202", reason)
         later: dict[str, Expr] = {self.loop: Binary("add", Axis(self.loop), ir.const(self.distance))}
         axes = [self._axis(nest, dimension) for dimension in range(len(counts))]
-        index = [Binary("add", substitute(span.base, later), Axis(axis)) for span, axis in zip(spans, axes, strict=True)]
-        along: Expr = Binary("mul", ir.const(step), Axis(axes[-1]))
+        moves: list[Expr] = [Axis(axis) if count > 1 else ir.const(0) for axis, count in zip(axes, counts, strict=True)]
+        index: list[Expr] = [Binary("add", substitute(span.base, later), move) for span, move in zip(spans, moves, strict=True)]
+        along: Expr = Binary("mul", ir.const(step), moves[-1])
         if (counts[-1] - 1) * step >= extents[-1]:
             along = Binary("min", along, ir.const(extents[-1] - 1))
         index[-1] = Binary("add", substitute(spans[-1].base, later), along)
         body: Stmt = Prefetch(buffer, tuple(simplify(part) for part in index))
         for axis, count in reversed(list(zip(axes, counts, strict=True))):
-            body = For(axis, ir.const(0), ir.const(count), body, "unroll" if prod(counts) <= MAX_UNROLLED else "serial")
+            if count != 1:
+                body = For(axis, ir.const(0), ir.const(count), body, "unroll" if prod(counts) <= MAX_UNROLLED else "serial")
         return body
 
     def _axis(self, nest: Nest, dimension: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tensorlang.bound import buffer
 from tensorlang.boundary import pad
 from tensorlang.dtype import DType, dtype
 from tensorlang.elementary import (
@@ -58,6 +59,10 @@ from tensorlang.reduction import (
     reduce_fmin,
     sum,  # noqa: A004
 )
+from tensorlang.recurrence import recurrence
+from tensorlang.scan import scan
+from tensorlang.scatter import scatter
+from tensorlang.reducer import reducer
 from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
 
 if TYPE_CHECKING:
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
     from tensorlang.codegen.threads import get_threads as get_threads, set_threads as set_threads
     from tensorlang.einstein import einsum as einsum
     from tensorlang.interpret import evaluate as evaluate
+    from tensorlang.notation import tc as tc
     from tensorlang.schedules.schedule import Schedule as Schedule, Verdict as Verdict
 
 __version__ = "0.1.0"
@@ -85,17 +91,19 @@ _ON_USE = {
     "get_threads": "tensorlang.codegen.threads",
     "load": "tensorlang.codegen.kernel",
     "ops": "tensorlang.ops",
+    "tc": "tensorlang.notation",
     "set_threads": "tensorlang.codegen.threads",
     "target": "tensorlang.codegen.target",
 }
 
 __all__ = [
     "BuildError", "CallError", "DType", "DefinitionError", "Dim", "Expr", "InternalError", "Kernel", "LogError", "Schedule",
-    "ScheduleError", "Tensor", "TensorlangError", "TuningError", "Verdict", "abs", "all", "any", "argmax", "argmin", "build", "cast",
-    "ceil", "clamp", "compile", "compute", "cos", "dim", "dtype", "einsum", "erf", "evaluate", "exp", "exp2", "expm1", "floor",
-    "fmax", "fmin", "get_threads", "isfinite", "isinf", "isnan", "load", "log", "log1p", "log2", "log10", "max", "maximum", "min",
-    "minimum", "ops", "pad", "placeholder", "pow", "prod", "reduce_axis", "reduce_fmax", "reduce_fmin", "round", "rsqrt", "select",
-    "set_threads", "sigmoid", "sin", "sqrt", "sum", "tan", "tanh", "target", "trunc",
+    "ScheduleError", "Tensor", "TensorlangError", "TuningError", "Verdict", "abs", "all", "any", "argmax", "argmin", "buffer",
+    "build", "cast", "ceil", "clamp", "compile", "compute", "cos", "dim", "dtype", "einsum", "erf", "evaluate", "exp", "exp2",
+    "expm1", "floor", "fmax", "fmin", "get_threads", "isfinite", "isinf", "isnan", "load", "log", "log10", "log1p", "log2", "max",
+    "maximum", "min", "minimum", "ops", "pad", "placeholder", "pow", "prod", "recurrence", "reduce_axis", "reduce_fmax",
+    "reduce_fmin", "reducer", "round", "rsqrt", "scan", "scatter", "select", "set_threads", "sigmoid", "sin", "sqrt", "sum",
+    "tan", "tanh", "target", "tc", "trunc",
 ]  # fmt: skip
 
 

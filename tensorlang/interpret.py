@@ -353,6 +353,12 @@ class _Evaluator:
         return tuple(self.value(result, scope) for result in reducer.results)
 
 
+def combine(reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What a reducer makes of two states, element by element."""
+    with meaning.quiet():
+        return _Evaluator({}, {})._combined(reducer, old, new)  # noqa: SLF001 - the same module
+
+
 def _inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
     """An index that is inside in the lanes that count; where a lane is masked, any index will do."""
     found = []

@@ -24,7 +24,8 @@ ABSENT: Final = Const(-1, INT64)
 
 
 @cache
-def _single(name: str, op: str, identity: float | int | bool, of: DType) -> Reducer:
+def single(name: str, op: str, identity: float | int | bool, of: DType) -> Reducer:
+    """The reducer of one operator."""
     return Reducer(name, (Const(identity, of),), (Binary(op, Param("a0", of), Param("b0", of)),))
 
 
@@ -63,6 +64,11 @@ def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ir.ReduceAxi
     return Expr(node, operands, weak=builtins.all(value.weak for value in values))
 
 
+def reduce_over(reducer: Reducer, values: tuple[Expr, ...], axis: Axes, where: object, component: int) -> Expr:
+    """A component of the combination of `values` over reduction axes. Raises `DefinitionError` for axes that are none."""
+    return _reduce(reducer, values, _axes(reducer.name, axis), where, component)
+
+
 def accumulator(of: DType) -> DType:
     """The type in which `sum` and `prod` accumulate by default."""
     if of in ("float16", "bfloat16"):
@@ -82,7 +88,7 @@ def _accumulate(name: str, op: str, identity: int, expr: ExprLike, axis: Axes, w
     inner = FLOAT32 if narrow else wide
     start: float | int = float(identity) if inner.is_floating else identity
     widened = _kept(_widened(value, inner), value, to)
-    result = _reduce(_single(name, op, start, inner), (widened,), _axes(name, axis), where)
+    result = _reduce(single(name, op, start, inner), (widened,), _axes(name, axis), where)
     final = own if to is None and own in ("float16", "bfloat16") else wide
     return result if final == inner else cast(result, final)
 
@@ -136,7 +142,7 @@ def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to:
     identity = of.lowest if op in ("max", "fmax") else of.highest
     if op in ("fmin", "fmax") and of.is_floating:
         identity = float("nan")
-    return _reduce(_single(name, op, identity, of), (value,), _axes(name, axis), where)
+    return _reduce(single(name, op, identity, of), (value,), _axes(name, axis), where)
 
 
 def max(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
@@ -161,12 +167,12 @@ def reduce_fmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object 
 
 def any(expr: ExprLike, axis: Axes, where: object = None) -> Expr:  # noqa: A001 - the name users expect
     """Does the condition hold anywhere?"""
-    return _reduce(_single("any", "or", False, BOOL), (condition(expr, "the operand of tl.any"),), _axes("any", axis), where)
+    return _reduce(single("any", "or", False, BOOL), (condition(expr, "the operand of tl.any"),), _axes("any", axis), where)
 
 
 def all(expr: ExprLike, axis: Axes, where: object = None) -> Expr:  # noqa: A001 - the name users expect
     """Does the condition hold everywhere?"""
-    return _reduce(_single("all", "and", True, BOOL), (condition(expr, "the operand of tl.all"),), _axes("all", axis), where)
+    return _reduce(single("all", "and", True, BOOL), (condition(expr, "the operand of tl.all"),), _axes("all", axis), where)
 
 
 def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:

@@ -39,7 +39,7 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> Stmt:
     for condition in conditions:
         if _implied(stmt, condition):
             continue
-        tight = None if stmt.kind == "vector" or axes_of(condition) & lanes else _bounded(loop, condition)
+        tight = None if stmt.kind in ("vector", "tensor") or axes_of(condition) & lanes else _bounded(loop, condition)
         if tight is None:
             kept.append(condition)
         else:

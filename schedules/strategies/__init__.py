@@ -1,11 +1,12 @@
 """Strategies: for any definition a default schedule, a search space, and the directives of each point in it.
 
-The stage with the most arithmetic is the main one: a contraction or rows. Its knobs are the space, with whether intermediates are
-computed in rows; every other stage gets the default of its kind. A strategy only ever writes directives that the schedule accepts.
+The stage with the most arithmetic is the main one: a contraction or rows. Its knobs, those of the other row-wise stages, and whether
+intermediates are computed in rows are the space; a contraction beside the main stage gets its default. A strategy only ever writes directives that the schedule accepts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -71,10 +72,14 @@ class Staged:
         return infos[0] if infos else None
 
     @cached_property
+    def _kinds(self) -> dict[str, Contraction | Rows]:
+        """How each stage runs, in program order."""
+        infos = stages_of(self._plain.nest)
+        return {info.name: Contraction.of(info, self.machine, self.threads) or Rows.of(info, self.machine, self.threads) for info in infos}
+
+    @cached_property
     def _kind(self) -> Contraction | Rows | None:
-        if self._main is None:
-            return None
-        return Contraction.of(self._main, self.machine, self.threads) or Rows.of(self._main, self.machine, self.threads)
+        return None if self._main is None else self._kinds[self._main.name]
 
     @cached_property
     def _rows_possible(self) -> bool:
@@ -85,10 +90,18 @@ class Staged:
         """`contraction` or `rows`, by the main stage."""
         return type(self._kind).__name__.lower() if self._kind is not None else "none"
 
+    def _others(self) -> Iterator[tuple[str, Rows]]:
+        """The stages beside the main one that have knobs of their own, with the prefix of these."""
+        for name, kind in self._kinds.items():
+            if isinstance(kind, Rows) and self._main is not None and name != self._main.name:
+                yield f"{name}.", kind
+
     @cached_property
     def space(self) -> Space:
-        """The knobs of the main stage."""
+        """The knobs of the main stage, then those of the others, prefixed by the stage."""
         knobs: list[Knob] = list(self._kind.knobs()) if self._kind is not None else []
+        for prefix, kind in self._others():
+            knobs += kind.knobs(prefix)
         if self._rows_possible:
             knobs.append(Flag("in_rows"))
         space = Space(tuple(knobs))
@@ -97,20 +110,21 @@ class Staged:
     @cached_property
     def default(self) -> Config:
         """The point that the models of the kinds name."""
-        config: Config = self._kind.default() if self._kind is not None else {}
+        config: Config = dict(self._kind.default()) if self._kind is not None else {}
+        for prefix, kind in self._others():
+            config |= kind.default(prefix)
         return {**config, "in_rows": True} if self._rows_possible else config
 
     def schedule(self, config: Config) -> Schedule:
         """The schedule of a point."""
         s = self._plain.copy()
         moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
-        for info in stages_of(self._plain.nest):
-            if self._main is not None and info.name == self._main.name and self._kind is not None:
-                self._kind.schedule(s, config)
-            elif info.name in s.stages():
-                threads = 1 if info.name in moved else self.threads
-                kind = Contraction.of(info, self.machine, threads) or Rows.of(info, self.machine, threads)
-                kind.schedule(s, kind.default())
+        for name, kind in self._kinds.items():
+            main = self._main is not None and name == self._main.name
+            if isinstance(kind, Rows):
+                kind.schedule(s, config, "" if main else f"{name}.", alone=name not in moved)
+            else:
+                kind.schedule(s, config if main else kind.default())
         return s
 
 

@@ -67,8 +67,8 @@ class Rows:
             config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM and size(self.stage.outer[0]) > 1 else "none"
         return config
 
-    def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "") -> None:
-        """Append the directives of a point to a schedule."""
+    def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
+        """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
         if self.vector is not None and s.can("split", self.vector.loop, self.lanes):
             width = config[f"{prefix}vectors"] * self.lanes
@@ -80,7 +80,7 @@ class Rows:
                 self._move_inside(s, outer, inner)
             if s.can("vectorize", inner):
                 s.vectorize(inner)
-        if config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
+        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
             s.parallel(outermost)
 
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:

@@ -1,0 +1,112 @@
+"""Instructions that compute a whole tile: what each computes, as a definition, and how LLVM is asked for it.
+
+An instruction is a definition over placeholders whose shapes are its tiles, and an intrinsic with the vectors that it takes and gives:
+
+    dpbusd    c[i] += sum over k of int32(a[k]) * int32(b[i, k])          16 lanes of 4 products, u8 by s8      AVX-512 VNNI
+    dpbf16ps  c[i] += sum over k of float32(a[k]) * float32(b[i, k])      16 lanes of 2 products, bfloat16      AVX-512 BF16
+
+`dpbf16ps` adds its products in another order than the loops and takes subnormal numbers for zero; `dpbusd` is exact. Where a target
+lacks what an instruction requires, the loops of the definition run instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from tensorlang.canonical import fingerprint
+from tensorlang.errors import did_you_mean
+from tensorlang.expr import cast
+from tensorlang.ir import Nest
+from tensorlang.program import lower_definition
+from tensorlang.reduction import sum as total
+from tensorlang.schedules.directive import Refusal
+from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
+
+Inline: TypeAlias = Callable[[Any, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A vector operand: `lanes` elements of an LLVM type, which are `repeat` copies of the tile of `tensor`."""
+
+    tensor: str
+    element: str
+    lanes: int
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instruction:
+    """A tile computation that a processor does at once.
+
+    `definition` says what: its placeholders, and itself where it is a reduction, are tiles, named by their tensors. `intrinsic` is the
+    name of an LLVM intrinsic with its operands in `arguments` (the result goes to the tile of the definition), or a function of an
+    llvmlite builder and the addresses of the tiles by name, which writes the code itself. `requires` are CPU features as LLVM spells
+    them.
+    """
+
+    name: str
+    definition: Tensor
+    intrinsic: str | Inline
+    arguments: tuple[Register, ...] = ()
+    requires: frozenset[str] = frozenset()
+
+    @property
+    def nest(self) -> Nest:
+        """The loops of the definition."""
+        return lower_definition(self.definition)
+
+    def same(self, other: Instruction) -> bool:
+        """Do both compute the same in the same way?"""
+        mine, theirs = ((fingerprint(one.definition), one.intrinsic, one.arguments, one.requires) for one in (self, other))
+        return mine == theirs
+
+
+def _dot(lanes: int, products: int, types: tuple[str, str, str]) -> Tensor:
+    a = placeholder((products,), types[0], name="a")
+    b = placeholder((lanes, products), types[1], name="b")
+    k = reduce_axis(products, name="k")
+    return compute((lanes,), lambda i: total(cast(a[k], types[2]) * cast(b[i, k], types[2]), axis=k), name="c")
+
+
+@cache
+def dpbusd() -> Instruction:
+    """AVX-512 VNNI: four products of unsigned and signed bytes added to each of 16 int32."""
+    arguments = (Register("c", "i32", 16), Register("a", "i8", 64, repeat=16), Register("b", "i8", 64))
+    return Instruction("dpbusd", _dot(16, 4, ("uint8", "int8", "int32")), "llvm.x86.avx512.vpdpbusd.512", arguments, frozenset({"avx512vnni", "avx512f"}))
+
+
+@cache
+def dpbf16ps() -> Instruction:
+    """AVX-512 BF16: two products of bfloat16 added to each of 16 float32."""
+    arguments = (Register("c", "float", 16), Register("a", "bfloat", 32, repeat=16), Register("b", "bfloat", 32))
+    types = ("bfloat16", "bfloat16", "float32")
+    return Instruction("dpbf16ps", _dot(16, 2, types), "llvm.x86.avx512bf16.dpbf16ps.512", arguments, frozenset({"avx512bf16", "avx512f"}))
+
+
+_SHIPPED: Final[dict[str, Callable[[], Instruction]]] = {"dpbusd": dpbusd, "dpbf16ps": dpbf16ps}
+_DEFINED: Final[dict[str, Instruction]] = {}
+
+
+def define(instruction: Instruction) -> Instruction:
+    """Make an instruction known by its name, so that schedules that use it can be replayed. Raises `Refusal` for a name that is taken."""
+    if not isinstance(instruction.name, str) or not instruction.name:
+        raise Refusal("TL-S005", f"an instruction is named by a string, not {instruction.name!r:.40}")
+    known = _SHIPPED[instruction.name]() if instruction.name in _SHIPPED else _DEFINED.get(instruction.name)
+    if known is not None and not known.same(instruction):
+        raise Refusal("TL-S006", f"another instruction is named {instruction.name!r}")
+    if known is None:
+        _DEFINED[instruction.name] = instruction
+    return known or instruction
+
+
+def find(name: str) -> Instruction:
+    """An instruction by name. Raises `Refusal`."""
+    if name in _SHIPPED:
+        return _SHIPPED[name]()
+    if name not in _DEFINED:
+        raise Refusal("TL-S003", f"there is no instruction {name!r}{did_you_mean(name, [*_SHIPPED, *_DEFINED])}; define it first")
+    return _DEFINED[name]
