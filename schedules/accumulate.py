@@ -26,7 +26,7 @@ from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
 from tensorlang.schedules.legality import reads, repeated
-from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets
+from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
 
@@ -47,8 +47,10 @@ class Accumulate:
         assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
         store = self._store(nest, loop)
         outer = [part for part in path if isinstance(part, For)]
+        self._require_own_lanes(nest, store, outer)
         inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
         tile = moving(nest, store.index, inside)
+        require_distinct(nest, store, tile, outer, self.tensor)
         shape = literal_shape(tile, "accumulate")
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
         for extent in shape:
@@ -107,6 +109,17 @@ class Accumulate:
             result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
         assert result is not None  # noqa: S101 - the loop itself is left
         return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+
+    def _require_own_lanes(self, nest: Nest, store: Store, outer: list[For]) -> None:
+        index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
+        for loop in outer:
+            if loop.kind == "vector" and loop.loop not in index:
+                raise Refusal(
+                    "TL-S107",
+                    f"the lanes of {short(loop.loop)!r} add to one element, so each would load and store it; accumulate outside that loop",
+                    stage=store.stage,
+                    loop=self.at,
+                )
 
     def _store(self, nest: Nest, loop: For) -> Store:
         found = [store for store in stores(loop.body) if any(buffer.name == self.tensor for buffer in store.buffers)]

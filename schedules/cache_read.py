@@ -22,7 +22,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.local import fresh_buffer
-from tensorlang.schedules.pack import MAX_COPY_BYTES, require_no_lanes, require_used
+from tensorlang.schedules.pack import MAX_COPY_BYTES, require_early, require_no_lanes, require_used
 from tensorlang.schedules.region import region
 from tensorlang.simplify import simplify
 
@@ -43,6 +43,7 @@ class CacheRead:
         outer = tuple(part for part in path if isinstance(part, For))
         require_no_lanes(outer, self.tensor, self.at)
         found = [access for access in accesses(loop, outer[:-1]) if access.buffer.name == self.tensor]
+        require_early(loop, (access.index for access in found), self.tensor)
         buffer = found[0].buffer
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
         size = buffer.dtype.bytes

@@ -29,6 +29,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, path_to_loop, remove, require_single, require_stage, stage_of, stores, without_alloc
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.placed import Placed, is_implicit, placed
+from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.raising import raised, unplaced
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
@@ -72,7 +73,6 @@ class ComputeAt:
                 )
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")
-        _require_serial(nest, self.stage, self.loop)
         uses = [(access.index, access.loops[len(outer) :]) for access in accesses(loop, outer[:-1]) if access.buffer.name in names]
         if not uses:
             raise Refusal("TL-S301", f"{self.stage!r} is not used inside {short(self.loop)!r}", stage=self.stage, loop=self.loop)
@@ -141,12 +141,6 @@ class ComputeAt:
         return edit_loops(part, lambda loop: loop.loop in spanned, rewrite)
 
 
-def _require_serial(nest: Nest, stage: str, loop: str) -> None:
-    """Raise `Refusal` where a loop of the stage is not serial: such a loop cannot be re-ranged."""
-    if any(isinstance(part, For) and stage_of(part.loop) in (stage, f"{stage}.init") and part.kind != "serial" for part in statements(nest.body)):
-        raise Refusal("TL-S301", f"the loops of {stage!r} are already scheduled; move it first, then schedule its loops", stage=stage, loop=loop)
-
-
 def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
     """The buffers that an intermediate stage computes. Raises `Refusal` where it is none."""
     require_stage(nest, stage)
@@ -157,6 +151,7 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
     if stage.endswith(".init") or not any(isinstance(part, Alloc) and part.buffer in buffers for part in statements(nest.body)):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
+    require_pure(nest, stage, buffers, loop)
     return buffers
 
 

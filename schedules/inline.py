@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Axis, Expr, Load, Nest
+from tensorlang.ir import Alloc, Axis, Expr, Load, Nest, Store
 from tensorlang.schedules.compute_at import producer, producer_parts
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import remove, stores, without_alloc
-from tensorlang.traverse import map_children, map_expressions, statements, substitute, walk
+from tensorlang.traverse import expressions, loads_of, map_children, map_expressions, statements, substitute, walk
 
 MAX_NODES = 1 << 14
 
@@ -43,6 +43,7 @@ class ComputeInline:
         scheduled = len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
         if scheduled:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
+        self._require_visible(nest, store)
         values = {buffer.name: value for buffer, value in zip(store.buffers, store.values, strict=True)}
         size = sum(1 for value in store.values for _ in walk(value))
         uses = 0
@@ -66,3 +67,13 @@ class ComputeInline:
                 "TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage
             )
         return replace(nest, body=rest)
+
+    def _require_visible(self, nest: Nest, store: Store) -> None:
+        """Raise `Refusal` where the expression reads storage that its readers do not see."""
+        used = {load.buffer for value in store.values for load in loads_of(value)}
+        targets = set(store.buffers)
+        readers = {id(part) for part in stores(nest.body) if targets & {load.buffer for expr in expressions(part) for load in loads_of(expr)}}
+        for part in statements(nest.body):
+            if isinstance(part, Alloc) and part.buffer in used and not readers <= {id(inner) for inner in stores(part.body)}:
+                reason = f"{self.stage!r} reads {part.buffer.name!r}, which is only there inside its own loops; inline it first"
+                raise Refusal("TL-S301", reason, stage=self.stage)

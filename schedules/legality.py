@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang import ir
 from tensorlang.dtype import BOOL
-from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Split, Stmt, Store, Unary, Window
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Unary, Window
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
-from tensorlang.traverse import axes_of, expressions, loads_of, map_children, statements, substatements
+from tensorlang.traverse import axes_of, children, expressions, loads_of, map_children, statements, substatements
 
 TRUE = Const(True, BOOL)
 FALSE = Const(False, BOOL)
@@ -52,11 +52,7 @@ def accesses(
         case Store(stage, buffers, index, values, reducer):
             here = next(position)
             for expr in (*index, *values):
-                for load in loads_of(expr):
-                    if isinstance(load.buffer, Buffer):
-                        yield Access(
-                            stage, load.buffer, load.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=here
-                        )
+                yield from _reads(stage, expr, loops, conditions, here)
             for buffer in buffers:
                 name = None if reducer is None else reducer.name
                 yield Access(stage, buffer, index, writes=True, reducer=name, loops=loops, conditions=conditions, position=here)
@@ -64,10 +60,7 @@ def accesses(
             for part in substatements(stmt):
                 yield from accesses(part, (*loops, stmt), conditions, position)
         case If(cond, then, orelse):
-            here = next(position)
-            for load in loads_of(cond):
-                if isinstance(load.buffer, Buffer):
-                    yield Access("", load.buffer, load.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=here)
+            yield from _reads("", cond, loops, conditions, next(position))
             yield from accesses(then, loops, (*conditions, cond), position)
             if orelse is not None:
                 yield from accesses(orelse, loops, (*conditions, Unary("not", cond)), position)
@@ -76,10 +69,28 @@ def accesses(
                 yield from accesses(part, loops, conditions, position)
 
 
-def _rename(expr: Expr, names: dict[str, str]) -> Expr:
+def _reads(stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int) -> Iterator[Access]:
+    """The reads of an expression, each under the conditions of the selects around it."""
+    match expr:
+        case Select(cond, yes, no):
+            yield from _reads(stage, cond, loops, conditions, position)
+            yield from _reads(stage, yes, loops, (*conditions, cond), position)
+            yield from _reads(stage, no, loops, (*conditions, Unary("not", cond)), position)
+        case _:
+            for part in children(expr):
+                yield from _reads(stage, part, loops, conditions, position)
+            if isinstance(expr, Load) and isinstance(expr.buffer, Buffer):
+                yield Access(stage, expr.buffer, expr.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=position)
+
+
+def _rename(expr: Expr, names: dict[str, str], mark: str = "") -> Expr:
+    """The expression over a copy's axes. What it reads of a buffer that the nest writes is an unknown of that copy."""
     if isinstance(expr, Axis):
         return Axis(names.get(expr.name, expr.name))
-    return map_children(expr, lambda child: _rename(child, names))
+    expr = map_children(expr, lambda child: _rename(child, names, mark))
+    if isinstance(expr, Load) and mark and isinstance(expr.buffer, Buffer):
+        return Load(replace(expr.buffer, name=f"{expr.buffer.name}{mark}"), expr.index)
+    return expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,7 @@ class Instance:
     access: Access
     names: dict[str, str]
     facts: tuple[Expr, ...]
+    index: tuple[Expr, ...]
 
     def at(self, loop: str) -> Expr:
         """The copy's value of a loop."""
@@ -109,13 +121,19 @@ def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> I
     names = {name: f"{name}{mark}" for name in axes - shared_axes}
     facts = [fact for loop in access.loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
     facts += [fact for relation in relations for fact in equations(relation)]
-    facts += access.conditions
-    return Instance(access, names, tuple(_rename(fact, names) for fact in facts))
+    inputs = {buffer.name for buffer in nest.inputs}
+
+    def varies(expr: Expr) -> bool:
+        return any(getattr(load.buffer, "name", "") not in inputs for load in loads_of(expr))
+
+    facts += [condition for condition in access.conditions if not varies(condition)]
+    index = tuple(_rename(part, names, mark if varies(part) else "") for part in access.index)
+    return Instance(access, names, tuple(_rename(fact, names) for fact in facts), index)
 
 
 def _same_element(first: Instance, second: Instance) -> Iterator[Expr]:
-    for a, b in zip(first.access.index, second.access.index, strict=True):
-        yield Compare("eq", _rename(a, first.names), _rename(b, second.names))
+    for a, b in zip(first.index, second.index, strict=True):
+        yield Compare("eq", a, b)
 
 
 def conflict(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> dict[str, Any] | None:
@@ -130,9 +148,8 @@ def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, 
         return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
 
     index = []
-    for part in one.access.index:
-        renamed = _rename(part, one.names)
-        index.append(point.get(renamed, int(renamed.value) if isinstance(renamed, Const) else None))
+    for part in one.index:
+        index.append(point.get(part, int(part.value) if isinstance(part, Const) else None))
     element = f"{one.access.buffer.name}[{', '.join('?' if value is None else str(value) for value in index)}]"
     dims = {node.name: value for node, value in point.items() if isinstance(node, ir.Dim)}
     found: dict[str, Any] = {
@@ -158,7 +175,8 @@ def _pairs(found: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
 def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> dict[str, Any] | None:
     """Two different iterations of a loop that touch one element, at least one writing it; None if there are none.
 
-    `reductions` lets combining stores of one reducer share an element (the lanes of a vector reduction keep partial results).
+    `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
+    partial results).
     """
     private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
     found = [access for access in accesses(loop, tuple(outer)) if access.buffer.name not in private]
@@ -167,7 +185,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     for first, second in _pairs(found):
         if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
             continue
-        if reductions and first.reducer is not None and first.reducer == second.reducer:
+        if reductions and first.reducer is not None and first.reducer == second.reducer and not _moved(nest, loop, first, second):
             continue
         if _identity_apart(nest, loop, shared, first, second):
             continue
@@ -177,6 +195,11 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
             if example is not None:
                 return example
     return None
+
+
+def _moved(nest: Nest, loop: For, *found: Access) -> bool:
+    """Do the elements of accesses depend on a loop?"""
+    return any(loop.loop in closure(nest, axes_of(part)) for access in found for part in access.index)
 
 
 def _later(nest: Nest, loop: For, earlier: str, later: str) -> Expr:
@@ -261,12 +284,18 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
     for first, second in _pairs(found):
         if first.reducer is not None and first.reducer == second.reducer:
             continue
-        if first is second and first.reducer is None:
+        if first is second and _once(nest, old, first):
             continue
         example = conflict(nest, first, second, shared, (before, after))
         if example is not None:
             return example
     return None
+
+
+def _once(nest: Nest, loops: Sequence[For], access: Access) -> bool:
+    """Does the element tell the iteration of every loop, so that iterations which write one element write one value?"""
+    tied = closure(nest, [part.name for part in access.index if isinstance(part, Axis)])
+    return all(loop.loop in tied for loop in loops)
 
 
 def _lexicographic(loops: Sequence[str], earlier: str, later: str) -> Expr:

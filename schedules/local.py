@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt
+from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
 from tensorlang.printer import short
 from tensorlang.relations import bounds, closure, in_scope, relation_names, renamed
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
+from tensorlang.schedules.legality import repeated
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, statements, substitute
 
@@ -62,12 +63,13 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
 
     for loop in loops:
         names[loop.loop] = fresh(loop.loop)
+    cloned = frozenset(names)
     relations: list[Relation] = []
     for relation in in_scope(nest, (*around, *(loop.loop for loop in loops))):
         axes = relation_names(relation)
         if set(axes) & needed and set(axes).union(*(axes_of(bound) for bound in bounds(relation))) & names.keys():
             for axis in axes:
-                if axis not in names and axis not in around and axis in needed:
+                if axis not in names and axis in needed and closure(nest, (axis,)) & cloned:
                     names[axis] = fresh(axis)
             relations.append(renamed(relation, names))
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
@@ -113,3 +115,18 @@ def fresh_buffer(nest: Nest, label: str) -> str:
         count += 1
         name = f"{label}_{count}"
     return name
+
+
+def require_distinct(nest: Nest, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str) -> None:
+    """Raise `Refusal` where two iterations of the tile's loops write one element (a scatter): the copy would hold it twice."""
+    if store.reducer is None and all(isinstance(part, Axis) for part in store.index):
+        return
+    example = repeated(nest, store, tile, outer)
+    if example is not None:
+        raise Refusal(
+            "TL-S103",
+            f"two iterations of {short(tile[-1].loop)!r} write {example['element']}, of which a copy of {tensor!r} would hold two",
+            stage=store.stage,
+            loop=outer[-1].loop,
+            counterexample=example,
+        )

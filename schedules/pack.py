@@ -16,7 +16,7 @@ Legal where the tensor is not written inside the loop, every use there has the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
@@ -26,10 +26,10 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import edit_loops, path_to_loop, stores
+from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
 from tensorlang.schedules.legality import Access, accesses, reads
 from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets
-from tensorlang.traverse import map_children, map_expressions
+from tensorlang.traverse import loads_of, map_children, map_expressions
 
 MAX_COPY_BYTES = 1 << 36
 
@@ -50,6 +50,7 @@ class Pack:
         outer = tuple(part for part in path if isinstance(part, For))
         require_no_lanes(outer, self.tensor, self.at)
         use = self._use(nest, loop, outer)
+        require_early(loop, (use.index,), self.tensor)
         inside = use.loops[len(outer) :]
         used = moving(nest, use.index, inside)
         used = self._in_layout(used)
@@ -132,6 +133,17 @@ def _is_whole_axis(part: Expr, extent: Expr, loops: tuple[For, ...], relations: 
     return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
         isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent) for relation in relations
     )
+
+
+def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -> None:
+    """Raise `Refusal` where an index reads a buffer that is only made inside the loop, after the copy."""
+    made = allocated(loop.body)
+    for load in (load for index in indices for part in index for load in loads_of(part)):
+        name = getattr(load.buffer, "name", "")
+        if name in made:
+            raise Refusal(
+                "TL-S302", f"the index of {tensor!r} reads {name!r}, which is made inside {short(loop.loop)!r}", stage=tensor, loop=loop.loop
+            )
 
 
 def require_no_lanes(outer: tuple[For, ...], tensor: str, at: str) -> None:

@@ -17,8 +17,9 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, path_to, require_single, require_stage, stores
+from tensorlang.schedules.edit import allocated, path_to, require_single, require_stage, stage_of, stores
 from tensorlang.schedules.legality import Access, accesses, conflict
+from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute
@@ -60,11 +61,13 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
     if not path or stage.endswith(".init"):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
+    require_pure(nest, stage, buffers, loop)
     own = (stage, f"{stage}.init")
     parts = _parts(path[-1].body, own)
     around = path_to(nest.body, lambda part: part is parts[0])
     names = {buffer.name for buffer in buffers}
-    if any(store.stage not in own and names & {buffer.name for buffer in store.buffers} for store in stores(nest.body)):
+    kept = any(store.stage not in own and names & {buffer.name for buffer in store.buffers} for store in stores(nest.body))
+    if kept or any(isinstance(part, For) and stage_of(part.loop) in own and part.kind != "serial" for part in statements(nest.body)):
         raise Refusal("TL-S301", f"the loops of {stage!r} are already scheduled; move it first, then schedule its loops", stage=stage, loop=loop)
     stored = sum(isinstance(part, For) for part in path)
     loops = tuple(part for part in around[:-1] if isinstance(part, For))

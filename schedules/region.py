@@ -13,7 +13,7 @@ from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Split, Window
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, substitute
+from tensorlang.traverse import axes_of, loads_of, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) 
             spread += abs(reach)
             base = Linear(base.constant + min(reach, 0), base.terms)
     for atom, factor in pending.items():
-        if axes_of(atom) - set(outer):
-            return None
+        if axes_of(atom) - set(outer) or any(True for _ in loads_of(atom)):
+            return None  # a loaded index may be readable only under the conditions of its use
         if factor:
             base = base.plus(Linear(0, {atom: factor}))
     return base, spread + 1

@@ -147,7 +147,7 @@ class Schedule(Placement, Structural):
         alternatives = list(refusal.alternatives)
         if isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
             others = (type(directive)(part.loop) for part in loops(self.nest.body) if part.loop != directive.loop and _is_main(part))
-            alternatives += [step for step in others if self.can(step)]
+            alternatives += [step for step in (*others, *structural.instead(directive)) if self.can(step)]
         return ScheduleError(
             refusal.code,
             refusal.reason,
@@ -355,3 +355,4 @@ def _moves(nest: Nest, loop: str) -> Iterator[AnyDirective]:
     for buffer in nest.inputs:
         yield Pack(buffer.name, loop)
         yield CacheRead(buffer.name, loop)
+    yield from structural.moves(nest, loop)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Binary, For, Load, Nest, Tail
+from tensorlang.ir import Binary, For, Nest, Tail
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import allocated, edit_loop, extent_of, find_loop, fresh_name, stage_of, stores
+from tensorlang.schedules.legality import reads
 from tensorlang.simplify import simplify
-from tensorlang.traverse import walk
 
 TAILS = ("guard", "mask", "peel", "shift")
 MAX_FACTOR = 1 << 40
@@ -81,18 +81,19 @@ class Split:
         private = allocated(loop.body)
         written = {buffer.name for store in stores(loop.body) for buffer in store.buffers} - private
         for store in stores(loop.body):
-            if store.reducer is not None and store.buffers[0].name not in private:
+            if store.reducer is not None and store.buffers[0].name in written:
                 raise Refusal(
                     "TL-S106",
                     f"tail 'shift' computes some iterations twice, and {store.stage!r} adds to its tensor each time; use guard, mask or peel",
                     stage=store.stage,
                     loop=self.loop,
                 )
-            read = {getattr(node.buffer, "name", "") for value in store.values for node in walk(value) if isinstance(node, Load)}
-            if read & written and {buffer.name for buffer in store.buffers} & written:
+        for load in reads(loop.body):
+            name = getattr(load.buffer, "name", "")
+            if name in written:
                 raise Refusal(
                     "TL-S106",
-                    f"tail 'shift' computes some iterations twice, and {store.stage!r} reads what this loop writes; use guard, mask or peel",
-                    stage=store.stage,
+                    f"tail 'shift' computes some iterations twice, and this loop both reads and writes {name!r}; use guard, mask or peel",
+                    stage=name,
                     loop=self.loop,
                 )

@@ -4,14 +4,14 @@ Each stage becomes one nest of loops over its axes. A body that is one reduction
 Any other reduction is an implicit stage `C.1`, `C.2`, ... in a scalar at the innermost loop of `C`. A `where=`, and the conditions of the
 selects around a reduction, become an `If` around its update, so that nothing more is read than the definition reads.
 
-A recurrence is the same nest, which reads the buffer that it writes. A scatter copies its `init` (`H.init`) and then stores, or
+A recurrence is the same nest, which reads the buffer that it writes; its reductions are implicit stages, complete before the element. A scatter copies its `init` (`H.start`) and then stores, or
 combines, at computed indices. A scan is a loop over time around the nests of its step:
 
     S.t = 0 .. length:
         the stages of the step; the next state is stored to S[t], or with keep="last" to S.ring[(t + 1) % 2]
         what reads the state reads select(t == 0, init, S[t - 1]), or S.ring[t % 2]
 
-A ring starts as a copy of `init` (`S.init`), and `S` is a copy of it in the end. A next state that no stage of the step can store where
+A ring starts as a copy of `init` (`S.start`), and `S` is a copy of it in the end. A next state that no stage of the step can store where
 it belongs (it is stored elsewhere too, or comes from outside) is copied there by the stage `S`.
 """
 
@@ -120,7 +120,7 @@ class Program:
                 self.scratch.append(ring)
                 target = Place(ring, (_slot(Binary("add", time, ir.const(1))),))
                 self.states[id(state)] = _Past(Place(ring, (_slot(time),)), None, time)
-                first.append(self._copy(f"{label}.init", Place(ring, (ir.const(0),)), init))
+                first.append(self._copy(f"{label}.start", Place(ring, (ir.const(0),)), init))
                 last.append(self._copied(label, out, Place(ring, (_slot(scan.axis.hi),)), init))
             rings.append(target)
         direct = _direct(scan)
@@ -206,7 +206,7 @@ class _Lowering:
         index = (*places[0].prefix, *(Axis(loop) for loop, _, _ in ranges))
         targets = tuple(place.buffer for place in places)
         value = stage.values[0]
-        if isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
+        if stage.itself is None and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
         lowered = tuple(prelude.lower(value) for value in stage.values)
@@ -216,7 +216,7 @@ class _Lowering:
         """A copy of the initial tensor, and the loops that change it."""
         self.axes = dict(self.program.axes)
         place = self.program.places[id(scatter), 0]
-        first = self.program._copy(f"{self.name}.init", place, scatter.init)  # noqa: SLF001 - its own part
+        first = self.program._copy(f"{self.name}.start", place, scatter.init)  # noqa: SLF001 - its own part
         ranges = [self._range(axis.name, axis.lo, axis.hi) for axis in scatter.axes]
         prelude = _Prelude(self, ())
         where = () if scatter.where is None else (prelude.lower(scatter.where),)

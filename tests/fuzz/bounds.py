@@ -15,7 +15,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.dtype import dtype
 
-from .case import Node
+from .case import Node, walk
 from .program import BINARY, HALF, Builder, function
 
 UNIT: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -42,8 +42,12 @@ class Bounds(Builder):
             inner = self.errors.get(stage["reads"][0])
             self.errors[name] = None if inner is None else tl.pad(inner, stage["widths"], mode=stage["mode"], name=f"{name}_err")
             return
-        if stage.get("form"):
-            raise Rough
+        if stage.get("form"):  # ordered, so there is no bound for what comes after an error
+            trees = [*stage["body"], *stage.get("index", ()), *(node for part in stage.get("inner", ()) if isinstance(part, dict) for node in part["body"])]
+            inexact = stage["form"] in ("scatter", "custom") and stage["type"] in UNIT
+            if inexact or any(self.rough(tree) for tree in trees) or any(self.errors.get(name) is not None for name in stage.get("reads", ())):
+                raise Rough
+            return
         labels = [name] if len(stage["body"]) == 1 else [f"{name}_{component}" for component in range(len(stage["body"]))]
         for label, value in zip(labels, stage["body"], strict=True):
             shape = [self.extent(part) for part in stage["shape"]]
@@ -58,6 +62,18 @@ class Bounds(Builder):
 
             made = tl.compute(tuple(shape), function(stage["axes"], body), name=f"{label}_err")
             self.errors[label] = None if exact else made
+
+    def rough(self, tree: Node) -> bool:
+        """Does a tree hold anything that may be rounded in another way?"""
+        for node in walk(tree):
+            match node:
+                case ["ld", name, _] if self.errors.get(name) is not None:
+                    return True
+                case ["call", name, *_] if name not in ("floor", "ceil", "round", "trunc", "isnan", "isinf", "isfinite"):
+                    return True
+                case ["red", "sum" | "prod", _, _, _, of] if of in UNIT:
+                    return True
+        return False
 
     def error(self, node: Node) -> tuple[Any, Any]:
         """The value of a node and its error."""

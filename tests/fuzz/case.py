@@ -77,10 +77,21 @@ def walk(node: Node) -> list[Node]:
     return [node, *(inner for child in children(node) for inner in walk(child))]
 
 
+def trees_of(stage: dict[str, Any]) -> list[Node]:
+    """All trees of a stage, those of the stages inside a scan included."""
+    inner = [tree for part in stage.get("inner", ()) if isinstance(part, dict) for tree in trees_of(part)]
+    return [*stage["body"], *stage.get("index", ()), *([] if stage.get("where") is None else [stage["where"]]), *inner]
+
+
 def tensors_of(stage: dict[str, Any]) -> set[str]:
     """The names of the tensors that a stage reads."""
-    trees = [*stage["body"], *stage.get("index", ())]
-    return {node[1] for body in trees for node in walk(body) if isinstance(node, list) and node and node[0] == "ld"} | set(stage.get("reads", ()))
+    loads = {node[1] for tree in trees_of(stage) for node in walk(tree) if isinstance(node, list) and node and node[0] == "ld"}
+    return loads | set(stage.get("reads", ()))
+
+
+def labels_of(stage: dict[str, Any]) -> set[str]:
+    """The names that results of a stage may have."""
+    return {stage["name"], *(f"{stage['name']}_{component}" for component in range(max(len(stage["body"]), stage.get("results", 1))))}
 
 
 def extents_in(part: Any) -> set[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import tensorlang as tl
 
-from .case import Case, Extent, Node, extents_in, tensors_of, value_of
+from .case import Case, Extent, Node, extents_in, labels_of, tensors_of, value_of
 from .nodes import FLOATS, SIGNED, SMOOTH, TYPES, Info, Scope, cast, guarded
 
 EXTENTS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 7, 8, 8, 9, 9, 15, 16, 17, 31, 33)
@@ -99,13 +99,13 @@ class Draft:
 
     # Stages
 
-    def add(self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, **more: Any) -> None:
-        """A stage and its tensors."""
+    def add(self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, always: bool = False, **more: Any) -> None:
+        """A stage and its tensors; `always` is for a form whose results are a tuple even where there is one."""
         name = "STUVWXYZ"[len(self.case["stages"])]
         stage = {"name": name, "kind": kind, "type": dtypes[0], "axes": list(axes), "shape": list(axes.values()), "body": body, **more}
         self.case["stages"].append(stage)
         for component, of in enumerate(dtypes):
-            label = name if len(dtypes) == 1 else f"{name}_{component}"
+            label = name if len(dtypes) == 1 and not always else f"{name}_{component}"
             self.tensors[label] = Info(tuple(axes.values()), of, rough and of in FLOATS)
 
 
@@ -349,9 +349,52 @@ def scatter(draft: Draft) -> None:
     rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
     if of not in FLOATS and rough:
         return
-    over_names = [[name, size] for name, size in zip(names, over, strict=True)]
-    more = {"form": "scatter", "over": over_names, "index": [at], "reduce": how, "outside": rng.randint(0, 3), "reads": [indices]}
+    more = {"form": "scatter", "over": [list(pair) for pair in zip(names, over, strict=True)], "index": [at], "reduce": how, "outside": rng.randint(0, 3), "reads": [indices]}
     draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, **more)
+
+
+def scan(draft: Draft) -> None:
+    """Steps over one or two states, each with a stage of its own, at times with a reduction over the state."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(1, 2), 40)
+    states = [draft.operand(shape, of) for _ in range(rng.choice((1, 1, 2)))]
+    if any(draft.tensors[name].rough for name in states):
+        return
+    length = draft.extent(7)
+    axes = axes_of(shape)
+    here: Node = [["ax", axis] for axis in axes]
+    inner = []
+    scope = draft.scope({**axes, "t": length})
+    old = {f"STATE{n}": Info(tuple(shape), of, rough=True) for n in range(len(states))}
+    for n in range(rng.randint(0, 1)):
+        body: Node = [rng.choice(("+", "max")), ["ld", f"STATE{rng.randrange(len(states))}", here], scope.value(of, 1)]
+        inner.append({"name": f"H{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
+        old[f"H{n}"] = Info(tuple(shape), of, rough=True)
+    for n in range(len(states)):
+        wide = Scope(rng, {**draft.tensors, **old}, draft.case["extents"], draft.case["symbolic"], {**axes, "t": length}, scope.marks)
+        body = ["+" if rng.random() < 0.7 else "min", ["ld", f"STATE{n}", here], wide.load(rng.choice(list(old)), of)]
+        if rng.random() < 0.3:
+            at: Node = [["ax", "k"], *here[1:]]
+            body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(list(old)), at], None, of]]
+        inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
+    keep = rng.choice(("all", "last"))
+    out: dict[str, Extent] = {"t": length, **axes} if keep == "all" else axes
+    extra = {"form": "scan", "reads": states, "length": length, "keep": keep, "inner": inner, "results": len(states)}
+    draft.add("scan", out, [], [of] * len(states), rough="rough" in scope.marks, always=True, **extra)
+
+
+def custom(draft: Draft) -> None:
+    """A reducer of the user's with two components."""
+    rng, of = draft.rng, draft.number()
+    name = draft.operand(draft.shape(2), of)
+    row, column = draft.tensors[name].shape
+    element: Node = ["ld", name, [["ax", "i"], ["ax", "k"]]]
+    reducer = rng.choice(("sum_max", "sum_count"))
+    body = [element, element if reducer == "sum_max" else ["cast", of, 1]]
+    scope = draft.scope({"i": row}).inside(k=column)
+    where = scope.condition(of) if rng.random() < 0.25 else None
+    extra = {"form": "custom", "reducer": reducer, "inner": [["k", 0, column]], "where": where, "reads": [name], "results": 2}
+    draft.add("custom", {"i": row}, body, [of, of], rough=True, always=True, **extra)
 
 
 KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
@@ -367,6 +410,8 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "normalise": (normalised, 1),
     **({"recurrence": (recurrence, 3)} if hasattr(tl, "recurrence") else {}),
     **({"scatter": (scatter, 2)} if hasattr(tl, "scatter") else {}),
+    **({"scan": (scan, 2)} if hasattr(tl, "scan") else {}),
+    **({"custom": (custom, 1)} if hasattr(tl, "reducer") else {}),
 }
 
 
@@ -397,8 +442,7 @@ def trimmed(case: Case, rng: random.Random) -> Case:
     """Without stages and operands that no output reaches, and with further values of the symbolic extents."""
     needed, stages = set(case["outputs"]), []
     for stage in reversed(case["stages"]):
-        labels = {stage["name"], *(f"{stage['name']}_{component}" for component in range(len(stage["body"])))}
-        if labels & needed:
+        if labels_of(stage) & needed:
             stages.append(stage)
             needed |= tensors_of(stage)
     used = extents_in([stages, [entry for entry in case["inputs"] if entry["name"] in needed]])

@@ -229,6 +229,7 @@ class Judge:
             program = builder.program()
         except Rough:
             self.tally.add("bound", "none")
+            loosely(name, result, expected, oracle)
             return
         self.tally.add("bound", "used")
         error = builder.errors[name]
@@ -247,6 +248,17 @@ class Judge:
         if not good.all():
             at = tuple(int(part) for part in np.argwhere(~good)[0])
             raise Wrong(oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}")
+
+
+def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:
+    """Raise `Wrong` where a result of which no bound is known is far from what it should be."""
+    a, b = result.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(b)
+        scale = float(np.max(np.abs(b[finite]), initial=1.0))
+        far = finite & ~(np.abs(a - b) <= 0.1 * scale) if scale < 1e4 else np.zeros(b.shape, np.bool_)
+    if far.any():
+        raise Wrong(oracle, f"{name} is far off: {difference(result, expected)}")
 
 
 def meaning_max(name: str) -> float:

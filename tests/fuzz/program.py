@@ -65,6 +65,7 @@ class Builder:
     tensors: dict[str, Any] = field(default_factory=dict)
     extents: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, Any] = field(default_factory=dict)
+    outer: dict[str, Any] = field(default_factory=dict)
     myself: Any = None
 
     def __post_init__(self) -> None:
@@ -94,42 +95,81 @@ class Builder:
 
     def define(self, stage: dict[str, Any]) -> None:
         """One stage; its results are `name`, or `name_0`, `name_1`, ... where there are several."""
-        name, shape = stage["name"], [self.extent(part) for part in stage["shape"]]
-        if stage.get("form") == "pad":
-            self.tensors[name] = tl.pad(self.tensors[stage["reads"][0]], stage["widths"], mode=stage["mode"], name=name)
-            return
-
-        def body(axes: list[Any], myself: Any = None) -> Any:
-            self.axes, self.myself = dict(zip(stage["axes"], axes, strict=True)), myself
-            values = [self.node(value) for value in stage["body"]]
-            return tuple(values) if len(values) > 1 else values[0]
-
-        made = self.made(stage, shape, body)
-        if len(stage["body"]) == 1:
-            self.tensors[name] = made
-        else:
+        name, form = stage["name"], stage.get("form")
+        shape = tuple(self.extent(part) for part in stage["shape"])
+        match form:
+            case None:
+                made = self.computed(stage, shape)
+            case "pad":
+                made = tl.pad(self.tensors[stage["reads"][0]], stage["widths"], mode=stage["mode"], name=name)
+            case "recurrence":
+                body = function(stage["axes"], lambda axes, myself: self.body(stage, axes, myself), "self")
+                made = tl.recurrence(shape, body, outside=self.literal(stage["outside"]), name=name)
+            case "scatter":
+                made = self.scatter(stage, shape)
+            case "scan":
+                made = self.scan(stage)
+            case "custom":
+                made = tl.compute(shape, function(stage["axes"], lambda axes: self.custom(stage, axes)), name=name)
+            case _:
+                raise ValueError(f"no such form: {form}")
+        if isinstance(made, tuple):
             self.tensors.update({f"{name}_{component}": part for component, part in enumerate(made)})
+        else:
+            self.tensors[name] = made
 
-    def made(self, stage: dict[str, Any], shape: list[Any], body: Callable[..., Any]) -> Any:
-        """The tensor or tensors of a stage."""
-        name = stage["name"]
-        if stage.get("form") == "recurrence":
-            return tl.recurrence(tuple(shape), function(stage["axes"], body, "self"), outside=self.literal(stage["outside"]), name=name)
-        if stage.get("form") == "scatter":
-            return self.scatter(stage, shape)
-        return tl.compute(tuple(shape), function(stage["axes"], body), name=name)
+    def computed(self, stage: dict[str, Any], shape: tuple[Any, ...]) -> Any:
+        """A plain stage."""
+        return tl.compute(shape, function(stage["axes"], lambda axes: self.body(stage, axes)), name=stage["name"])
 
-    def scatter(self, stage: dict[str, Any], shape: list[Any]) -> Any:
+    def body(self, stage: dict[str, Any], axes: list[Any], myself: Any = None) -> Any:
+        """The value, or values, of a stage at its axes."""
+        self.axes, self.myself = {**self.outer, **dict(zip(stage["axes"], axes, strict=True))}, myself
+        values = [self.node(value) for value in stage["body"]]
+        return tuple(values) if len(values) > 1 else values[0]
+
+    def scatter(self, stage: dict[str, Any], shape: tuple[Any, ...]) -> Any:
         """A scatter: `body` is the value, `index` where it goes."""
-        init = tl.compute(tuple(shape), function(stage["axes"], lambda _: self.typed(stage, stage["outside"])), name=f"{stage['name']}_from")
+        fill = {"name": f"{stage['name']}_from", "axes": stage["axes"], "body": [["cast", stage["type"], stage["outside"]]]}
         axes = [tl.reduce_axis(self.extent(extent), name=axis) for axis, extent in stage["over"]]
-        self.axes = {axis: value for (axis, _), value in zip(stage["over"], axes, strict=True)}
-        index, value = [self.node(part) for part in stage["index"]], self.node(stage["body"][0])
-        return tl.scatter(init, tuple(axes), tuple(index), value, reduce=stage["reduce"], name=stage["name"])
+        names = [axis for axis, _ in stage["over"]]
 
-    def typed(self, stage: dict[str, Any], value: Any) -> Any:
-        """A literal of a stage's type."""
-        return tl.cast(self.literal(value), self.type(stage["type"]))
+        def index(values: list[Any]) -> tuple[Any, ...]:
+            self.axes = dict(zip(names, values, strict=True))
+            return tuple(self.node(part) for part in stage["index"])
+
+        def value(values: list[Any]) -> Any:
+            self.axes = dict(zip(names, values, strict=True))
+            return self.node(stage["body"][0])
+
+        init = self.computed(fill, shape)
+        return tl.scatter(init, tuple(axes), function(names, index), function(names, value), reduce=stage["reduce"], name=stage["name"])
+
+    def scan(self, stage: dict[str, Any]) -> Any:
+        """A scan whose step has the stages `inner`; the last ones are the new states, `STATE0`, ... are the old ones."""
+        init = tuple(self.tensors[name] for name in stage["reads"])
+
+        def step(t: Any, states: Any) -> Any:
+            old, self.outer = self.outer, {"t": t}
+            self.tensors.update({f"STATE{n}": state for n, state in enumerate(states)})
+            for part in stage["inner"]:
+                self.define(part)
+            self.outer = old
+            return tuple(self.tensors[part["name"]] for part in stage["inner"][-len(init) :])
+
+        return tl.scan(step, init, self.extent(stage["length"]), keep=stage["keep"], name=stage["name"])
+
+    def custom(self, stage: dict[str, Any], axes: list[Any]) -> Any:
+        """A reduction by a reducer of two components: the sum and the greatest, or the sum and the count."""
+        self.axes = dict(zip(stage["axes"], axes, strict=True))
+        made = tuple(self.ranges(stage["inner"]))
+        values = tuple(self.node(value) for value in stage["body"])
+        condition = None if stage["where"] is None else self.node(stage["where"])
+        of = dtype(self.type(stage["type"]))
+        if stage["reducer"] == "sum_max":
+            lowest = tl.cast(of.lowest, of)
+            return tl.reducer(lambda a, b: (a[0] + b[0], tl.maximum(a[1], b[1])), (0, lowest), "sum_max")(values, axis=made, where=condition)
+        return tl.reducer(lambda a, b: (a[0] + b[0], a[1] + b[1]), (0, 0), "sum_count")(values, axis=made, where=condition)
 
     def literal(self, value: Any) -> Any:
         """A literal; the twin of a float is twice it, as an int."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .case import Case, Node, children, extents_in, tensors_of
+from .case import Case, Node, children, extents_in, labels_of, tensors_of
 from .program import Builder
 from .worker import Worker
 
@@ -72,14 +72,14 @@ def fewer_stages(case: Case) -> Iterator[Case]:
         except Exception:  # noqa: BLE001 - then there is nothing to try
             return
         for place, stage in enumerate(case["stages"]):
-            labels = [label for label in tensors if label == stage["name"] or re.fullmatch(rf"{stage['name']}_\d", label)]
+            labels = [label for label in tensors if label in labels_of(stage)]
             operands = [{"name": label, "shape": stage["shape"], "dtype": str(tensors[label].dtype)} for label in labels]
             rest = case["stages"][:place] + case["stages"][place + 1 :]
             outputs = [name for name in case["outputs"] if name not in labels]
             if outputs and rest:
                 yield reachable({**case, "stages": rest, "inputs": [*case["inputs"], *operands], "outputs": outputs})
         last = case["stages"][-2:-1]
-        if last and len(last[0]["body"]) == 1:
+        if last and labels_of(last[0]) & tensors.keys() == {last[0]["name"]}:
             yield reachable({**case, "stages": case["stages"][:-1], "outputs": [last[0]["name"]]})
 
 
@@ -87,7 +87,7 @@ def reachable(case: Case) -> Case:
     """Without what no output needs."""
     needed, stages = set(case["outputs"]), []
     for stage in reversed(case["stages"]):
-        if {stage["name"], *(f"{stage['name']}_{n}" for n in range(len(stage["body"])))} & needed:
+        if labels_of(stage) & needed:
             stages.append(stage)
             needed |= tensors_of(stage)
     inputs = [entry for entry in case["inputs"] if entry["name"] in needed]

@@ -1,0 +1,184 @@
+"""`rfactor` gives each iteration of a reduction loop a partial result; the whole is what the definition means, whatever the reducer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tests.schedules.programs import blur, check, matmul
+
+
+def rows(m: Any = 4, n: Any = 100, dtype: str = "float32", reducer: str = "sum", where: bool = False) -> tl.Schedule:
+    """Y[i] = reducer over k of X[i, k]."""
+    x = tl.placeholder((m, n), dtype, name="X")
+    k = tl.reduce_axis(n, name="k")
+
+    def body(i: Any) -> Any:
+        return getattr(tl, reducer)(x[i, k], axis=k, where=(k > i) if where else None)
+
+    return tl.Schedule(tl.compute((m,), body, name="Y"))
+
+
+def test_the_partial_results_are_a_tensor_with_the_loop_as_first_dimension() -> None:
+    s = rows(4, 1000)
+    outer, _ = s.split("k", 64)
+    s.rfactor(outer)
+    assert str(s) == """\
+Y(X: float32[4, 1000]) -> Y: float32[4]
+    Y_rf: float32[16, 4]
+    for i in range(4):
+        Y[i] = 0.0                                           # Y.init
+    for k_o in range(16):
+        for i in range(4):
+            Y_rf[k_o, i] = 0.0                               # Y_rf.init
+    for k_o in range(16):                                    # k = 64 k_o + k_i   guard
+        for i in range(4):
+            for k_i in range(64):
+                Y_rf[k_o, i] += X[i, k]                      # Y_rf
+    for i in range(4):
+        for k_o in range(16):
+            Y[i] += Y_rf[k_o, i]                             # Y"""
+
+
+def test_the_factored_loop_may_run_in_parallel_and_the_rest_as_lanes() -> None:
+    s = rows(4, 1000)
+    s.rfactor(s.split("k", 64)[0])
+    s.parallel("Y_rf.k_o")
+    s.vectorize("Y_rf.k_i")
+    check(s, interpret=False)
+
+
+@pytest.mark.parametrize("reducer", ["sum", "prod", "max", "min", "argmax", "argmin", "reduce_fmax"])
+@pytest.mark.parametrize("where", [False, True])
+def test_every_reducer_can_be_factored(reducer: str, where: bool) -> None:
+    for factor in ("k_o", "k_i"):
+        s = rows(3, 11, "float64", reducer, where)
+        s.split("k", 4)
+        s.rfactor(factor)
+        check(s)
+
+
+@pytest.mark.parametrize("reducer", ["any", "all"])
+def test_logical_reducers_can_be_factored(reducer: str) -> None:
+    s = rows(3, 7, "bool", reducer)
+    s.rfactor(s.split("k", 2)[0])
+    x = np.random.default_rng(0).random((3, 7)) > 0.5
+    np.testing.assert_array_equal(tl.build(s)(x), getattr(x, reducer)(1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 9])
+@pytest.mark.parametrize("tail", ["guard", "peel", "mask"])
+def test_the_extent_may_be_a_run_time_one(n: int, tail: Any) -> None:
+    for loop in ("k_o", "k_i"):
+        s = rows(3, tl.dim("n"))
+        s.split("k", 4, tail=tail)
+        s.rfactor(loop)
+        check(s, dims={"n": n})
+
+
+def test_it_works_in_a_tiled_and_reordered_nest() -> None:
+    s = tl.Schedule(matmul())
+    s.tile("i", "j", 3, 4)
+    s.split("k", 2)
+    s.reorder("k_o", "i_o", "j_o", "k_i", "i_i", "j_i")
+    s.rfactor("k_o")
+    s.vectorize("C_rf.j_i")
+    s.accumulate("C_rf", at="C_rf.k_i")
+    s.parallel("C_rf.k_o")
+    check(s)
+
+
+def test_it_works_twice_and_on_a_producer_computed_inside_another_loop() -> None:
+    s = tl.Schedule(matmul(3, 4, 12))
+    s.split("k", 4)
+    s.rfactor("k_o")
+    s.rfactor("C_rf.k_i")
+    check(s)
+    c = matmul(4, 5, 6)
+    s = tl.Schedule(tl.compute((4, 5), lambda i, j: c[i, j] + 1, name="D"))
+    s.compute_at("C", "D.i")
+    s.rfactor("C.k")
+    check(s)
+
+
+def test_a_factored_producer_can_still_move() -> None:
+    c = matmul(4, 5, 6)
+    s = tl.Schedule(tl.compute((4, 5), lambda i, j: c[i, j] + 1, name="D"))
+    s.rfactor("C.k")
+    s.compute_at("C", "D.i")
+    check(s)
+
+
+def refusal(s: tl.Schedule, loop: str) -> tl.ScheduleError:
+    before = str(s)
+    with pytest.raises(tl.ScheduleError) as refused:
+        s.rfactor(loop)
+    assert str(s) == before
+    return refused.value
+
+
+def test_a_loop_that_is_no_reduction_is_refused() -> None:
+    e = refusal(tl.Schedule(matmul()), "i")
+    assert e.code == "TL-S304"
+    assert e.reason == "'i' runs over no reduction; name a loop over a reduction axis"
+    assert refusal(tl.Schedule(blur()), "v.x").code == "TL-S304"
+
+
+def test_a_loop_that_also_moves_the_element_is_refused() -> None:
+    s = tl.Schedule(matmul())
+    s.reorder("j", "i", "k")
+    s.fuse("i", "k")
+    assert refusal(s, "i_k").code == "TL-S304"
+
+
+def test_partial_results_that_would_be_combined_twice_are_refused_with_two_iterations() -> None:
+    s = tl.Schedule(matmul())
+    s.split("k", 2)
+    s.reorder("j", "k_o", "i", "k_i")
+    s.reorder("i", "k_o")
+    s.fuse("i", "k_o")
+    e = refusal(s, "k_i")
+    assert e.code == "TL-S103"
+    assert e.counterexample is not None
+    first, second = e.counterexample["first"]["at"], e.counterexample["second"]["at"]
+    assert first["i_k_o"] // 3 == second["i_k_o"] // 3
+    assert first != second
+
+
+def test_an_extent_that_another_loop_decides_is_refused() -> None:
+    x = tl.placeholder((6, 6), name="X")
+
+    def body(i: Any) -> Any:
+        k = tl.reduce_axis(6, name="k")
+        return tl.sum(x[i, k], axis=k)
+
+    s = tl.Schedule(tl.compute((6,), body, name="Y"))
+    s.skew("k", by="i")
+    assert refusal(s, "k_s").code == "TL-S104"
+
+
+def test_other_kinds_imperfect_nests_and_huge_partial_results_are_refused() -> None:
+    s = tl.Schedule(matmul())
+    s.vectorize("j")
+    assert refusal(s, "k").code == "TL-S107"
+    s = tl.Schedule(matmul())
+    s.reorder("k", "i", "j")
+    s.pack("B", at="k")
+    e = refusal(s, "k")
+    assert (e.code, e.reason) == (
+        "TL-S105",
+        "other statements stand between 'k' and 'C'; rfactor needs the loops of the reduction in one nest",
+    )
+    assert refusal(tl.Schedule(matmul(4096, 4096, 4096)), "k").code == "TL-S203"
+
+
+def test_a_refused_parallel_reduction_names_rfactor_as_the_alternative() -> None:
+    s = rows()
+    with pytest.raises(tl.ScheduleError) as refused:
+        s.parallel("k")
+    (instead,) = (step for step in refused.value.alternatives if type(step).__name__ == "Rfactor")
+    s.apply(instead)
+    check(s)

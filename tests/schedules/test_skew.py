@@ -1,0 +1,212 @@
+"""`skew` and `shift` change how a loop counts and nothing else; after `skew`, loops exchange and the wavefront runs in parallel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tensorlang as tl
+from tests.schedules.programs import check, matmul, scale
+from tests.schedules.recurrences import seidel
+
+
+def test_a_skewed_loop_starts_where_the_other_loop_stands() -> None:
+    s = tl.Schedule(scale(3, 5))
+    s.skew("j", by="i", factor=2)
+    assert str(s) == """\
+Y(X: float32[3, 5]) -> Y: float32[3, 5]
+    for i in range(3):
+        for j_s in range(2 * i, 2 * i + 5):                  # j = -2 * i + j_s
+            Y[i, j] = X[i, j] * 3.0 + 1.0                    # Y"""
+    check(s)
+
+
+def test_exchanged_loops_get_the_bounds_of_the_projection() -> None:
+    s = tl.Schedule(seidel(6, 9))
+    s.skew("j", by="t")
+    s.reorder("j_s", "t")
+    loops = [line.split("#")[0].strip() for line in str(s).splitlines() if line.strip().startswith("for")]
+    assert loops == ["for j_s in range(14):", "for t in range(maximum(0, j_s - 8), minimum(6, j_s + 1)):"]
+    check(s)
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (1, 5), (5, 1), (8, 8), (0, 3), (3, 0)])
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_the_wavefront_of_a_gauss_seidel_sweep_is_parallel(shape: tuple[int, int], factor: int) -> None:
+    s = tl.Schedule(seidel(*shape))
+    if min(shape) > 1:
+        assert not s.can("parallel", "t")
+        assert not s.can("parallel", "j")
+    t, j = s.loops("Y")
+    s.skew(j, by=t, factor=factor)
+    t, wave = s.loops("Y")
+    s.reorder(wave, t)
+    s.parallel(t)
+    check(s)
+
+
+def test_the_wavefront_runs_as_lanes_too() -> None:
+    for tail in ("guard", "mask", "peel"):
+        s = tl.Schedule(seidel(6, 9))
+        s.skew("j", by="t")
+        s.reorder("j_s", "t")
+        s.vectorize(s.split("t", 4, tail=tail)[1])
+        check(s)
+
+
+def test_extents_may_be_run_time_ones() -> None:
+    s = tl.Schedule(seidel(tl.dim("m"), tl.dim("n")))
+    s.skew("j", by="t")
+    s.reorder("j_s", "t")
+    s.parallel("t")
+    for m, n in ((0, 4), (1, 1), (5, 3), (4, 9)):
+        check(s, dims={"m": m, "n": n})
+
+
+def test_an_exchange_that_swaps_a_dependence_is_refused_with_two_iterations() -> None:
+    s = tl.Schedule(seidel(6, 9, ((1, -1),)))  # reads the upper right neighbour
+    with pytest.raises(tl.ScheduleError) as refused:
+        s.reorder("j", "t")
+    e = refused.value
+    assert e.code == "TL-S103"
+    assert e.counterexample is not None
+    first, second = e.counterexample["first"]["at"], e.counterexample["second"]["at"]
+    assert (second["t"], second["j"]) == (first["t"] + 1, first["j"] - 1)
+    s.skew("j", by="t")
+    s.reorder("j_s", "t")  # after the skew the two stand in one iteration of the wave
+    check(s)
+    assert not s.can("parallel", "t")
+    s = tl.Schedule(seidel(6, 9, ((1, -1), (0, 1))))
+    s.skew("j", by="t", factor=2)
+    s.reorder("j_s", "t")
+    s.parallel("t")
+    check(s)
+
+
+def test_a_time_tiled_stencil_runs_a_tile_through_several_steps() -> None:
+    s = tl.Schedule(seidel(9, 12, ((1, 0), (1, 1), (1, -1))))
+    assert not s.can("reorder", "j", "t")
+    s.split("t", 3)
+    s.skew("j", by="t_i")
+    s.reorder("t_o", "j_s", "t_i")
+    s.split("j_s", 4)
+    s.reorder("t_o", "j_s_o", "t_i", "j_s_i")
+    check(s)
+    s.vectorize(s.split("j_s_i", 4)[1])
+    check(s)
+
+
+def test_exchanging_back_gives_the_same_iterations() -> None:
+    s = tl.Schedule(scale(5, 7))
+    s.skew("j", by="i", factor=-2)
+    s.reorder("j_s", "i")
+    s.reorder("i", "j_s")
+    check(s)
+    s.skew("j_s", by="i", factor=2)
+    check(s)
+
+
+def test_loops_exchange_through_splits() -> None:
+    for order in (("k_s", "i_o", "i_i"), ("i_o", "k_s", "i_i"), ("i_i", "k_s", "i_o")):
+        s = tl.Schedule(matmul(7, 3, 5))
+        s.reorder("j", "i", "k")
+        s.skew("k", by="i")
+        s.split("i", 4)
+        s.reorder(*order)
+        check(s)
+
+
+def test_skewed_loops_can_be_split_unrolled_vectorised_and_peeled() -> None:
+    for tail in ("guard", "mask", "peel", "shift"):
+        s = tl.Schedule(scale(6, 10))
+        s.skew("j", by="i")
+        s.vectorize(s.split("j_s", 4, tail=tail)[1])
+        check(s)
+    s = tl.Schedule(scale(6, 10))
+    s.skew("j", by="i")
+    s.reorder("j_s", "i")
+    s.peel("i", first=1, last=2)
+    s.peel("j_s", first=3, last=4)
+    check(s)
+    s = tl.Schedule(scale(6, 10))
+    s.skew("j", by="i")
+    s.vectorize("j_s")
+    s.unroll("i")
+    check(s)
+
+
+def test_a_skewed_tile_accumulates_and_is_cached() -> None:
+    s = tl.Schedule(matmul())
+    s.reorder("i", "k", "j")
+    s.skew("j", by="k")  # the tile moves with the reduction loop, so it starts from the tensor each time
+    s.accumulate("C", at="k")
+    check(s)
+    s = tl.Schedule(matmul())
+    s.skew("j", by="i")
+    s.reorder("j_s", "i")
+    s.cache_write("C", at="j_s")
+    check(s)
+
+
+@pytest.mark.parametrize("amount", [5, -3])
+def test_a_shifted_loop_counts_from_elsewhere(amount: int) -> None:
+    s = tl.Schedule(matmul())
+    s.shift("k", amount)
+    s.shift("j", amount)
+    s.vectorize(s.split("j_s", 4)[1])
+    check(s)
+
+
+def test_loops_that_follow_are_shifted_with_their_leader() -> None:
+    s = tl.Schedule(matmul(4, 8, 5))
+    s.reorder("k", "i", "j")
+    s.accumulate("C", at="k")
+    s.shift("C.j", 3)
+    s.vectorize("C.j_s")
+    assert str(s).count("vector j_s in range(3, 11)") == 4
+    check(s)
+
+
+def refusal(s: tl.Schedule, name: str, *args: Any, **options: Any) -> tuple[str, str]:
+    before = str(s)
+    with pytest.raises(tl.ScheduleError) as refused:
+        getattr(s, name)(*args, **options)
+    assert str(s) == before
+    return refused.value.code, refused.value.reason
+
+
+def test_misuse_is_refused() -> None:
+    s = tl.Schedule(scale())
+    assert refusal(s, "skew", "i", by="j") == ("TL-S105", "'j' is not a loop around 'i'; skew an inner loop by an outer one")
+    assert refusal(s, "skew", "i", by="i")[0] == "TL-S105"
+    assert refusal(s, "skew", "j", by="i", factor=0) == ("TL-S005", "the factor of skew must not be 0")
+    assert refusal(s, "skew", "j", by="i", factor=1.5)[0] == "TL-S005"
+    assert refusal(s, "shift", "j", 1 << 60)[0] == "TL-S005"
+    s.skew("j", by="i")
+    assert refusal(s, "split", "j", 4) == (
+        "TL-S004",
+        "the loop 'j' is gone: step 0 (s.skew('Y.j', 'Y.i')) made j_s of it",
+    )
+    assert refusal(s, "fuse", "i", "j_s")[0] == "TL-S104"
+    s.parallel("j_s")
+    assert refusal(s, "reorder", "j_s", "i") == ("TL-S107", "the loop 'j_s' is already parallel; reorder before")
+    assert refusal(s, "shift", "j_s", 1) == ("TL-S107", "the loop is already parallel; move it before")
+
+
+def test_reordering_a_parallel_loop_out_of_a_dependence_is_refused() -> None:
+    s = tl.Schedule(seidel(6, 9, ((1, 1),)))
+    s.parallel("j")
+    code, reason = refusal(s, "reorder", "j", "t")
+    assert (code, reason) == ("TL-S101", "two iterations of 'j' would race: one writes Y[0, 0], another reads it")
+
+
+def test_bounds_that_are_not_linear_cannot_be_exchanged() -> None:
+    s = tl.Schedule(scale(6, 10))
+    s.skew("j", by="i")
+    s.reorder("j_s", "i")
+    s.split("j_s", 3)
+    s.fuse("j_s_o", "j_s_i")
+    code, reason = refusal(s, "reorder", "i", "j_s_o_j_s_i")
+    assert code == "TL-S104"
+    assert "not as a linear form" in reason
