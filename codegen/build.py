@@ -19,7 +19,7 @@ from tensorlang.codegen.threads import get_threads
 from tensorlang.errors import BuildError
 from tensorlang.ir import Buffer, Nest
 from tensorlang.printer import print_nest
-from tensorlang.program import lower_definition
+from tensorlang.program import bound_arrays, lower_definition
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.tensor import Tensor
@@ -79,6 +79,7 @@ def build_schedule(
             bytes=counts.traffic(plain),
             workspace_bytes=counts.workspace(lowered),
             provenance=provenance,
+            bound=bound_arrays(schedule.outputs, None if inputs is None else tuple(inputs)),
         )
     )
 

@@ -152,7 +152,7 @@ class Accumulate:
         It does where the loops between the two visit each tile once for each iteration of those that do not move it.
         """
         starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.init"]
-        if len(starts) != 1 or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
+        if len(starts) != 1 or starts[0].buffers != store.buffers or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
             return TRUE, False
         around = {part.loop for part in path_to(nest.body, lambda part: part is starts[0]) if isinstance(part, For)}
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())

@@ -18,6 +18,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.traverse import dtype_of, walk
 
 MAX_TEXT: Final = 1000
+MAX_DEPTH: Final = 64
 MAX_LITERAL: Final = 1 << 48
 _ARITHMETIC: Final[dict[type[ast.AST], str]] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"}
 _LOGIC: Final[dict[type[ast.AST], str]] = {ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.And: "and", ast.Or: "or"}
@@ -31,7 +32,7 @@ def spelled(condition: object) -> str:
         case str():
             return text(parsed(condition))
         case Value():
-            return text(_checked(condition.node, repr(condition)))
+            return text(parsed(text(_checked(condition.node, repr(condition)))))
         case bool():
             raise Refusal("TL-S005", "== between extents compares how they are written; give the condition as text, 'n % 8 == 0'")
         case _:
@@ -43,9 +44,16 @@ def parsed(condition: object) -> Expr:
     if not isinstance(condition, str) or len(condition) > MAX_TEXT:
         raise Refusal("TL-S005", f"a condition is text of at most {MAX_TEXT} characters, not {condition!r:.40}")
     try:
-        return _checked(_read(ast.parse(condition.strip(), mode="eval").body, condition), condition)
+        tree = ast.parse(condition.strip(), mode="eval").body
+        if _depth(tree) > MAX_DEPTH:
+            raise Refusal("TL-S005", f"{condition!r:.60} is nested too deeply for a condition (at most {MAX_DEPTH} levels)")
+        return _checked(_read(tree, condition), condition)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Refusal("TL-S005", f"{condition!r:.60} cannot be read as a condition") from None
+
+
+def _depth(node: ast.AST) -> int:
+    return 1 + max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
 
 
 def _read(node: ast.expr, condition: str) -> Expr:

@@ -11,7 +11,8 @@
 The initialisation of the tile that the loops inside `loop` touch is computed before it, by copies of those loops of the reduction that
 move the element, named after the stage `C.init`.
 
-Legal where no iteration of the loops around it has touched the tile before: the loops of the reduction stand at `loop` or inside.
+Legal where no iteration of the loops around it has touched the tile before (the loops of the reduction stand at `loop` or inside),
+and the tile is the same for all iterations of the reduction.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, stage_of, stores
+from tensorlang.schedules.edit import allocated, edit_loops, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.legality import repeated
 from tensorlang.traverse import axes_of
 
@@ -40,6 +41,11 @@ class DecomposeReduction:
         loop = path[-1]
         assert isinstance(loop, For)
         store, start = self._stores(nest, loop)
+        kept = allocated(loop) & {buffer.name for buffer in store.buffers}
+        if kept:
+            raise Refusal(
+                "TL-S301", f"{min(kept)!r} exists only inside {short(self.loop)!r}, so it cannot be initialised before it", stage=store.stage, loop=self.loop
+            )
         inside = [part for part in path_to(loop, lambda part: part is store) if isinstance(part, For)]
         needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
         tile = [part for part in inside if part.loop in needed]
@@ -53,17 +59,23 @@ class DecomposeReduction:
                     stage=store.stage,
                     loop=self.loop,
                 )
-        self._require_first(nest, store, start, path)
+        around = [part for part in path[:-1] if isinstance(part, For)]
+        if repeated(nest, store, tile, around, [part for part in inside if part not in tile]) is not None:
+            raise Refusal(
+                "TL-S104",
+                f"the loops inside {short(self.loop)!r} that move the element also run over the reduction, so the tile has no fixed shape",
+                stage=store.stage,
+                loop=self.loop,
+            )
+        self._require_first(nest, store, start, around)
         rest = remove(nest.body, lambda part: part is start)
         assert rest is not None
         bare = pruned(replace(nest, body=rest))
         names = Names.of(bare)
-        init = start
-        body: For | Store = replace(init, index=store.index, buffers=store.buffers)
+        body: For | Store = replace(start, index=store.index)
         for part in reversed(tile):
             body = replace(part, body=body)
-        around = [part.loop for part in path[:-1] if isinstance(part, For)]
-        made = copied(bare, body, around, [part.loop for part in tile], lambda axis: names.fresh(f"{init.stage}.{short(axis)}"))
+        made = copied(bare, body, [part.loop for part in around], [part.loop for part in tile], lambda axis: names.fresh(f"{start.stage}.{short(axis)}"))
         result = edit_loops(bare.body, lambda part: part.loop == self.loop, lambda part: block(made.body, part))
         return replace(bare, body=result, relations=(*bare.relations, *made.relations))
 
@@ -81,10 +93,9 @@ class DecomposeReduction:
             raise Refusal("TL-S301", f"{stage!r} has no initialisation of its own that could move, or several copies", stage=stage, loop=self.loop)
         return own[0], starts[0]
 
-    def _require_first(self, nest: Nest, store: Store, start: Store, path: tuple[object, ...]) -> None:
+    def _require_first(self, nest: Nest, store: Store, start: Store, around: list[For]) -> None:
         """Refuse where the initialisation would run again on elements that earlier iterations have combined into."""
         shared = {part.loop for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)}
-        around = [part for part in path[:-1] if isinstance(part, For)]
         fixed = [part for part in around if part.loop in shared]
         free = [part for part in around if part.loop not in shared]
         inside = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)][len(around) :]

@@ -76,7 +76,7 @@ class Reorder:
         missing = listed - {loop.loop for loop in chain}
         if missing:
             name = min(missing)
-            raise Refusal("TL-S105", f"{short(name)!r} and {short(path_loop(path))!r} are not in one nest of loops", loop=name)
+            raise Refusal("TL-S105", f"{name!r} and {path_loop(path)!r} are not in one nest of loops", loop=name)
         return chain
 
     def _require_order(self, nest: Nest, chain: list[For], order: list[For], outer: list[For]) -> None:

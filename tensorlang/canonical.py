@@ -14,6 +14,10 @@ Expressions are nested lists, spelled as the grammar of `ir`:
     ["neg", value] ... ["add", left, right] ... ["lt", left, right] ... ["select", cond, yes, no]
     ["call", function, dtype, args*]
     ["reduce", reducer, [values*], [[axis, lo, hi]*], where or null, component]
+    ["self", index*]               an earlier element of the recurrence itself
+
+The definitions of a scan's step stand in the scan; its states have the numbers after those of its `init`, and its time axis is one that
+they share: `["time", n]`, counted from the outermost scan. An operand bound to an array is described as a placeholder.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from tensorlang.dtype import INT64
 from tensorlang.errors import InternalError
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
 from tensorlang.printer import short
-from tensorlang.tensor import Definition, Placeholder, Stage, Tensor, as_outputs, definitions
+from tensorlang.tensor import Definition, Itself, Placeholder, Scan, Scatter, Stage, State, Tensor, as_outputs, components, definitions
 
 SCHEMA: Final = 1
 SMALL: Final = 5
@@ -64,7 +68,7 @@ def extents(outputs: object) -> tuple[int, ...]:
 
 def _placeholders_first(tensors: tuple[Tensor, ...]) -> tuple[Definition, ...]:
     """Whether an operand was made before or after some stage is no part of what is computed."""
-    return tuple(sorted(definitions(tensors), key=lambda definition: (isinstance(definition, Stage), definition.order)))
+    return tuple(sorted(definitions(tensors), key=lambda definition: (not isinstance(definition, Placeholder), definition.order)))
 
 
 def _digest(writer: _Writer, tensors: tuple[Tensor, ...]) -> str:
@@ -84,6 +88,7 @@ class _Writer:
     reducers: dict[Reducer, int] = field(default_factory=dict)
     dims: dict[str, str] = field(default_factory=dict)
     axes: dict[str, int] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
 
     def document(self, order: tuple[Definition, ...], outputs: tuple[Tensor, ...]) -> dict[str, Any]:
         """The whole description."""
@@ -93,22 +98,75 @@ class _Writer:
         return {"schema": SCHEMA, "definitions": entries, "reducers": reducers, "outputs": numbers}
 
     def definition(self, definition: Definition) -> dict[str, Any]:
-        """One placeholder or stage; its tensors get the next numbers."""
-        shape = [self.extent(node) for node in definition.shape]
+        """One definition; its tensors get the next numbers."""
+        written = self.body(definition)
+        for component in range(components(definition)):
+            self.tensors[definition, component] = len(self.tensors)
+        return written
+
+    def body(self, definition: Definition) -> dict[str, Any]:
+        """What is written of a definition."""
         name = definition.name if self.named else None
         match definition:
-            case Placeholder(dtype=dtype):
-                self.tensors[definition, 0] = len(self.tensors)
-                return {"kind": "placeholder", "name": name, "shape": shape, "dtype": str(dtype)}
-            case Stage(axes=axes, values=values):
+            case Placeholder(shape=shape, dtype=dtype):
+                return {"kind": "placeholder", "name": name, "shape": self.extents(shape), "dtype": str(dtype)}
+            case Stage(axes=axes, shape=shape, values=values, itself=itself):
+                sizes = self.extents(shape)
                 self.axes = {axis: number for number, axis in enumerate(axes)}
                 written = [self.expr(value) for value in values]
-                for component in range(len(values)):
-                    self.tensors[definition, component] = len(self.tensors)
-                names = [short(axis) if self.named else "" for axis in self.axes]
-                return {"kind": "stage", "name": name, "rank": len(axes), "axes": names, "shape": shape, "values": written}
+                stage = {"kind": "stage", "name": name, "rank": len(axes), "axes": self.labels(), "shape": sizes, "values": written}
+                return stage if itself is None else {**stage, "kind": "recurrence", "dtype": str(itself.dtype)}
+            case Scatter(init=init, axes=axes, index=index, value=value, where=where, reducer=reducer):
+                self.axes = {axis.name: number for number, axis in enumerate(axes)}
+                ranges = [[self.lower(axis.lo), self.extent(axis.hi)] for axis in axes]
+                condition = None if where is None else self.expr(where)
+                parts = [self.expr(part) for part in index]
+                element = self.expr(value)
+                return {
+                    "kind": "scatter",
+                    "name": name,
+                    "axes": self.labels(),
+                    "ranges": ranges,
+                    "init": self.tensors[init.definition, init.component],
+                    "index": parts,
+                    "value": element,
+                    "where": condition,
+                    "reduce": "set" if reducer is None else "add" if reducer.name == "sum" else reducer.name,
+                }
+            case Scan():
+                return self.scan(definition, name)
+            case State():
+                raise InternalError("the state of a scan stands outside its step")
             case _:
                 assert_never(definition)
+
+    def scan(self, scan: Scan, name: str | None) -> dict[str, Any]:
+        """A scan with its step."""
+        init = [self.tensors[tensor.definition, tensor.component] for tensor in scan.init]
+        length = self.extent(scan.axis.hi)
+        self.times[scan.axis.name] = len(self.times)
+        for state in scan.states:
+            self.tensors[state, 0] = len(self.tensors)
+        steps = [self.definition(definition) for definition in scan.body]
+        del self.times[scan.axis.name]
+        return {
+            "kind": "scan",
+            "name": name,
+            "time": short(scan.axis.name) if self.named else "",
+            "length": length,
+            "init": init,
+            "step": steps,
+            "next": [self.tensors[tensor.definition, tensor.component] for tensor in scan.following],
+            "keep": scan.keep,
+        }
+
+    def labels(self) -> list[str]:
+        """The names of the axes of the definition that has been written."""
+        return [short(axis) if self.named else "" for axis in self.axes]
+
+    def extents(self, shape: tuple[Expr, ...]) -> list[Any]:
+        """A shape."""
+        return [self.extent(node) for node in shape]
 
     def reducer(self, reducer: Reducer) -> dict[str, Any]:
         """A reducer of the table."""
@@ -142,12 +200,16 @@ class _Writer:
         match expr:
             case Const():
                 return self.const(expr)
+            case Axis(name) if name in self.times:
+                return ["time", self.times[name]]
             case Axis(name):
                 return ["axis", self.axes.setdefault(name, len(self.axes))]
             case Dim(name):
                 return ["dim", name if self.named else self.dims.setdefault(name, f"d{len(self.dims)}")]
             case Param(name, dtype):
                 return ["param", name, str(dtype)]
+            case Load(Itself(), index):
+                return ["self", *[self.expr(part) for part in index]]
             case Load(buffer, index):
                 if not isinstance(buffer, Tensor):
                     raise InternalError(f"a definition reads {buffer!r}, which is no tensor")

@@ -346,7 +346,7 @@ def shown(terms: Terms, tag: int, depth: int = 4) -> str:
             return "never written"
         case ("element", name, index, _):
             return f"{name}{list(index)}"
-        case ("literal", _, text, _):
+        case ("literal", _, text):
             return str(text)
         case ("linear", _, parts, rest):
             return " + ".join([f"{factor}*{shown(terms, atom, depth - 1)}" for atom, factor in parts] + [str(rest)])

@@ -52,7 +52,9 @@ class Terms:
 
     def literal(self, of: str, value: Any) -> int:
         """The tag of a value that no operand decides."""
-        return self.tag("literal", of, repr(value), value if value == value else "nan")
+        tag = self.tag("literal", of, repr(value))
+        self.values[tag] = value
+        return tag
 
     def binary(self, op: str, of: str, left: int, right: int) -> int:
         """The tag of an operation: a linear form where it is one, else a term."""
@@ -72,8 +74,8 @@ class Terms:
     def linear(self, tag: int) -> tuple[dict[int, int], int]:
         """A tag as factors of atoms, and a constant."""
         match self.rows[tag]:
-            case ("literal", _, _, value):
-                return {}, value
+            case ("literal", _, _):
+                return {}, self.values[tag]
             case ("linear", _, terms, constant):
                 return dict(terms), constant
             case _:
@@ -92,7 +94,7 @@ class Terms:
         """The states after combining `new` into `old`: the sum of what both hold."""
         total = self.content(reducer, old) + self.content(reducer, new) & MASK
         if not total:
-            return tuple(self.tag("literal", *literal(identity)) for identity in reducer.identities)
+            return tuple(self.literal(*literal(identity)) for identity in reducer.identities)
         result = tuple(self.tag("state", reducer.name, component, len(old), total) for component in range(len(old)))
         for tag in result:
             self.made.setdefault(tag, (reducer, old, new))
@@ -102,7 +104,7 @@ class Terms:
         """A number for the multiset that a state holds: 0 for the identity, a hash for a single value."""
         rows = [self.rows[tag] for tag in tags]
         identity = reducer.identities
-        if all(row[0] == "literal" and row[1:] == literal(const) for row, const in zip(rows, identity, strict=True)):
+        if all(row[0] == "literal" and row[1:] == spelled(const) for row, const in zip(rows, identity, strict=True)):
             return 0
         first = rows[0]
         if first[:2] == ("state", reducer.name) and all(row[:2] == first[:2] and row[2] == place and row[3:] == first[3:] for place, row in enumerate(rows)) and first[3] == len(tags):
@@ -120,8 +122,6 @@ class Terms:
         match self.rows[tag]:
             case ("element", name, index, of):
                 return nest_interpreter._scalar(self.arrays[name][index], DType(of))
-            case ("literal", _, _, value):
-                return value
             case ("state", _, component, _, _):
                 reducer, old, new = self.made[tag]
                 return self.folded(reducer, old, new)[component]
@@ -149,10 +149,15 @@ class Terms:
         return [machine.value(result)() for result in reducer.results]
 
 
-def literal(const: Const) -> tuple[str, str, Any]:
+def literal(const: Const) -> tuple[str, Any]:
+    """The type and the value of a literal."""
+    return str(const.dtype), nest_interpreter._scalar(np.asarray(const.value, const.dtype.numpy)[()], const.dtype)
+
+
+def spelled(const: Const) -> tuple[str, str]:
     """The row of a literal, without its kind."""
-    value = nest_interpreter._scalar(np.asarray(const.value, const.dtype.numpy)[()], const.dtype)
-    return str(const.dtype), repr(value), value
+    of, value = literal(const)
+    return of, repr(value)
 
 
 @dataclass(slots=True)

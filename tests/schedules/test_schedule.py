@@ -158,7 +158,7 @@ REFUSALS: list[tuple[str, str, Callable[[tl.Schedule], object]]] = [
         "a reduction runs in parallel through rfactor over a split-off part of it",
         lambda s: s.parallel("k"),
     ),
-    ("TL-S105", "'i' and 'j' are not in one nest of loops", lambda s: s.reorder("C.init.i", "C.j")),
+    ("TL-S105", "'C.init.i' and 'C.j' are not in one nest of loops", lambda s: s.reorder("C.init.i", "C.j")),
     ("TL-S105", "'k' is not directly inside 'i'; reorder them first", lambda s: s.fuse("i", "k")),
     (
         "TL-S106",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -44,6 +45,19 @@ def test_the_wavefront_of_a_gauss_seidel_sweep_is_parallel(shape: tuple[int, int
     s.reorder(wave, t)
     s.parallel(t)
     check(s)
+
+
+def test_the_wavefront_computes_what_numpy_computes() -> None:
+    s = tl.Schedule(seidel(20, 20))
+    s.skew("j", by="t")
+    s.reorder("j_s", "t")
+    s.parallel("t")
+    x = np.random.default_rng(0).random((20, 20), "f4")
+    want = np.zeros_like(x)
+    for t in range(20):
+        for j in range(20):
+            want[t, j] = x[t, j] + 0.25 * (want[t, j - 1] if j else 0) + 0.25 * (want[t - 1, j] if t else 0)
+    np.testing.assert_allclose(tl.build(s)(x), want, rtol=1e-5)
 
 
 def test_the_wavefront_runs_as_lanes_too() -> None:

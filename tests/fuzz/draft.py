@@ -1,0 +1,109 @@
+"""A case in the making: shared extents, operands, and stages added one after another.
+
+Extents are drawn around the sizes at which compilers go wrong (0, 1, and one off the powers of two) and are shared by name, so that
+stages fit together; the work of a case is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .case import Case, Extent, Node, value_of
+from .nodes import FLOATS, TYPES, Info, Scope
+
+EXTENTS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 7, 8, 8, 9, 9, 15, 16, 17, 31, 33)
+WORK: Final = 3000
+"""Points that one stage may have, reductions included."""
+LETTERS: Final = "ijklm"
+
+
+@dataclass(slots=True)
+class Draft:
+    """A case in the making."""
+
+    rng: random.Random
+    case: Case
+    tensors: dict[str, Info] = field(default_factory=dict)
+
+    # Extents and operands
+
+    def fresh(self, most: int = 64, *, least: int = 0, literal: bool = False) -> str:
+        """A new named extent."""
+        value = self.rng.choice([size for size in EXTENTS if least <= size <= max(most, least)])
+        name = f"e{len(self.case['extents'])}"
+        self.case["extents"][name] = value
+        if not literal and self.rng.random() < self.case["dynamic"]:
+            self.case["symbolic"].append(name)
+        return name
+
+    def extent(self, most: int = 64, *, least: int = 0) -> str:
+        """A named extent of at most `most`, an old one more often than not."""
+        old = [name for name, value in self.case["extents"].items() if least <= value <= most]
+        if old and self.rng.random() < 0.65:
+            return self.rng.choice(old)
+        return self.fresh(most, least=least)
+
+    def value(self, extent: Extent) -> int:
+        """The value of an extent."""
+        return int(value_of(extent, self.case["extents"]))
+
+    def points(self, shape: list[Extent]) -> int:
+        """The number of elements of a shape, empty dimensions counted as one."""
+        return math.prod(max(1, self.value(extent)) for extent in shape)
+
+    def shape(self, rank: int, budget: int = WORK) -> list[Extent]:
+        """A shape of at most `budget` elements."""
+        found: list[Extent] = []
+        for left in range(rank, 0, -1):
+            most = int((budget / self.points(found)) ** (1 / left) * (1.6 if left > 1 else 1))
+            found.append(self.extent(max(2, most)))
+        return found
+
+    def operand(self, shape: list[Extent], of: str) -> str:
+        """A tensor of this shape and type: an old one or a new operand."""
+        fits = [name for name, info in self.tensors.items() if list(info.shape) == shape and info.dtype == of]
+        if fits and self.rng.random() < 0.7:
+            return self.rng.choice(fits)
+        name = "ABCDEFGH"[len(self.case["inputs"])]
+        self.case["inputs"].append({"name": name, "shape": shape, "dtype": of})
+        self.tensors[name] = Info(tuple(shape), of, rough=False)
+        return name
+
+    def of_rank(self, least: int, most: int) -> str:
+        """A tensor of a rank in a range: an old one or a new operand."""
+        fits = [name for name, info in self.tensors.items() if least <= len(info.shape) <= most and self.points(list(info.shape)) <= WORK]
+        if fits and self.rng.random() < 0.8:
+            return self.rng.choice([*fits, *fits[-2:]])
+        return self.operand(self.shape(self.rng.randint(least, most)), self.type())
+
+    def type(self) -> str:
+        """A type: that of the case, or another one."""
+        return self.rng.choice((self.case["type"], self.case["type"], self.rng.choice(TYPES)))
+
+    def number(self) -> str:
+        """A type that is not bool."""
+        of = self.type()
+        return "int8" if of == "bool" else of
+
+    def scope(self, axes: dict[str, Extent]) -> Scope:
+        """What the body of a stage over these axes may use."""
+        return Scope(self.rng, self.tensors, self.case["extents"], self.case["symbolic"], axes)
+
+    # Stages
+
+    def add(self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, always: bool = False, **more: Any) -> None:
+        """A stage and its tensors; `always` is for a form whose results are a tuple even where there is one."""
+        name = "STUVWXYZ"[len(self.case["stages"])]
+        stage = {"name": name, "kind": kind, "type": dtypes[0], "axes": list(axes), "shape": list(axes.values()), "body": body, **more}
+        self.case["stages"].append(stage)
+        for component, of in enumerate(dtypes):
+            label = name if len(dtypes) == 1 and not always else f"{name}_{component}"
+            self.tensors[label] = Info(tuple(axes.values()), of, rough and of in FLOATS)
+
+
+def axes_of(shape: list[Extent], letters: str = LETTERS) -> dict[str, Extent]:
+    """Axes over a shape, named i, j, ..."""
+    return dict(zip(letters, shape, strict=False))

@@ -1,0 +1,315 @@
+"""Templates of stages: pointwise, stencil, reduction, product, convolution, gather, transposition, normalisation, padding, tuples,
+recurrence, scan, scatter and reducers of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .case import Extent, Node
+from .draft import LETTERS, WORK, Draft, axes_of
+from .nodes import FLOATS, SIGNED, SMOOTH, Info, Scope, cast, guarded
+
+REDUCERS: Final = ("sum",) * 5 + ("max", "max", "min", "prod", "argmax", "argmin", "any", "all", "reduce_fmax", "reduce_fmin")
+
+
+def pointwise(draft: Draft) -> None:
+    """Any expression over any shape."""
+    axes, of = axes_of(draft.shape(draft.rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5)))), draft.type()
+    if not draft.tensors or draft.rng.random() < 0.2:
+        draft.operand(list(axes.values()), draft.type())
+    scope = draft.scope(axes)
+    body = scope.value(of, draft.rng.randint(1, 3))
+    draft.add("pointwise", axes, [cast_all(body, of)], [of], rough="rough" in scope.marks)
+
+
+def cast_all(body: Node, of: str) -> Node:
+    """A body whose type is sure even where it is a bare literal."""
+    return body if isinstance(body, list) else ["cast", of, body]
+
+
+def pair(draft: Draft) -> None:
+    """Two results in one stage."""
+    axes, of, other = axes_of(draft.shape(draft.rng.randint(1, 3))), draft.type(), draft.type()
+    scope = draft.scope(axes)
+    body = [cast_all(scope.value(of, 2), of), cast_all(scope.value(other, 1), other)]
+    draft.add("tuple", axes, body, [of, other], rough="rough" in scope.marks)
+
+
+def stencil(draft: Draft) -> None:
+    """A weighted sum of neighbours: guarded at the border, clamped, or over the part where all exist."""
+    name = draft.of_rank(1, 3)
+    info, rng = draft.tensors[name], draft.rng
+    of = "int32" if info.dtype == "bool" else info.dtype
+    style = rng.choice(("guard", "clamp", "valid"))
+    reach = rng.randint(1, 2)
+    known = [draft.scope({}).known(extent) for extent in info.shape]
+    if style == "valid" and not all(size is not None and size >= reach for size in known):
+        style = "guard"
+    if style == "clamp" and not all(known):
+        style = "guard"
+    shape: list[Extent] = [["-", extent, reach] if style == "valid" else extent for extent in info.shape]
+    axes = axes_of(shape)
+    taps = [[rng.randint(0, reach) if style == "valid" else rng.randint(-reach, reach) for _ in shape] for _ in range(rng.randint(2, 4))]
+    total: Node = None
+    for tap in taps:
+        index: list[Node] = [["+", ["ax", axis], offset] if offset else ["ax", axis] for axis, offset in zip(axes, tap, strict=True)]
+        tests: list[Node] = []
+        for place, (extent, offset) in enumerate(zip(info.shape, tap, strict=True)):
+            if style == "clamp" and offset:
+                index[place] = ["clamp", index[place], 0, ["ext", ["-", extent, 1]]]
+            elif style == "guard" and offset:
+                tests.append([">=", index[place], 0] if offset < 0 else ["<", index[place], ["ext", extent]])
+        term = guarded(cast(["ld", name, index], info.dtype, of), tests, of)
+        term = ["*", term, ["cast", of, rng.randint(1, 3)]] if rng.random() < 0.5 else term
+        total = term if total is None else [rng.choice(("+", "+", "max", "-")), total, term]
+    draft.add("stencil", axes, [total], [of], rough=info.rough)
+
+
+def padded(draft: Draft) -> None:
+    """`tl.pad` in one of its modes."""
+    name = draft.of_rank(1, 3)
+    info = draft.tensors[name]
+    known = [draft.scope({}).known(extent) for extent in info.shape]
+    mode = draft.rng.choice(("constant", "edge", "wrap", "reflect")) if all(size is not None and size > 2 for size in known) else "constant"
+    widths = [[draft.rng.randint(0, 2), draft.rng.randint(0, 2)] for _ in info.shape]
+    shape: list[Extent] = [["+", extent, sum(width)] if sum(width) else extent for extent, width in zip(info.shape, widths, strict=True)]
+    draft.add("pad", axes_of(shape), [], [info.dtype], rough=info.rough, form="pad", reads=[name], widths=widths, mode=mode)
+
+
+def reduced(reducer: str, of: str) -> str:
+    """The type that a reduction of values of type `of` gives."""
+    if reducer in ("any", "all"):
+        return "bool"
+    if reducer in ("argmax", "argmin"):
+        return "int64"
+    small = of == "bool" or of in ("int8", "int16", "uint8", "uint16")
+    return "int32" if reducer in ("sum", "prod") and small else of
+
+
+def jumps(reducer: str) -> bool:
+    """Does the result change abruptly where an operand changes a little?"""
+    return reducer in ("argmax", "argmin", "any", "all")
+
+
+def reduction(draft: Draft) -> None:
+    """A reduction over some axes of a tensor, in any order of axes, at times under a condition or inside an expression."""
+    rng, reducer = draft.rng, draft.rng.choice(REDUCERS)
+    if not draft.tensors:
+        draft.operand(draft.shape(rng.randint(1, 4)), draft.number())
+    fits = [name for name, info in draft.tensors.items() if info.shape and not (info.rough and jumps(reducer)) and draft.points(list(info.shape)) <= WORK]
+    name = rng.choice(fits) if fits and rng.random() < 0.8 else draft.operand(draft.shape(rng.randint(1, 4)), draft.number())
+    info = draft.tensors[name]
+    axes = [f"r{place}" if rng.random() < 0.5 else LETTERS[place] for place in range(len(info.shape))]
+    if all(axis in LETTERS for axis in axes):
+        axes[rng.randrange(len(axes))] = "r"
+    inner = [[axis, 0, extent] for axis, extent in zip(axes, info.shape, strict=True) if axis.startswith("r")]
+    outer = [(axis, extent) for axis, extent in zip(axes, info.shape, strict=True) if not axis.startswith("r")]
+    rng.shuffle(outer)
+    rng.shuffle(inner)
+    of = "int32" if info.dtype == "bool" and reducer not in ("any", "all") else info.dtype
+    scope = draft.scope(dict(outer)).inside(**{axis: extent for axis, _, extent in inner})
+    element: Node = cast(["ld", name, [["ax", axis] for axis in axes]], info.dtype, of)
+    if reducer in ("any", "all"):
+        element = element if of == "bool" else [rng.choice((">", "<=", "!=")), element, ["cast", of, 1]]
+    elif rng.random() < 0.4:
+        element = [rng.choice(("*", "+", "max")), element, scope.exact(of)]
+    where = scope.condition(of) if rng.random() < 0.25 else None
+    finish(draft, "reduce", dict(outer), [reducer, inner, element, where, of], rough=info.rough)
+
+
+def finish(draft: Draft, kind: str, axes: dict[str, Extent], reduce: list[Any], *, rough: bool) -> None:
+    """A stage whose body is a reduction, at times with something done to its result (which makes an implicit stage of it)."""
+    reducer, inner, element, where, of = reduce
+    gives, scope = reduced(reducer, of), draft.scope(axes)
+    rough |= reducer in ("sum", "prod") and of in FLOATS
+    body: Node = ["red", reducer, inner, element, where, of]
+    if draft.rng.random() < 0.25 and gives != "bool":
+        body = [draft.rng.choice(("+", "*", "max")), body, scope.value(gives, 1)]
+    draft.add(kind, axes, [body], [gives], rough=rough or "rough" in scope.marks)
+
+
+def product(draft: Draft) -> None:
+    """A matrix product, at times batched or transposed, between tensors at hand or new ones."""
+    rng, of = draft.rng, draft.number()
+    batch = [draft.extent(3)] if rng.random() < 0.2 else []
+    m, n = draft.extent(17), draft.extent(17)
+    k = draft.extent(max(2, WORK // draft.points([m, n, *batch])))
+    left = draft.operand([*batch, *rng.choice(([m, k], [k, m]))], of)
+    right = draft.operand([*batch, *rng.choice(([k, n], [n, k]))], rng.choice((of, of, of, draft.number())))
+    axes = {**({"b": batch[0]} if batch else {}), "i": m, "j": n}
+
+    def read(name: str, first: str, second: str) -> Node:
+        info = draft.tensors[name]
+        shape = list(info.shape)[len(batch) :]
+        order = [first, second] if shape == [{"i": m, "j": n, "k": k}[first], {"i": m, "j": n, "k": k}[second]] else [second, first]
+        return cast(["ld", name, [["ax", axis] for axis in [*("b" for _ in batch), *order]]], info.dtype, of)
+
+    rough = (draft.tensors[left].rough or draft.tensors[right].rough) and of in FLOATS
+    if of not in FLOATS and (draft.tensors[left].rough or draft.tensors[right].rough):
+        return
+    finish(draft, "matmul", axes, ["sum", [["k", 0, k]], ["*", read(left, "i", "k"), read(right, "k", "j")], None, of], rough=rough)
+
+
+def convolution(draft: Draft) -> None:
+    """A convolution in one or two dimensions, with channels and a stride."""
+    rng, of = draft.rng, draft.number()
+    dims = rng.randint(1, 2)
+    size, stride = rng.choice((1, 2, 3)), rng.choice((1, 1, 2))
+    out: list[Extent] = [draft.extent(9) for _ in range(dims)]
+    channels, filters = draft.extent(4), draft.extent(5)
+    data: list[Extent] = [["+", ["*", extent, stride], size - 1] for extent in out]
+    left, right = draft.operand([channels, *data], of), draft.operand([filters, channels, *[size] * dims], of)
+    axes = {"o": filters, **dict(zip("yx", out, strict=False))}
+    window = [["+", ["*", ["ax", axis], stride] if stride > 1 else ["ax", axis], ["ax", f"r{axis}"]] for axis in "yx"[:dims]]
+    element = ["*", ["ld", left, [["ax", "c"], *window]], ["ld", right, [["ax", "o"], ["ax", "c"], *[["ax", f"r{axis}"] for axis in "yx"[:dims]]]]]
+    inner = [["c", 0, channels], *[[f"r{axis}", 0, size] for axis in "yx"[:dims]]]
+    rng.shuffle(inner)
+    finish(draft, "conv", axes, ["sum", inner, element, None, of], rough=draft.tensors[left].rough or draft.tensors[right].rough)
+
+
+def gather(draft: Draft) -> None:
+    """A read whose place data decides."""
+    rng = draft.rng
+    name = draft.of_rank(1, 3)
+    of = draft.tensors[name].dtype
+    indices = draft.operand(draft.shape(rng.randint(1, 2), 200), rng.choice(SIGNED))
+    axes = axes_of([*draft.tensors[indices].shape, *draft.shape(rng.randint(0, 1), 8)])
+    scope = draft.scope(axes)
+    body: Node = scope.gather(name, of, indices)
+    if rng.random() < 0.4 and of != "bool":
+        body = [rng.choice(("+", "max")), body, scope.value(of, 1)]
+    draft.add("gather", axes, [body], [of], rough="rough" in scope.marks)
+
+
+def transposed(draft: Draft) -> None:
+    """Axes permuted, or two joined into one."""
+    name = draft.of_rank(2, 5)
+    info, rng = draft.tensors[name], draft.rng
+    shape, known = list(info.shape), [draft.scope({}).known(extent) for extent in info.shape]
+    if rng.random() < 0.4 and known[-1] and known[-2]:
+        axes = axes_of([*shape[:-2], ["*", shape[-2], shape[-1]]])
+        last = ["ax", list(axes)[-1]]
+        index = [["ax", axis] for axis in list(axes)[:-1]] + [["//", last, ["ext", shape[-1]]], ["%", last, ["ext", shape[-1]]]]
+        draft.add("reshape", axes, [["ld", name, index]], [info.dtype], rough=info.rough)
+        return
+    order = list(range(len(shape)))
+    rng.shuffle(order)
+    axes = axes_of([shape[place] for place in order])
+    index = [["ax", LETTERS[order.index(place)]] for place in range(len(shape))]
+    draft.add("transpose", axes, [["ld", name, index]], [info.dtype], rough=info.rough)
+
+
+def normalised(draft: Draft) -> None:
+    """A row with reductions inside its expression, as in softmax: implicit stages."""
+    rng = draft.rng
+    of = draft.rng.choice(FLOATS)
+    name = draft.operand(draft.shape(2, 300), of)
+    info = draft.tensors[name]
+    row, column = info.shape
+    axes = {"i": row, "j": column}
+    top = ["red", "max", [["k", 0, column]], ["ld", name, [["ax", "i"], ["ax", "k"]]], None, of]
+    total = ["red", "sum", [["l", 0, column]], ["ld", name, [["ax", "i"], ["ax", "l"]]], None, of]
+    here: Node = ["ld", name, [["ax", "i"], ["ax", "j"]]]
+    body: Node = ["-", here, top] if rng.random() < 0.5 else ["+", ["*", here, total], top]
+    body = ["call", rng.choice(SMOOTH[:4]), body] if rng.random() < 0.3 else body
+    draft.add("normalise", axes, [body], [of], rough=True)
+
+
+def recurrence(draft: Draft) -> None:
+    """A tensor that reads itself earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(1, 3), 400)
+    axes = axes_of(shape)
+    names = list(axes)
+    first = rng.randrange(len(names))
+    distances = [[0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))]
+    scope = draft.scope(axes)
+    body = scope.value(of, 1)
+    for distance in distances:
+        earlier = ["self", [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]]
+        body = [rng.choice(("+", "-", "max", "min")), earlier, body]
+    if rng.random() < 0.3:
+        body = ["sel", scope.condition(of), body, scope.leaf(of)]
+    draft.add("recurrence", axes, [["cast", of, body]], [of], rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
+
+
+def scatter(draft: Draft) -> None:
+    """Values combined at places that data decides, clamped."""
+    rng, of = draft.rng, draft.number()
+    extent = draft.fresh(17, least=1, literal=True)
+    over = draft.shape(rng.randint(1, 2), 200)
+    indices = draft.operand(over, rng.choice(SIGNED))
+    names = ["p", "q"][: len(over)]
+    scope = draft.scope(dict(zip(names, over, strict=True)))
+    at = ["clamp", ["cast", "int64", ["ld", indices, [["ax", name] for name in names]]], 0, ["ext", ["-", extent, 1]]]
+    how = rng.choice(("add", "min", "max", "set"))
+    value = scope.value(of, 1)
+    rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
+    if of not in FLOATS and rough:
+        return
+    more = {"form": "scatter", "over": [list(pair) for pair in zip(names, over, strict=True)], "index": [at], "reduce": how, "outside": rng.randint(0, 3), "reads": [indices]}
+    draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, **more)
+
+
+def scan(draft: Draft) -> None:
+    """Steps over one or two states, each with a stage of its own, at times with a reduction over the state."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(1, 2), 40)
+    states = [draft.operand(shape, of) for _ in range(rng.choice((1, 1, 2)))]
+    if any(draft.tensors[name].rough for name in states):
+        return
+    length = draft.extent(7)
+    axes = axes_of(shape)
+    here: Node = [["ax", axis] for axis in axes]
+    inner = []
+    scope = draft.scope({**axes, "t": length})
+    old = {f"STATE{n}": Info(tuple(shape), of, rough=True) for n in range(len(states))}
+    for n in range(rng.randint(0, 1)):
+        body: Node = [rng.choice(("+", "max")), ["ld", f"STATE{rng.randrange(len(states))}", here], scope.value(of, 1)]
+        inner.append({"name": f"H{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
+        old[f"H{n}"] = Info(tuple(shape), of, rough=True)
+    for n in range(len(states)):
+        wide = Scope(rng, {**draft.tensors, **old}, draft.case["extents"], draft.case["symbolic"], {**axes, "t": length}, scope.marks)
+        body = ["+" if rng.random() < 0.7 else "min", ["ld", f"STATE{n}", here], wide.load(rng.choice(list(old)), of)]
+        if rng.random() < 0.3:
+            at: Node = [["ax", "k"], *here[1:]]
+            body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(list(old)), at], None, of]]
+        inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
+    keep = rng.choice(("all", "last"))
+    out: dict[str, Extent] = {"t": length, **axes} if keep == "all" else axes
+    extra = {"form": "scan", "reads": states, "length": length, "keep": keep, "inner": inner, "results": len(states)}
+    draft.add("scan", out, [], [of] * len(states), rough="rough" in scope.marks, always=True, **extra)
+
+
+def custom(draft: Draft) -> None:
+    """A reducer of the user's with two components."""
+    rng, of = draft.rng, draft.number()
+    name = draft.operand(draft.shape(2), of)
+    row, column = draft.tensors[name].shape
+    element: Node = ["ld", name, [["ax", "i"], ["ax", "k"]]]
+    reducer = rng.choice(("sum_max", "sum_count"))
+    body = [element, element if reducer == "sum_max" else ["cast", of, 1]]
+    scope = draft.scope({"i": row}).inside(k=column)
+    where = scope.condition(of) if rng.random() < 0.25 else None
+    extra = {"form": "custom", "reducer": reducer, "inner": [["k", 0, column]], "where": where, "reads": [name], "results": 2}
+    draft.add("custom", {"i": row}, body, [of, of], rough=True, always=True, **extra)
+
+
+KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
+    "pointwise": (pointwise, 5),
+    "tuple": (pair, 1),
+    "stencil": (stencil, 4),
+    "pad": (padded, 1),
+    "reduce": (reduction, 6),
+    "matmul": (product, 4),
+    "conv": (convolution, 3),
+    "gather": (gather, 2),
+    "transpose": (transposed, 2),
+    "normalise": (normalised, 1),
+    "recurrence": (recurrence, 3),
+    "scatter": (scatter, 2),
+    "scan": (scan, 2),
+    "custom": (custom, 1),
+}

@@ -1,0 +1,364 @@
+"""Ways in which a part of the compiler may be weakened: wrappers around its functions, for `mutants` to inject."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensorlang import ir, lowering
+from tensorlang.codegen import access, affine, arithmetic, expression, integers, loops, lower, memory, parallel, storage
+from tensorlang.codegen.passes import bounds, guards, partials, tails, vectors
+from tensorlang.ir import Binary, Block, Compare, Const, Expr, For, If, Stmt, Store
+from tensorlang.rules import TRUE
+from tensorlang.schedules import accumulate, compute_at, inline, kinds, legality, pack, peel, region, reorder, rfactor, schedule, split, trace
+from tensorlang.schedules import cache_read as cache_reads
+from tensorlang.schedules import fuse as fuses
+from tensorlang.simplify import simplify
+from tensorlang.traverse import map_statements
+
+Fault = tuple[str, Callable[[], None]]
+
+
+def around(owner: Any, name: str, wrap: Callable[..., Any]) -> Callable[[], None]:
+    """A fault that replaces `owner.name` by `wrap(old, ...)`."""
+
+    def inject() -> None:
+        old = getattr(owner, name)
+
+        def new(*args: Any, **named: Any) -> Any:
+            return wrap(old, *args, **named)
+
+        setattr(owner, name, new)
+
+    return inject
+
+
+def constant(owner: Any, name: str, value: Any) -> Callable[[], None]:
+    """A fault that makes a function give one value always."""
+    return around(owner, name, lambda _old, *_args, **_named: value)
+
+
+def every(owner: Any, name: str, change: Callable[[Any], Any]) -> Callable[[], None]:
+    """A fault that changes what a function gives."""
+    return around(owner, name, lambda old, *args, **named: change(old(*args, **named)))
+
+
+def rewritten(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """A statement with every part changed."""
+    return change(map_statements(stmt, lambda part: rewritten(part, change)))
+
+
+def in_nest(change: Callable[[Stmt], Stmt]) -> Callable[[Any], Any]:
+    """A change of every statement of a nest."""
+    return lambda nest: dataclasses.replace(nest, body=rewritten(nest.body, change))
+
+
+# Relations and tails --------------------------------------------------------------------------------------------------------------------
+
+
+def guard_dropped(old: Any, relation: Any, *rest: Any) -> Any:
+    found = old(relation, *rest)
+    return None if isinstance(relation, ir.Split) else found
+
+
+def guard_too_wide(old: Any, *args: Any) -> Any:
+    found = old(*args)
+    return Compare("le", found.left, found.right) if isinstance(found, Compare) and found.op == "lt" else found
+
+
+def guard_too_narrow(old: Any, *args: Any) -> Any:
+    found = old(*args)
+    return Compare("lt", found.left, Binary("sub", found.right, ir.const(1))) if isinstance(found, Compare) and found.op == "lt" else found
+
+
+def window_guard_dropped(old: Any, relation: Any, *rest: Any) -> Any:
+    found = old(relation, *rest)
+    return None if isinstance(relation, ir.Window) else found
+
+
+def fuse_swapped(old: Any, relation: Any, scope: Any, values: Any) -> Any:
+    if isinstance(relation, ir.Fuse):
+        relation = ir.Fuse(relation.fused, relation.inner, relation.outer, relation.outer_lo, relation.inner_lo, relation.extent)
+    return old(relation, scope, values)
+
+
+def fuse_extent_wrong(old: Any, relation: Any, scope: Any, values: Any) -> Any:
+    if isinstance(relation, ir.Fuse):
+        relation = dataclasses.replace(relation, extent=Binary("add", relation.extent, ir.const(1)))
+    return old(relation, scope, values)
+
+
+def split_stride_wrong(old: Any, relation: Any, scope: Any, values: Any) -> Any:
+    if isinstance(relation, ir.Split) and relation.factor > 1:
+        relation = dataclasses.replace(relation, factor=relation.factor - 1)
+    return old(relation, scope, values)
+
+
+def shift_start_wrong(old: Any, relation: Any, scope: Any, values: Any) -> Any:
+    if isinstance(relation, ir.Split) and relation.tail == "shift":
+        relation = dataclasses.replace(relation, hi=simplify(Binary("sub", relation.hi, ir.const(1))))
+    return old(relation, scope, values)
+
+
+def peel_main_too_long(old: Any, nest: Any, loop: Any, scope: Any, same: Any, extent: Any, rest: Any) -> Any:
+    return old(nest, loop, scope, same, Binary("add", extent, ir.const(same[0].factor - 1)), rest)
+
+
+def rest_unguarded(old: Any, nest: Any, loop: Any, scope: Any, value: Any) -> Any:
+    return old(nest, loop, dataclasses.replace(scope, whole=scope.whole | {part.parent for part in nest.relations if isinstance(part, ir.Split)}), value)
+
+
+def slow_like_fast(part: Stmt) -> Stmt:
+    return dataclasses.replace(part, orelse=part.then) if isinstance(part, If) and part.orelse is not None else part
+
+
+def whole_at_start(left: Expr, right: Expr, tiles: dict[str, For]) -> Expr:
+    from tensorlang.traverse import substitute  # noqa: PLC0415 - one fault needs it
+
+    return simplify(substitute(left, {name: loop.lo for name, loop in tiles.items()})) if right is not None else left
+
+
+def bound_short(old: Any, loop: For, condition: Expr) -> Any:
+    found = old(loop, condition)
+    return None if found is None else dataclasses.replace(found, hi=simplify(Binary("sub", found.hi, ir.const(1))))
+
+
+def bound_long(old: Any, loop: For, condition: Expr) -> Any:
+    return None if old(loop, condition) is None else loop
+
+
+# Vectors --------------------------------------------------------------------------------------------------------------------------------
+
+
+def last_pair_lost(old: Any, loop: str, lanes: int, body: Stmt) -> Any:
+    return old(loop, lanes - 1 if ".sum" in loop and lanes > 1 else lanes, body)
+
+
+def partial_starts_at_one(old: Any, loop: str, lanes: int, body: Any) -> Any:
+    if loop.endswith(".part"):
+        body = dataclasses.replace(body, values=tuple(Const(1.0 if value.dtype.is_floating else True if value.dtype == "bool" else 1, value.dtype) for value in body.values))
+    return old(loop, lanes, body)
+
+
+def rest_of_chunks_lost(old: Any, vector: Any, body: Any, lanes: Any) -> Any:
+    found = old(vector, body, lanes)
+    return found.body[0] if isinstance(found, Block) else found
+
+
+def chunk_shifted(old: Any, body: Stmt, loop: str, start: Expr) -> Any:
+    return old(body, loop, Binary("max", ir.const(0), Binary("sub", start, ir.const(1))))
+
+
+def masks_lost(old: Any, stmt: Any, vector: Any, masks: Any, lanes: Any) -> Any:
+    return old(stmt, vector, masks[:-1], lanes)
+
+
+def else_unmasked(old: Any, builder: Any, op: str, dtype: Any, value: Any) -> Any:
+    return value if op == "not" and dtype == "bool" else old(builder, op, dtype, value)
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def rows_by_first_extent(_old: Any, self: Any, index: Any, shape: Any) -> Any:
+    total = affine.number(0)
+    for place, extent in zip(index, (*shape[1:], *shape[:1]) if len(shape) > 1 else shape, strict=True):
+        total = total * self.polynomial(extent) + self.polynomial(place)
+    return total
+
+
+def offset_of_eight_bits(old: Any, builder: Any, dtype: Any, base: Any, offset: Any) -> Any:
+    from tensorlang.codegen.types import filled, known  # noqa: PLC0415 - one fault needs it
+
+    return old(builder, dtype, base, offset if known(offset) is not None else builder.and_(offset, filled(offset.type, 127)))
+
+
+def unmasked_store(old: Any, builder: Any, reached: Any, value: Any, mask: Any) -> Any:  # noqa: ARG001 - that is the fault
+    return old(builder, reached, value, None)
+
+
+def unmasked_load(old: Any, builder: Any, target: Any, reached: Any, mask: Any) -> Any:  # noqa: ARG001 - that is the fault
+    return old(builder, target, reached, None)
+
+
+def heap_too_small(old: Any, place: Any, buffer: ir.Buffer) -> Any:
+    small = tuple(simplify(Binary("floordiv", extent, ir.const(2))) for extent in buffer.shape)
+    return old(place, dataclasses.replace(buffer, shape=small))
+
+
+def stack_too_small(old: Any, place: Any, buffer: ir.Buffer, body: Any) -> Any:
+    if place.space.depth > 1 and buffer.shape and isinstance(buffer.shape[0], Const) and int(buffer.shape[0].value) > 2:
+        small = dataclasses.replace(buffer, shape=(ir.const(1), *buffer.shape[1:]))
+        return old(place, small, lambda inner: (inner.place(buffer, inner.places[buffer.name].pointer), body(inner))[1])
+    return old(place, buffer, body)
+
+
+def lanes_down(old: Any, inside: Any, atom: Any, value: Any) -> Any:
+    """The lane number, counted downwards."""
+    from tensorlang.codegen.types import I64, literal  # noqa: PLC0415 - one fault needs it
+
+    return literal(I64, tuple(reversed(range(inside.lanes)))) if atom == affine.LANE else old(inside, atom, value)
+
+
+# Arithmetic -----------------------------------------------------------------------------------------------------------------------------
+
+
+def truncated(builder: Any, a: Any, b: Any) -> Any:
+    from tensorlang.codegen.types import filled  # noqa: PLC0415 - one fault needs it
+
+    zero = builder.icmp_signed("==", b, filled(b.type, 0))
+    safe = builder.select(builder.or_(zero, builder.icmp_signed("==", b, filled(b.type, -1))), filled(b.type, 1), b)
+    return builder.select(zero, filled(a.type, 0), builder.sdiv(a, safe))
+
+
+def as_signed(old: Any, builder: Any, target: Any, op: str, dtype: Any, a: Any, b: Any) -> Any:
+    from tensorlang.dtype import DType  # noqa: PLC0415 - one fault needs it
+
+    return old(builder, target, op, DType(dtype[1:]) if dtype.startswith("uint") else dtype, a, b)
+
+
+def table_row(table: dict[str, Any], name: str, value: Any) -> Callable[[], None]:
+    """A fault that replaces a row of a table of operations."""
+
+    def inject() -> None:
+        table[name] = value
+
+    return inject
+
+
+# Threads --------------------------------------------------------------------------------------------------------------------------------
+
+
+class BadLoops:
+    """The loops module as the threads see it, with a chunk that ends too early or too late."""
+
+    def __init__(self, change: int) -> None:
+        self.change = change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(loops, name)
+
+    def counted(self, inside: Any, name: str, lo: Any, hi: Any, body: Any) -> None:
+        """The loop of a chunk."""
+        from tensorlang.codegen.types import I64, literal  # noqa: PLC0415 - one fault needs it
+
+        loops.counted(inside, name, lo, inside.builder.add(hi, literal(I64, self.change)), body)
+
+
+def bad_chunks(change: int) -> Callable[[], None]:
+    """Chunks of a parallel loop lose an iteration or overlap."""
+
+    def inject() -> None:
+        parallel.loops = BadLoops(change)  # type: ignore[assignment]
+
+    return inject
+
+
+def shared_counter_lost(_old: Any, inside: Any, loop: Any, body: Any, hi: Any, chunk: Any, counter: Any, status: Any) -> None:
+    from tensorlang.codegen.types import I64  # noqa: PLC0415 - one fault needs it
+
+    loops.counted(inside, loop.loop, inside.builder.load(counter, typ=I64), hi, body)
+    inside.builder.ret_void()
+    del chunk, status
+
+
+# Directives -----------------------------------------------------------------------------------------------------------------------------
+
+
+def outer_tiles_floored(old: Any, self: Any, nest: Any) -> Any:
+    made, (outer, _) = old(self, nest), self.made()
+    short = lambda part: dataclasses.replace(part, hi=simplify(Binary("floordiv", part.hi.left, ir.const(self.factor))))  # noqa: E731
+    cut = lambda part: dataclasses.replace(part, hi=Const(max(0, int(part.hi.value) - 1))) if isinstance(part.hi, Const) else short(part)  # noqa: E731
+    literal = next((relation for relation in made.relations if isinstance(relation, ir.Split) and relation.outer == outer), None)
+    whole = literal is not None and isinstance(literal.hi, Const) and isinstance(literal.lo, Const) and (int(literal.hi.value) - int(literal.lo.value)) % self.factor == 0
+    change = lambda part: cut(part) if isinstance(part, For) and part.loop == outer and not whole and isinstance(part.hi, Const) else part  # noqa: E731
+    return in_nest(change)(made)
+
+
+def fused_too_short(old: Any, self: Any, nest: Any) -> Any:
+    (name,) = self.made()
+    change = lambda part: dataclasses.replace(part, hi=simplify(Binary("sub", part.hi, ir.const(1)))) if isinstance(part, For) and part.loop == name else part  # noqa: E731
+    return in_nest(change)(old(self, nest))
+
+
+def span_short(span: Any) -> Any:
+    extent = span.extent
+    return dataclasses.replace(span, extent=ir.const(int(extent.value) - 1)) if isinstance(extent, Const) and int(extent.value) > 1 else span
+
+
+def span_late(span: Any) -> Any:
+    return span if isinstance(span.base, Const) else dataclasses.replace(span, base=simplify(Binary("add", span.base, ir.const(1))))
+
+
+def axes_swapped(old: Any, expr: Expr, values: dict[str, Expr]) -> Any:
+    return old(expr, dict(zip(values, reversed(list(values.values())), strict=True)))
+
+
+def never_first(found: Any) -> Any:
+    return Const(value=False, dtype=TRUE.dtype), found[1]
+
+
+def always_first(found: Any) -> Any:
+    return TRUE, found[1]
+
+
+def store_back_lost(part: Stmt) -> Stmt:
+    return Block(()) if isinstance(part, Store) and part.stage.endswith("_acc.store") else part
+
+
+def partials_not_cleared(part: Stmt) -> Stmt:
+    return Block(()) if isinstance(part, Store) and part.stage.endswith("_rf.init") else part
+
+
+def last_not_run(part: Stmt) -> Stmt:
+    return Block(()) if isinstance(part, For) and part.loop.endswith("_last") else part
+
+
+def writes_only(old: Any, found: Any) -> Any:
+    return ((first, second) for first, second in old(found) if first.writes and second.writes)
+
+
+def reads_after_only(old: Any, found: Any) -> Any:
+    return ((first, second) for first, second in old(found) if first.writes)
+
+
+def reducers_alike(old: Any, *args: Any, **named: Any) -> Any:
+    named["reductions"] = True
+    return old(*args, **named)
+
+
+def applied_anyway(old: Any, self: Any, refusal: Any, directive: Any, **named: Any) -> Any:
+    if directive is not None:
+        self._directives.append(directive)
+        self._nests.append(self._nests[-1])
+    return old(self, refusal, directive, **named)
+
+
+def last_step_lost(old: Any, directives: Any, definition: Any) -> Any:
+    return old(directives[:-1], definition)
+
+
+def tail_lost(old: Any, directive: Any) -> Any:
+    return {name: value for name, value in old(directive).items() if name != "tail"}
+
+
+# Definitions ----------------------------------------------------------------------------------------------------------------------------
+
+
+def where_lost(old: Any, self: Any, reduce: Any, *rest: Any) -> Any:
+    return old(self, dataclasses.replace(reduce, where=None), *rest)
+
+
+def starts_at_zero(old: Any, self: Any, stage: Any, reduce: Any, *rest: Any) -> Any:
+    zeros = tuple(Const(0.0 if part.dtype.is_floating else False if part.dtype == "bool" else 0, part.dtype) for part in reduce.reducer.identities)
+    return old(self, stage, dataclasses.replace(reduce, reducer=dataclasses.replace(reduce.reducer, identities=zeros)), *rest)
+
+
+def init_lost(part: Stmt) -> Stmt:
+    return Block(()) if isinstance(part, Store) and part.stage.endswith(".init") else part
+
+
+def simplified_wrongly(old: Any, expr: Expr) -> Any:
+    found = old(expr)
+    return found.left if isinstance(found, Binary) and found.op == "mod" and isinstance(found.right, Const) and int(found.right.value) == 3 else found
