@@ -14,7 +14,7 @@ from tensorlang.codegen.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.passes.partials import vector_partials
 from tensorlang.codegen.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.passes.tails import realise
-from tensorlang.codegen.passes.vectors import narrow
+from tensorlang.codegen.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Nest, Split
 
@@ -25,8 +25,9 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
         ("realise", realise),
         ("tighten", lambda part: replace(part, body=tighten(part.body))),
-        ("vector_partials", vector_partials),
         ("privatise", lambda part: replace(part, body=privatise(part.body))),
+        ("distribute", lambda part: replace(part, body=distribute(part.body))),
+        ("vector_partials", vector_partials),
         ("hoist", lambda part: replace(part, body=hoist(part.body))),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),

@@ -44,7 +44,10 @@ class DecomposeReduction:
         kept = allocated(loop) & {buffer.name for buffer in store.buffers}
         if kept:
             raise Refusal(
-                "TL-S301", f"{min(kept)!r} exists only inside {short(self.loop)!r}, so it cannot be initialised before it", stage=store.stage, loop=self.loop
+                "TL-S301",
+                f"{min(kept)!r} exists only inside {short(self.loop)!r}, so it cannot be initialised before it",
+                stage=store.stage,
+                loop=self.loop,
             )
         inside = [part for part in path_to(loop, lambda part: part is store) if isinstance(part, For)]
         needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
@@ -75,7 +78,13 @@ class DecomposeReduction:
         body: For | Store = replace(start, index=store.index)
         for part in reversed(tile):
             body = replace(part, body=body)
-        made = copied(bare, body, [part.loop for part in around], [part.loop for part in tile], lambda axis: names.fresh(f"{start.stage}.{short(axis)}"))
+        made = copied(
+            bare,
+            body,
+            [part.loop for part in around],
+            [part.loop for part in tile],
+            lambda axis: names.fresh(f"{start.stage}.{short(axis)}"),
+        )
         result = edit_loops(bare.body, lambda part: part.loop == self.loop, lambda part: block(made.body, part))
         return replace(bare, body=result, relations=(*bare.relations, *made.relations))
 
@@ -85,12 +94,16 @@ class DecomposeReduction:
         own = [store for store in combining if store.stage == stage_of(self.loop)] or combining
         if len(own) != 1:
             what = "no reduction" if not own else "several reductions"
-            raise Refusal("TL-S304", f"{short(self.loop)!r} holds {what}; name a loop around one", stage=stage_of(self.loop), loop=self.loop)
+            raise Refusal(
+                "TL-S304", f"{short(self.loop)!r} holds {what}; name a loop around one", stage=stage_of(self.loop), loop=self.loop
+            )
         stage = own[0].stage
         same = [store for store in stores(nest.body) if store.stage == stage]
         starts = [store for store in stores(nest.body) if store.stage == f"{stage}.init"]
         if len(same) != 1 or len(starts) != 1 or starts[0].buffers != own[0].buffers:
-            raise Refusal("TL-S301", f"{stage!r} has no initialisation of its own that could move, or several copies", stage=stage, loop=self.loop)
+            raise Refusal(
+                "TL-S301", f"{stage!r} has no initialisation of its own that could move, or several copies", stage=stage, loop=self.loop
+            )
         return own[0], starts[0]
 
     def _require_first(self, nest: Nest, store: Store, start: Store, around: list[For]) -> None:

@@ -62,7 +62,13 @@ def _constraints(nest: Nest, loop: For, names: list[str], outer: For, inner: For
 def _without_floor(form: Linear, loop: str) -> Linear:
     """`form >= 0` without floor divisions over a loop: `r + floor(e / c) >= 0` is `c r + e >= 0`, `r - floor(e / c) >= 0` is `c r - e + c - 1 >= 0`."""
     for atom, factor in form.terms.items():
-        if isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.right, Const) and abs(factor) == 1 and loop in axes_of(atom):
+        if (
+            isinstance(atom, Binary)
+            and atom.op == "floordiv"
+            and isinstance(atom.right, Const)
+            and abs(factor) == 1
+            and loop in axes_of(atom)
+        ):
             by = int(atom.right.value)
             rest = form.plus(Linear(0, {atom: factor}), -1).times(by).plus(linear(atom.left), factor)
             return _without_floor(rest if factor > 0 else rest.plus(Linear(by - 1)), loop)

@@ -46,7 +46,9 @@ class FuseLoops:
         first, second = path[-1], find_loop(nest, self.second)
         assert isinstance(first, For)
         around = next((part for part in reversed(path) if isinstance(part, Block)), None)
-        neighbours = [] if around is None else [(a, b) for a, b in zip(around.body, around.body[1:], strict=False) if a is first and b is second]
+        neighbours = (
+            [] if around is None else [(a, b) for a, b in zip(around.body, around.body[1:], strict=False) if a is first and b is second]
+        )
         if not neighbours:
             raise Refusal(
                 "TL-S105",
@@ -105,7 +107,9 @@ class FuseLoops:
             dropped.add(relation)
         for relation in unmatched:
             self._require_vacuous(nest, relation, second, outer)
-        return names, tuple(relation if relation in theirs else renamed(relation, names) for relation in nest.relations if relation not in dropped)
+        return names, tuple(
+            relation if relation in theirs else renamed(relation, names) for relation in nest.relations if relation not in dropped
+        )
 
     def _require_vacuous(self, nest: Nest, relation: Relation, loop: For, outer: Sequence[For]) -> None:
         if isinstance(relation, Fuse):

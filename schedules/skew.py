@@ -52,7 +52,11 @@ class Skew:
             raise Refusal("TL-S005", "the factor of skew must not be 0", loop=self.loop)
         outer = next((part for part in path[:-1] if isinstance(part, For) and part.loop == self.by), None)
         if outer is None:
-            raise Refusal("TL-S105", f"{short(self.by)!r} is not a loop around {short(self.loop)!r}; skew an inner loop by an outer one", loop=self.loop)
+            raise Refusal(
+                "TL-S105",
+                f"{short(self.by)!r} is not a loop around {short(self.loop)!r}; skew an inner loop by an outer one",
+                loop=self.loop,
+            )
         if outer.kind == "vector":
             raise Refusal("TL-S107", f"the loop {short(self.by)!r} is already vector; its lanes need equal bounds inside", loop=self.by)
         _require_serial(find_loop(nest, self.loop))

@@ -43,7 +43,10 @@ class Specialize:
         condition = simplify(parsed(self.condition))
         for part in walk(condition):
             if isinstance(part, Dim) and part.name not in nest.dims:
-                raise Refusal("TL-S005", f"the condition {self.condition!r} names {part.name!r}, which is no dim here{did_you_mean(part.name, nest.dims)}")
+                raise Refusal(
+                    "TL-S005",
+                    f"the condition {self.condition!r} names {part.name!r}, which is no dim here{did_you_mean(part.name, nest.dims)}",
+                )
         if isinstance(condition, Const):
             raise Refusal("TL-S005", f"the condition {self.condition!r} is always {str(bool(condition.value)).lower()}")
         names = Names.of(nest)

@@ -22,7 +22,6 @@ from tensorlang.expr import Expr, ExprLike, as_expr, cast, common, convert
 from tensorlang.extent import optional_name, shape_nodes
 from tensorlang.ir import Binary, Compare, Const, Load, Reduce, Select, Unary
 from tensorlang.polyhedra import find
-from tensorlang.printer import text
 from tensorlang.tensor import Itself, Stage, Tensor, enclosing, fresh_axis, index_parts, parameters, serial
 from tensorlang.traverse import map_children
 

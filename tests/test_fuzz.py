@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import tensorlang as tl
 from fuzz import case as cases
 from fuzz.definitions import definition
 from fuzz.memory import PAGE, Memory
@@ -15,8 +17,6 @@ from fuzz.oracles import Judge, Wrong
 from fuzz.program import Builder, operands
 from fuzz.shrink import candidates, signature
 from fuzz.tags import Terms, trace
-
-import tensorlang as tl
 
 ROOT = Path(__file__).resolve().parents[1]
 

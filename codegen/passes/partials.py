@@ -7,7 +7,8 @@
                                                     ... part[l] += part[l + 8], then 4, 2, 1
                                                     C[i] += part[0]
 
-The partial results live across all loops around the vector loop that do not move the element, so they are combined once.
+The partial results live across all loops around the vector loop that do not move the element, so they are combined once. Vector loops
+stand at stores by now (`vectors.distribute`).
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ def _only_store(stmt: Stmt) -> Store | None:
     match stmt:
         case Store():
             return stmt
-        case If(_, then, None) | For(body=then):
+        case If(_, then, None):
             return _only_store(then)
-        case Block() | Alloc() | If() | Prefetch():
+        case Block() | Alloc() | For() | If() | Prefetch():
             return None
 
 

@@ -21,37 +21,43 @@ from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 
 
-def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
-    """The statement with every vector loop at a store, no wider than a register of the widest type there."""
+def distribute(stmt: Stmt) -> Stmt:
+    """The statement with every vector loop directly around a store, but for the conditions that differ by lane."""
     if isinstance(stmt, For) and stmt.kind == "vector":
-        return _distributed(stmt.body, stmt, (), lanes)
-    return map_statements(stmt, lambda part: narrow(part, lanes))
+        return _distributed(stmt.body, stmt, ())
+    return map_statements(stmt, distribute)
 
 
-def _distributed(stmt: Stmt, vector: For, masks: tuple[Expr, ...], lanes: Callable[[DType], int]) -> Stmt:
+def _distributed(stmt: Stmt, vector: For, masks: tuple[Expr, ...]) -> Stmt:
     match stmt:
         case Store():
-            body: Stmt = stmt
-            for mask in reversed(masks):
-                body = If(mask, body)
-            return _chunks(vector, body, lanes)
+            return _leaf(vector, stmt, masks)
         case Prefetch(buffer, index):
             return Prefetch(buffer, tuple(simplify(substitute(part, {vector.loop: vector.lo})) for part in index))
         case Block(body=parts):
-            return block(*(_distributed(part, vector, masks, lanes) for part in parts))
+            return block(*(_distributed(part, vector, masks) for part in parts))
         case For() | Alloc():
-            return replace(stmt, body=_distributed(stmt.body, vector, masks, lanes))
+            return replace(stmt, body=_distributed(stmt.body, vector, masks))
         case If(cond, then, orelse) if vector.loop not in axes_of(cond):
-            other = None if orelse is None else _distributed(orelse, vector, masks, lanes)
-            return If(cond, _distributed(then, vector, masks, lanes), other)
+            return If(cond, _distributed(then, vector, masks), None if orelse is None else _distributed(orelse, vector, masks))
         case If(cond, then, orelse):
             if _changes(stmt, cond):
-                body = stmt
-                for mask in reversed(masks):
-                    body = If(mask, body)
-                return _chunks(vector, body, lanes)
-            yes = _distributed(then, vector, (*masks, cond), lanes)
-            return yes if orelse is None else block(yes, _distributed(orelse, vector, (*masks, ir.Unary("not", cond)), lanes))
+                return _leaf(vector, stmt, masks)
+            yes = _distributed(then, vector, (*masks, cond))
+            return yes if orelse is None else block(yes, _distributed(orelse, vector, (*masks, ir.Unary("not", cond))))
+
+
+def _leaf(vector: For, body: Stmt, masks: tuple[Expr, ...]) -> For:
+    for mask in reversed(masks):
+        body = If(mask, body)
+    return replace(vector, body=body)
+
+
+def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
+    """The statement with every vector loop no wider than a register of the widest type in it."""
+    if isinstance(stmt, For) and stmt.kind == "vector":
+        return _chunks(stmt, stmt.body, lanes)
+    return map_statements(stmt, lambda part: narrow(part, lanes))
 
 
 def _changes(stmt: Stmt, cond: Expr) -> bool:

@@ -1,11 +1,11 @@
 """The differential fuzzer: random definitions under random schedules, judged by oracles that share nothing with code generation.
 
-    case          one case as plain JSON: extents, operands, stages, steps
-    definitions   random definitions                 schedules   random steps, legal and deliberately illegal
-    program       a case to a `tensorlang` program   bounds      how far a floating-point result may lie off
-    tags          what a nest computes, symbolically, and where it races
-    memory        arrays between pages that must not be touched
-    oracles       the judgement of one case          replay      steps applied, each refusal held to its contract
-    worker        a disposable process that judges   run         the command; shrink makes failures small
-    faults        faults injected into the compiler, to see whether the fuzzer notices
+case          one case as plain JSON: extents, operands, stages, steps
+definitions   random definitions                 schedules   random steps, legal and deliberately illegal
+program       a case to a `tensorlang` program   bounds      how far a floating-point result may lie off
+tags          what a nest computes, symbolically, and where it races
+memory        arrays between pages that must not be touched
+oracles       the judgement of one case          replay      steps applied, each refusal held to its contract
+worker        a disposable process that judges   run         the command; shrink makes failures small
+faults        faults injected into the compiler, to see whether the fuzzer notices
 """

@@ -37,15 +37,25 @@ class Bounds(Builder):
     def define(self, stage: dict[str, Any]) -> None:
         """The stage and its error."""
         Builder.define(self, stage)
+        if self.outer:  # inside a scan, which is judged as a whole
+            return
         name = stage["name"]
         if stage.get("form") == "pad":
             inner = self.errors.get(stage["reads"][0])
             self.errors[name] = None if inner is None else tl.pad(inner, stage["widths"], mode=stage["mode"], name=f"{name}_err")
             return
         if stage.get("form"):  # ordered, so there is no bound for what comes after an error
-            trees = [*stage["body"], *stage.get("index", ()), *(node for part in stage.get("inner", ()) if isinstance(part, dict) for node in part["body"])]
+            trees = [
+                *stage["body"],
+                *stage.get("index", ()),
+                *(node for part in stage.get("inner", ()) if isinstance(part, dict) for node in part["body"]),
+            ]
             inexact = stage["form"] in ("scatter", "custom") and stage["type"] in UNIT
-            if inexact or any(self.rough(tree) for tree in trees) or any(self.errors.get(name) is not None for name in stage.get("reads", ())):
+            if (
+                inexact
+                or any(self.rough(tree) for tree in trees)
+                or any(self.errors.get(name) is not None for name in stage.get("reads", ()))
+            ):
                 raise Rough
             return
         labels = [name] if len(stage["body"]) == 1 else [f"{name}_{component}" for component in range(len(stage["body"]))]

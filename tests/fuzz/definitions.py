@@ -24,7 +24,9 @@ def definition(seed: int) -> Case:
     if not draft.case["stages"]:
         pointwise(draft)
     made = draft.case["stages"]
-    results = {stage["name"]: [name for name in draft.tensors if name == stage["name"] or name.startswith(f"{stage['name']}_")] for stage in made}
+    results = {
+        stage["name"]: [name for name in draft.tensors if name == stage["name"] or name.startswith(f"{stage['name']}_")] for stage in made
+    }
     outputs = list(results[made[-1]["name"]])
     if len(made) > 1 and rng.random() < 0.3:
         outputs += results[rng.choice(made[:-1])["name"]]

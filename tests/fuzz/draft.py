@@ -94,7 +94,9 @@ class Draft:
 
     # Stages
 
-    def add(self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, always: bool = False, **more: Any) -> None:
+    def add(
+        self, kind: str, axes: dict[str, Extent], body: list[Node], dtypes: list[str], *, rough: bool, always: bool = False, **more: Any
+    ) -> None:
         """A stage and its tensors; `always` is for a form whose results are a tuple even where there is one."""
         name = "STUVWXYZ"[len(self.case["stages"])]
         stage = {"name": name, "kind": kind, "type": dtypes[0], "axes": list(axes), "shape": list(axes.values()), "body": body, **more}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .run import STRIDE
-from .worker import Worker
+from .worker import Worker, tell
 
 MARK: Final = "<!-- time to kill -->"
 
@@ -33,7 +33,7 @@ class Life:
 
 def inject(name: str) -> None:
     """Make the compiler of this process faulty."""
-    from .mutants import FAULTS  # noqa: PLC0415 - imports the whole compiler
+    from .mutants import FAULTS
 
     FAULTS[name][1]()
 
@@ -81,7 +81,7 @@ def written(file: Path, text: str) -> None:
 
 def main(words: list[str] | None = None) -> int:
     """The command."""
-    from .mutants import FAULTS  # noqa: PLC0415 - imports the whole compiler
+    from .mutants import FAULTS
 
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.faults", description="Does the fuzzer notice faults?")
     parser.add_argument("--cases", type=int, default=2000, help="how many cases a fault may live")
@@ -94,9 +94,11 @@ def main(words: list[str] | None = None) -> int:
     for count, (name, (what, _)) in enumerate(chosen.items()):
         life = live(name, what, arguments.seed, arguments.cases, healthy, sound)
         lives.append(life)
-        print(f"{count + 1:3} of {len(chosen)}  {name:24} {life.killer or 'LIVES':10} {life.cases:5} cases {life.seconds:6.1f} s", flush=True)
+        tell(
+            f"{count + 1:3} of {len(chosen)}  {name:24} {life.killer or 'LIVES':10} {life.cases:5} cases {life.seconds:6.1f} s", flush=True
+        )
     healthy.stop()
-    print(table(lives, arguments.cases))
+    tell(table(lives, arguments.cases))
     if arguments.table is not None:
         written(arguments.table, table(lives, arguments.cases))
     return int(sum(life.killer is not None for life in lives) < 0.95 * len(lives))

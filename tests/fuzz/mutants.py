@@ -6,6 +6,93 @@ wrapper or one value by another; the sources stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
+from tensorlang import lowering
+from tensorlang.codegen import access, affine, arithmetic, expression, integers, lower, memory, parallel, storage
+from tensorlang.codegen.passes import bounds, guards, partials, tails, vectors
+from tensorlang.ir import Block
+from tensorlang.schedules import (
+    accumulate,
+    compute_at,
+    inline,
+    kinds,
+    legality,
+    pack,
+    peel,
+    region,
+    reorder,
+    rfactor,
+    schedule,
+    split,
+    trace,
+)
+from tensorlang.schedules import cache_read as cache_reads
+from tensorlang.schedules import fuse as fuses
+
+from .weaken import (
+    always_first,
+    applied_anyway,
+    around,
+    as_signed,
+    axes_swapped,
+    bad_chunks,
+    bound_long,
+    bound_short,
+    chunk_shifted,
+    constant,
+    else_unmasked,
+    every,
+    fuse_extent_wrong,
+    fuse_swapped,
+    fused_too_short,
+    guard_dropped,
+    guard_too_narrow,
+    guard_too_wide,
+    heap_too_small,
+    in_nest,
+    init_lost,
+    lanes_down,
+    last_not_run,
+    last_pair_lost,
+    last_step_lost,
+    masks_lost,
+    never_first,
+    offset_of_eight_bits,
+    outer_tiles_floored,
+    partial_starts_at_one,
+    partials_not_cleared,
+    peel_main_too_long,
+    reads_after_only,
+    reducers_alike,
+    rest_of_chunks_lost,
+    rest_unguarded,
+    rewritten,
+    rows_by_first_extent,
+    shared_counter_lost,
+    shift_start_wrong,
+    simplified_wrongly,
+    slow_like_fast,
+    span_late,
+    span_short,
+    split_stride_wrong,
+    stack_too_small,
+    starts_at_zero,
+    store_back_lost,
+    table_row,
+    tail_lost,
+    truncated,
+    unmasked_load,
+    unmasked_store,
+    where_lost,
+    whole_at_start,
+    window_guard_dropped,
+    writes_only,
+)
+
+Fault = tuple[str, Callable[[], None]]
+
 FAULTS: Final[dict[str, Fault]] = {
     "guard-dropped": ("the condition of a partial tile is lost", around(tails, "_define", guard_dropped)),
     "guard-too-wide": ("the condition of a partial tile lets one iteration too many run", around(tails, "_define", guard_too_wide)),
@@ -19,8 +106,14 @@ FAULTS: Final[dict[str, Fault]] = {
     "peel-rest-dropped": ("the remainder of a peeled split is lost", constant(tails, "_inside", Block(()))),
     "peel-rest-unguarded": ("the remainder of a peeled split runs a whole tile", around(tails, "_inside", rest_unguarded)),
     "peel-main-too-long": ("the main part of a peeled split includes the remainder", around(tails, "_peel", peel_main_too_long)),
-    "hoist-slow-unguarded": ("both versions of a versioned tile run without conditions", every(lower, "hoist", lambda stmt: rewritten(stmt, slow_like_fast))),
-    "whole-tile-test-weak": ("the test for a whole tile looks at its first element", around(guards, "_most", lambda _old, *a: whole_at_start(*a))),
+    "hoist-slow-unguarded": (
+        "both versions of a versioned tile run without conditions",
+        every(lower, "hoist", lambda stmt: rewritten(stmt, slow_like_fast)),
+    ),
+    "whole-tile-test-weak": (
+        "the test for a whole tile looks at its first element",
+        around(guards, "_most", lambda _old, *a: whole_at_start(*a)),
+    ),
     "bound-short": ("a condition that becomes a loop bound loses an iteration", around(bounds, "_bounded", bound_short)),
     "bound-lost": ("a condition that becomes a loop bound is dropped", around(bounds, "_bounded", bound_long)),
     "lanes-last-pair-lost": ("a vector reduction loses a pair of partial results", around(partials, "_vector", last_pair_lost)),
@@ -34,7 +127,10 @@ FAULTS: Final[dict[str, Fault]] = {
     "index-wraps": ("element offsets wrap (as 32-bit ones would in large arrays) at 128", around(access, "address", offset_of_eight_bits)),
     "offset-twice": ("the constant part of an offset is added twice", around(access, "number", lambda old, _value: old(0))),
     "lanes-reversed": ("lanes count downwards in computed indices", around(access, "_atom", lanes_down)),
-    "step-one": ("every strided access is contiguous", every(access, "classify", lambda found: affine.Strided(1) if isinstance(found, affine.Strided) else found)),
+    "step-one": (
+        "every strided access is contiguous",
+        every(access, "classify", lambda found: affine.Strided(1) if isinstance(found, affine.Strided) else found),
+    ),
     "store-unmasked": ("masked stores write every lane", around(memory, "store", unmasked_store)),
     "load-unmasked": ("masked loads read every lane", around(memory, "load", unmasked_load)),
     "heap-too-small": ("heap storage has half its extents", around(storage, "_heap", heap_too_small)),
@@ -64,7 +160,10 @@ FAULTS: Final[dict[str, Fault]] = {
     "tile-always-fresh": ("an accumulated tile starts from the identity each time", every(accumulate.Accumulate, "_first", always_first)),
     "tile-never-fresh": ("an accumulated tile is never initialised", every(accumulate.Accumulate, "_first", never_first)),
     "tile-not-stored": ("an accumulated tile is not stored", every(accumulate.Accumulate, "apply", in_nest(store_back_lost))),
-    "partials-not-cleared": ("the partial results of rfactor are not initialised", every(rfactor.Rfactor, "apply", in_nest(partials_not_cleared))),
+    "partials-not-cleared": (
+        "the partial results of rfactor are not initialised",
+        every(rfactor.Rfactor, "apply", in_nest(partials_not_cleared)),
+    ),
     "peel-last-lost": ("the last iterations that peel splits off are lost", every(peel.Peel, "apply", in_nest(last_not_run))),
     "refusal-changes": ("a refused directive is recorded", around(schedule.Schedule, "_error", applied_anyway)),
     "json-last-step": ("JSON leaves out the last step", around(trace, "to_json", last_step_lost)),

@@ -68,7 +68,9 @@ class Scope:
             moved += [["*", at, 2]] if own and 2 * (own - 1) < size else []
             return rng.choice(moved), None
         if size and rng.random() < 0.5:
-            return rng.choice([["%", ["+", at, rng.randint(0, 3)], size], ["clamp", ["-", at, rng.randint(0, 2)], 0, size - 1], rng.randrange(size)]), None
+            return rng.choice(
+                [["%", ["+", at, rng.randint(0, 3)], size], ["clamp", ["-", at, rng.randint(0, 2)], 0, size - 1], rng.randrange(size)]
+            ), None
         moved_by = ["+", at, rng.randint(-2, 2)]
         return moved_by, ["&", [">=", moved_by, 0], ["<", moved_by, ["ext", extent]]]
 
@@ -84,7 +86,9 @@ class Scope:
         """An element whose place the data of `indices` decides: clamped, or under a condition on the same expression."""
         info = self.tensors[name]
         places = [self.index(extent) for extent in self.tensors[indices].shape]
-        at = guarded(["cast", "int64", ["ld", indices, [part for part, _ in places]]], [test for _, test in places if test is not None], "int64")
+        at = guarded(
+            ["cast", "int64", ["ld", indices, [part for part, _ in places]]], [test for _, test in places if test is not None], "int64"
+        )
         position = self.rng.randrange(len(info.shape))
         parts = [self.index(extent) for extent in info.shape]
         tests = [test for place, (_, test) in enumerate(parts) if test is not None and place != position]

@@ -1,12 +1,12 @@
 """The judgement of one case: everything that has to agree, cheapest first.
 
-    verify, replay      after each step, and of the whole schedule
-    tags                every output element is the same term in the scheduled and in the unscheduled nest, and nothing races
-    nest                the scheduled nest, run statement by statement, gives what the evaluator gives
-    kernel, plain       machine code, scheduled and unscheduled, gives what the evaluator gives; exactly, or within a derived bound
-    twin                the same over wrap-around integers, exactly
-    memory              outputs are poisoned before, inputs unchanged after, nothing beside them written, guard pages untouched
-    threads             one and several threads agree bit for bit
+verify, replay      after each step, and of the whole schedule
+tags                every output element is the same term in the scheduled and in the unscheduled nest, and nothing races
+nest                the scheduled nest, run statement by statement, gives what the evaluator gives
+kernel, plain       machine code, scheduled and unscheduled, gives what the evaluator gives; exactly, or within a derived bound
+twin                the same over wrap-around integers, exactly
+memory              outputs are poisoned before, inputs unchanged after, nothing beside them written, guard pages untouched
+threads             one and several threads agree bit for bit
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import meaning
-from tensorlang.ir import Const, For, Load, Nest, Select
+from tensorlang.ir import For, Load, Nest, Select, Store
 from tensorlang.nest_interpreter import run_nest
+from tensorlang.schedules import trace as trace_of_steps
 from tensorlang.traverse import expressions, loads_of, statements, walk
 
 from . import schedules
@@ -94,7 +95,7 @@ class Judge:
         self.say("schedule")
         schedule, kept = tl.Schedule(program.outputs), []
         for position, step in enumerate(case["steps"]):
-            probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in schedules.trace.STEPS
+            probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in trace_of_steps.STEPS
             verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
             accepted = attempt(schedule, step, self.tally, lambda forced: self.needed(case, program, schedule, forced))
             if verdict is not None and bool(verdict) != accepted:
@@ -137,7 +138,7 @@ class Judge:
             try:
                 found, races = trace(schedule.nest, terms, dims)
             except Exception as error:
-                raise Wrong("tags", f"at {extents}: {type(error).__name__}: {str(error):.300}") from error
+                raise Wrong("tags", f"at {extents}: {type(error).__name__}: {error!s:.300}") from error
             if races:
                 raise Wrong("race", f"at {extents}: {races[0]}")
             for name, tags in wanted.items():
@@ -151,7 +152,7 @@ class Judge:
             try:
                 run_nest(schedule.nest, {**feeds, **outputs}, dims)
             except Exception as error:
-                raise Wrong("nest", f"at {extents}: {type(error).__name__}: {str(error):.300}") from error
+                raise Wrong("nest", f"at {extents}: {type(error).__name__}: {error!s:.300}") from error
             self.agree(case, program, list(outputs.values()), extents, "nest", twin=False)
 
     # Kernels
@@ -173,7 +174,7 @@ class Judge:
         try:
             kernel = tl.build(schedule)
         except Exception as error:
-            raise Wrong("build", f"{oracle}: {type(error).__name__}: {str(error):.300}") from error
+            raise Wrong("build", f"{oracle}: {type(error).__name__}: {error!s:.300}") from error
         threaded = any(isinstance(part, For) and part.kind == "parallel" for part in statements(schedule.nest.body))
         for turn, extents in enumerate(everywhere):
             self.say(f"{oracle} run")
@@ -189,7 +190,9 @@ class Judge:
                     if one.tobytes() != several.tobytes():
                         raise Wrong("threads", f"at {extents}: one and {THREADS} threads differ")
 
-    def run(self, case: Case, program: Program, schedule: Any, kernel: Any, extents: dict[str, int], *, at_end: bool, twin: bool, oracle: str) -> list[Array]:
+    def run(
+        self, case: Case, program: Program, schedule: Any, kernel: Any, extents: dict[str, int], *, at_end: bool, twin: bool, oracle: str
+    ) -> list[Array]:
         """The outputs of a call on guarded memory."""
         feeds = operands(program, case, extents, twin=twin)
         inputs = [self.memory.copy(feeds[buffer.name], at_end=at_end) for buffer in schedule.nest.inputs]
@@ -199,9 +202,13 @@ class Judge:
             outputs.append(self.memory.array(shape, buffer.dtype.numpy, at_end=at_end))
         results = [guarded.array for guarded in outputs]
         try:
-            kernel(*[guarded.array for guarded in inputs], out=results[0] if len(results) == 1 else tuple(results), **dims_of(schedule, extents))
+            kernel(
+                *[guarded.array for guarded in inputs],
+                out=results[0] if len(results) == 1 else tuple(results),
+                **dims_of(schedule, extents),
+            )
         except Exception as error:
-            raise Wrong("call", f"{oracle} at {extents}: {type(error).__name__}: {str(error):.300}") from error
+            raise Wrong("call", f"{oracle} at {extents}: {type(error).__name__}: {error!s:.300}") from error
         for buffer, guarded in zip(schedule.nest.inputs, inputs, strict=True):
             if guarded.array.tobytes() != feeds[buffer.name].tobytes():
                 raise Wrong("memory", f"{oracle} at {extents}: the operand {buffer.name} was changed")
@@ -213,7 +220,7 @@ class Judge:
         """Raise `Wrong` unless results are what the evaluator gives: exactly, or within the bound of their error."""
         feeds = {program.operands[name]: array for name, array in operands(program, case, extents, twin=twin).items()}
         symbolic = {name: extents[name] for name in case["symbolic"]}
-        wanted = tl.evaluate(program.outputs, feeds, **symbolic)
+        wanted = tl.evaluate(program.outputs, feeds, None, **symbolic)
         for place, (result, expected) in enumerate(zip(found, wanted, strict=True)):
             if same(result, expected):
                 continue
@@ -238,7 +245,9 @@ class Judge:
         limit = np.zeros(expected.shape)
         if reach:
             needed = reached(reach, program)
-            limit = tl.evaluate(reach, {tensor: array for tensor, array in feeds.items() if tensor in needed}, **dims_used(reach, case, extents))[0]
+            limit = tl.evaluate(
+                reach, {tensor: array for tensor, array in feeds.items() if tensor in needed}, **dims_used(reach, case, extents)
+            )[0]
         a, b = result.astype(np.float64), expected.astype(np.float64)
         with np.errstate(all="ignore"):
             near = np.abs(a - b) <= limit * 1.0001
@@ -247,7 +256,9 @@ class Judge:
         good = near | (np.isnan(a) & np.isnan(b)) | (a == b) | ~np.isfinite(limit) | edge
         if not good.all():
             at = tuple(int(part) for part in np.argwhere(~good)[0])
-            raise Wrong(oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}")
+            raise Wrong(
+                oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}"
+            )
 
 
 def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:
@@ -268,7 +279,7 @@ def meaning_max(name: str) -> float:
 
 def reached(outputs: tuple[Any, ...], program: Program) -> set[Any]:
     """The operands that outputs depend on."""
-    from tensorlang.tensor import definitions  # noqa: PLC0415 - beside its one use
+    from tensorlang.tensor import definitions
 
     found = set(definitions(outputs))
     return {tensor for tensor in program.operands.values() if tensor.definition in found}
@@ -298,7 +309,9 @@ def poisoned(buffer: Any, nest: Nest, extents: dict[str, int]) -> Array:
     """An output full of 0xA5 bytes, or NaN."""
     size = sizes_of({name: extents[name] for name in nest.dims})
     shape = tuple(size(extent) for extent in buffer.shape)
-    found = np.frombuffer(bytes([0xA5]) * int(np.prod(shape, dtype=np.int64)) * buffer.dtype.bytes, buffer.dtype.numpy).reshape(shape).copy()
+    found = (
+        np.frombuffer(bytes([0xA5]) * int(np.prod(shape, dtype=np.int64)) * buffer.dtype.bytes, buffer.dtype.numpy).reshape(shape).copy()
+    )
     if buffer.dtype.is_floating:
         found.fill(np.nan)
     return found
@@ -322,14 +335,21 @@ def difference(result: Array, expected: Array) -> str:
         return f"is {result.dtype}{result.shape}, not {expected.dtype}{expected.shape}"
     a, b = (array.view(np.uint8) if array.dtype == bool else array for array in (result, expected))
     with np.errstate(all="ignore"):
-        wrong = np.argwhere((a != b) & ~((a != a) & (b != b)))
+        wrong = np.argwhere((a != b) & ~(absent(a) & absent(b)))
     at = tuple(int(part) for part in wrong[0]) if len(wrong) else ()
     return f"differs in {len(wrong)} of {expected.size} elements, first at {list(at)}: {a[at]!r}, not {b[at]!r}"
+
+
+def absent(array: Array) -> Any:
+    """Where an array holds NaN."""
+    return np.isnan(array) if str(array.dtype) in UNIT else np.zeros(array.shape, np.bool_)
 
 
 def data_dependent(nest: Nest) -> bool:
     """Does an index, or a condition, depend on data?"""
     for part in statements(nest.body):
+        if isinstance(part, Store) and any(True for index in part.index for _ in loads_of(index)):
+            return True
         for expr in expressions(part):
             for node in walk(expr):
                 if isinstance(node, Load) and any(True for index in node.index for _ in loads_of(index)):
@@ -356,8 +376,3 @@ def shown(terms: Terms, tag: int, depth: int = 4) -> str:
         case row:
             inner = [shown(terms, part, depth - 1) for part in row if isinstance(part, int)] if depth else ["..."]
             return f"{row[1]}({', '.join(inner)})"
-
-
-def literal_only(nest: Nest) -> bool:
-    """Are all extents of a nest literals?"""
-    return all(isinstance(extent, Const) for buffer in (*nest.inputs, *nest.outputs) for extent in buffer.shape)

@@ -168,7 +168,9 @@ class Builder:
         of = dtype(self.type(stage["type"]))
         if stage["reducer"] == "sum_max":
             lowest = tl.cast(of.lowest, of)
-            return tl.reducer(lambda a, b: (a[0] + b[0], tl.maximum(a[1], b[1])), (0, lowest), "sum_max")(values, axis=made, where=condition)
+            return tl.reducer(lambda a, b: (a[0] + b[0], tl.maximum(a[1], b[1])), (0, lowest), "sum_max")(
+                values, axis=made, where=condition
+            )
         return tl.reducer(lambda a, b: (a[0] + b[0], a[1] + b[1]), (0, 0), "sum_count")(values, axis=made, where=condition)
 
     def literal(self, value: Any) -> Any:

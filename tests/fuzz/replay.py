@@ -59,7 +59,8 @@ def perform(schedule: Any, step: Step) -> None:
         schedule.apply(step["garbage"])
     elif "apply" in step:
         fields = {name: tuple(value) if isinstance(value, list) else value for name, value in step["fields"].items()}
-        schedule.apply(trace.STEPS[step["apply"]](**fields))
+        kind: Any = trace.STEPS[step["apply"]]
+        schedule.apply(kind(**fields))
     else:
         named = {name: tuple(value) if isinstance(value, list) else value for name, value in step.get("named", {}).items()}
         getattr(schedule, step["call"])(*step["args"], **named)
@@ -80,14 +81,14 @@ def attempt(schedule: Any, step: Step, tally: Tally, needed: Callable[[Nest], bo
             judged(schedule, step, error, tally, needed)
         return False
     except Exception as error:
-        raise Wrong("directive", f"{step} raised {type(error).__name__}: {str(error):.300}") from error
+        raise Wrong("directive", f"{step} raised {type(error).__name__}: {error!s:.300}") from error
     if step.get("illegal"):
         raise Wrong("accepted", f"{step} was accepted")
     tally.add("accepted", name)
     try:
         verify(schedule.nest)
     except Exception as error:
-        raise Wrong("verify", f"after {step}: {str(error):.300}") from error
+        raise Wrong("verify", f"after {step}: {error!s:.300}") from error
     return True
 
 

@@ -10,7 +10,7 @@ Case K of seed N is the same everywhere. The exit code is 1 where a case failed.
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import shlex
 import sys
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from .case import Case, from_json, to_json
 from .shrink import shrink, signature
-from .worker import Worker, serve
+from .worker import Worker, serve, tell
 
 STRIDE: Final = 1_000_000
 """Seeds of a campaign: its own number times this, plus the number of the case."""
@@ -88,9 +88,11 @@ def campaign(arguments: argparse.Namespace) -> Campaign:
             if new is not None:
                 text = explained(worker, answer, new, 0.0 if arguments.no_shrink else arguments.shrink)
                 with printing:
-                    print(f"FAILURE case {number} ({new})\n  {text}", flush=True)
+                    tell(f"FAILURE case {number} ({new})\n  {text}")
             if found.judged % 100 == 0 and not arguments.quiet:
-                print(f"{found.judged} cases, {sum(map(len, found.failures.values()))} failures, {time.monotonic() - start:.0f} s", flush=True)
+                tell(
+                    f"{found.judged} cases, {sum(map(len, found.failures.values()))} failures, {time.monotonic() - start:.0f} s", flush=True
+                )
         worker.stop()
 
     threads = [threading.Thread(target=work) for _ in range(arguments.workers)]
@@ -107,7 +109,13 @@ def summary(found: Campaign) -> str:
     failed = sum(map(len, found.failures.values()))
     rows = [f"{found.judged} cases of seed {found.seed} in {found.seconds:.0f} s: {failed} failures of {len(found.failures)} kinds"]
     rows += [f"  {len(cases):4} x {kind}: cases {', '.join(map(str, cases[:8]))}" for kind, cases in sorted(found.failures.items())]
-    for group, title in (("stage", "stages"), ("accepted", "accepted"), ("refused", "refused"), ("illegal", "illegal, refused"), ("oracle", "judged by")):
+    for group, title in (
+        ("stage", "stages"),
+        ("accepted", "accepted"),
+        ("refused", "refused"),
+        ("illegal", "illegal, refused"),
+        ("oracle", "judged by"),
+    ):
         inside = {key.split(" ", 1)[1]: count for key, count in sorted(found.counts.items()) if key.startswith(f"{group} ")}
         rows.append(f"  {title}: " + ", ".join(f"{name} {count}" for name, count in inside.items()))
     needed, spare = found.counts["refusal needed"], found.counts["refusal not needed"]
@@ -125,7 +133,7 @@ def kept(found: Campaign, file: Path) -> None:
         "cases": found.judged,
         "failures": {kind: len(cases) for kind, cases in sorted(found.failures.items())},
         "seconds": round(found.seconds),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "counts": dict(sorted(found.counts.items())),
     }
     shards = [entry for entry in table["shards"] if entry["seed"] != found.seed or entry["cases"] > found.judged]
@@ -141,7 +149,7 @@ def one(text: str) -> int:
     worker = Worker()
     answer = worker.ask({"case": from_json(text)})
     worker.stop()
-    print("passed" if answer["done"] is None else f"{answer['done']}: {answer['text']}")
+    tell("passed" if answer["done"] is None else f"{answer['done']}: {answer['text']}")
     return int(answer["done"] is not None)
 
 
@@ -167,7 +175,7 @@ def main(words: list[str] | None = None) -> int:
     if arguments.case is not None:
         return one(arguments.case)
     found = campaign(arguments)
-    print(summary(found))
+    tell(summary(found))
     if arguments.tally is not None:
         kept(found, arguments.tally)
     return int(bool(found.failures))

@@ -29,6 +29,7 @@ from tensorlang.traverse import children, dtype_of, walk
 
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
+OPERATIONS: Final = ("unary", "binary", "compare", "cast", "call")
 SYMMETRIC: Final = ("add", "mul", "min", "max", "fmin", "fmax", "and", "or", "xor")
 
 
@@ -48,7 +49,19 @@ class Terms:
         if found is None:
             found = self.table[row] = len(self.rows)
             self.rows.append(row)
+            if row[0] in OPERATIONS and all(self.rows[part][0] == "literal" for part in row if isinstance(part, int)):
+                found = self.table[row] = self.literal(self.type_of(row), self.evaluated(found))
         return found
+
+    def type_of(self, row: tuple[Any, ...]) -> str:
+        """The type that an operation gives."""
+        match row:
+            case ("compare", *_):
+                return "bool"
+            case ("cast", _, to, _) | ("call", _, _, to, *_):
+                return str(to)
+            case _:
+                return str(row[2])
 
     def literal(self, of: str, value: Any) -> int:
         """The tag of a value that no operand decides."""
@@ -107,7 +120,11 @@ class Terms:
         if all(row[0] == "literal" and row[1:] == spelled(const) for row, const in zip(rows, identity, strict=True)):
             return 0
         first = rows[0]
-        if first[:2] == ("state", reducer.name) and all(row[:2] == first[:2] and row[2] == place and row[3:] == first[3:] for place, row in enumerate(rows)) and first[3] == len(tags):
+        if (
+            first[:2] == ("state", reducer.name)
+            and all(row[:2] == first[:2] and row[2] == place and row[3:] == first[3:] for place, row in enumerate(rows))
+            and first[3] == len(tags)
+        ):
             return int(first[4])
         return hash(("content", tags)) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 5 & MASK
 
@@ -324,7 +341,7 @@ def work(stmt: Stmt, sizes: Callable[[Expr], int], times: int = 1) -> int:
         case Alloc(body=body):
             return times + work(body, sizes, times)
         case _:
-            from tensorlang.traverse import substatements  # noqa: PLC0415 - a case of its own
+            from tensorlang.traverse import substatements
 
             return sum(work(part, sizes, times) for part in substatements(stmt))
 

@@ -1,6 +1,4 @@
-"""Templates of stages: pointwise, stencil, reduction, product, convolution, gather, transposition, normalisation, padding, tuples,
-recurrence, scan, scatter and reducers of the user's.
-"""
+"""Templates of stages, from pointwise to scans, scatters and reducers of the user's."""
 
 from __future__ import annotations
 
@@ -98,7 +96,11 @@ def reduction(draft: Draft) -> None:
     rng, reducer = draft.rng, draft.rng.choice(REDUCERS)
     if not draft.tensors:
         draft.operand(draft.shape(rng.randint(1, 4)), draft.number())
-    fits = [name for name, info in draft.tensors.items() if info.shape and not (info.rough and jumps(reducer)) and draft.points(list(info.shape)) <= WORK]
+    fits = [
+        name
+        for name, info in draft.tensors.items()
+        if info.shape and not (info.rough and jumps(reducer)) and draft.points(list(info.shape)) <= WORK
+    ]
     name = rng.choice(fits) if fits and rng.random() < 0.8 else draft.operand(draft.shape(rng.randint(1, 4)), draft.number())
     info = draft.tensors[name]
     axes = [f"r{place}" if rng.random() < 0.5 else LETTERS[place] for place in range(len(info.shape))]
@@ -163,7 +165,11 @@ def convolution(draft: Draft) -> None:
     left, right = draft.operand([channels, *data], of), draft.operand([filters, channels, *[size] * dims], of)
     axes = {"o": filters, **dict(zip("yx", out, strict=False))}
     window = [["+", ["*", ["ax", axis], stride] if stride > 1 else ["ax", axis], ["ax", f"r{axis}"]] for axis in "yx"[:dims]]
-    element = ["*", ["ld", left, [["ax", "c"], *window]], ["ld", right, [["ax", "o"], ["ax", "c"], *[["ax", f"r{axis}"] for axis in "yx"[:dims]]]]]
+    element = [
+        "*",
+        ["ld", left, [["ax", "c"], *window]],
+        ["ld", right, [["ax", "o"], ["ax", "c"], *[["ax", f"r{axis}"] for axis in "yx"[:dims]]]],
+    ]
     inner = [["c", 0, channels], *[[f"r{axis}", 0, size] for axis in "yx"[:dims]]]
     rng.shuffle(inner)
     finish(draft, "conv", axes, ["sum", inner, element, None, of], rough=draft.tensors[left].rough or draft.tensors[right].rough)
@@ -249,7 +255,14 @@ def scatter(draft: Draft) -> None:
     rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
     if of not in FLOATS and rough:
         return
-    more = {"form": "scatter", "over": [list(pair) for pair in zip(names, over, strict=True)], "index": [at], "reduce": how, "outside": rng.randint(0, 3), "reads": [indices]}
+    more = {
+        "form": "scatter",
+        "over": [list(pair) for pair in zip(names, over, strict=True)],
+        "index": [at],
+        "reduce": how,
+        "outside": rng.randint(0, 3),
+        "reads": [indices],
+    }
     draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, **more)
 
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from tensorlang import ir, lowering
-from tensorlang.codegen import access, affine, arithmetic, expression, integers, loops, lower, memory, parallel, storage
-from tensorlang.codegen.passes import bounds, guards, partials, tails, vectors
+from tensorlang import ir
+from tensorlang.codegen import affine, loops, parallel
 from tensorlang.ir import Binary, Block, Compare, Const, Expr, For, If, Stmt, Store
 from tensorlang.rules import TRUE
-from tensorlang.schedules import accumulate, compute_at, inline, kinds, legality, pack, peel, region, reorder, rfactor, schedule, split, trace
-from tensorlang.schedules import cache_read as cache_reads
-from tensorlang.schedules import fuse as fuses
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_statements
-
-Fault = tuple[str, Callable[[], None]]
 
 
 def around(owner: Any, name: str, wrap: Callable[..., Any]) -> Callable[[], None]:
@@ -106,7 +100,12 @@ def peel_main_too_long(old: Any, nest: Any, loop: Any, scope: Any, same: Any, ex
 
 
 def rest_unguarded(old: Any, nest: Any, loop: Any, scope: Any, value: Any) -> Any:
-    return old(nest, loop, dataclasses.replace(scope, whole=scope.whole | {part.parent for part in nest.relations if isinstance(part, ir.Split)}), value)
+    return old(
+        nest,
+        loop,
+        dataclasses.replace(scope, whole=scope.whole | {part.parent for part in nest.relations if isinstance(part, ir.Split)}),
+        value,
+    )
 
 
 def slow_like_fast(part: Stmt) -> Stmt:
@@ -114,7 +113,7 @@ def slow_like_fast(part: Stmt) -> Stmt:
 
 
 def whole_at_start(left: Expr, right: Expr, tiles: dict[str, For]) -> Expr:
-    from tensorlang.traverse import substitute  # noqa: PLC0415 - one fault needs it
+    from tensorlang.traverse import substitute
 
     return simplify(substitute(left, {name: loop.lo for name, loop in tiles.items()})) if right is not None else left
 
@@ -137,7 +136,12 @@ def last_pair_lost(old: Any, loop: str, lanes: int, body: Stmt) -> Any:
 
 def partial_starts_at_one(old: Any, loop: str, lanes: int, body: Any) -> Any:
     if loop.endswith(".part"):
-        body = dataclasses.replace(body, values=tuple(Const(1.0 if value.dtype.is_floating else True if value.dtype == "bool" else 1, value.dtype) for value in body.values))
+        body = dataclasses.replace(
+            body,
+            values=tuple(
+                Const(1.0 if value.dtype.is_floating else True if value.dtype == "bool" else 1, value.dtype) for value in body.values
+            ),
+        )
     return old(loop, lanes, body)
 
 
@@ -169,7 +173,7 @@ def rows_by_first_extent(_old: Any, self: Any, index: Any, shape: Any) -> Any:
 
 
 def offset_of_eight_bits(old: Any, builder: Any, dtype: Any, base: Any, offset: Any) -> Any:
-    from tensorlang.codegen.types import filled, known  # noqa: PLC0415 - one fault needs it
+    from tensorlang.codegen.types import filled, known
 
     return old(builder, dtype, base, offset if known(offset) is not None else builder.and_(offset, filled(offset.type, 127)))
 
@@ -196,7 +200,7 @@ def stack_too_small(old: Any, place: Any, buffer: ir.Buffer, body: Any) -> Any:
 
 def lanes_down(old: Any, inside: Any, atom: Any, value: Any) -> Any:
     """The lane number, counted downwards."""
-    from tensorlang.codegen.types import I64, literal  # noqa: PLC0415 - one fault needs it
+    from tensorlang.codegen.types import I64, literal
 
     return literal(I64, tuple(reversed(range(inside.lanes)))) if atom == affine.LANE else old(inside, atom, value)
 
@@ -205,7 +209,7 @@ def lanes_down(old: Any, inside: Any, atom: Any, value: Any) -> Any:
 
 
 def truncated(builder: Any, a: Any, b: Any) -> Any:
-    from tensorlang.codegen.types import filled  # noqa: PLC0415 - one fault needs it
+    from tensorlang.codegen.types import filled
 
     zero = builder.icmp_signed("==", b, filled(b.type, 0))
     safe = builder.select(builder.or_(zero, builder.icmp_signed("==", b, filled(b.type, -1))), filled(b.type, 1), b)
@@ -213,7 +217,7 @@ def truncated(builder: Any, a: Any, b: Any) -> Any:
 
 
 def as_signed(old: Any, builder: Any, target: Any, op: str, dtype: Any, a: Any, b: Any) -> Any:
-    from tensorlang.dtype import DType  # noqa: PLC0415 - one fault needs it
+    from tensorlang.dtype import DType
 
     return old(builder, target, op, DType(dtype[1:]) if dtype.startswith("uint") else dtype, a, b)
 
@@ -241,7 +245,7 @@ class BadLoops:
 
     def counted(self, inside: Any, name: str, lo: Any, hi: Any, body: Any) -> None:
         """The loop of a chunk."""
-        from tensorlang.codegen.types import I64, literal  # noqa: PLC0415 - one fault needs it
+        from tensorlang.codegen.types import I64, literal
 
         loops.counted(inside, name, lo, inside.builder.add(hi, literal(I64, self.change)), body)
 
@@ -256,7 +260,7 @@ def bad_chunks(change: int) -> Callable[[], None]:
 
 
 def shared_counter_lost(_old: Any, inside: Any, loop: Any, body: Any, hi: Any, chunk: Any, counter: Any, status: Any) -> None:
-    from tensorlang.codegen.types import I64  # noqa: PLC0415 - one fault needs it
+    from tensorlang.codegen.types import I64
 
     loops.counted(inside, loop.loop, inside.builder.load(counter, typ=I64), hi, body)
     inside.builder.ret_void()
@@ -271,20 +275,29 @@ def outer_tiles_floored(old: Any, self: Any, nest: Any) -> Any:
     short = lambda part: dataclasses.replace(part, hi=simplify(Binary("floordiv", part.hi.left, ir.const(self.factor))))  # noqa: E731
     cut = lambda part: dataclasses.replace(part, hi=Const(max(0, int(part.hi.value) - 1))) if isinstance(part.hi, Const) else short(part)  # noqa: E731
     literal = next((relation for relation in made.relations if isinstance(relation, ir.Split) and relation.outer == outer), None)
-    whole = literal is not None and isinstance(literal.hi, Const) and isinstance(literal.lo, Const) and (int(literal.hi.value) - int(literal.lo.value)) % self.factor == 0
+    whole = (
+        literal is not None
+        and isinstance(literal.hi, Const)
+        and isinstance(literal.lo, Const)
+        and (int(literal.hi.value) - int(literal.lo.value)) % self.factor == 0
+    )
     change = lambda part: cut(part) if isinstance(part, For) and part.loop == outer and not whole and isinstance(part.hi, Const) else part  # noqa: E731
     return in_nest(change)(made)
 
 
 def fused_too_short(old: Any, self: Any, nest: Any) -> Any:
     (name,) = self.made()
-    change = lambda part: dataclasses.replace(part, hi=simplify(Binary("sub", part.hi, ir.const(1)))) if isinstance(part, For) and part.loop == name else part  # noqa: E731
+    change = lambda part: (
+        dataclasses.replace(part, hi=simplify(Binary("sub", part.hi, ir.const(1)))) if isinstance(part, For) and part.loop == name else part
+    )
     return in_nest(change)(old(self, nest))
 
 
 def span_short(span: Any) -> Any:
     extent = span.extent
-    return dataclasses.replace(span, extent=ir.const(int(extent.value) - 1)) if isinstance(extent, Const) and int(extent.value) > 1 else span
+    return (
+        dataclasses.replace(span, extent=ir.const(int(extent.value) - 1)) if isinstance(extent, Const) and int(extent.value) > 1 else span
+    )
 
 
 def span_late(span: Any) -> Any:
@@ -351,7 +364,9 @@ def where_lost(old: Any, self: Any, reduce: Any, *rest: Any) -> Any:
 
 
 def starts_at_zero(old: Any, self: Any, stage: Any, reduce: Any, *rest: Any) -> Any:
-    zeros = tuple(Const(0.0 if part.dtype.is_floating else False if part.dtype == "bool" else 0, part.dtype) for part in reduce.reducer.identities)
+    zeros = tuple(
+        Const(0.0 if part.dtype.is_floating else False if part.dtype == "bool" else 0, part.dtype) for part in reduce.reducer.identities
+    )
     return old(self, stage, dataclasses.replace(reduce, reducer=dataclasses.replace(reduce.reducer, identities=zeros)), *rest)
 
 
@@ -361,4 +376,8 @@ def init_lost(part: Stmt) -> Stmt:
 
 def simplified_wrongly(old: Any, expr: Expr) -> Any:
     found = old(expr)
-    return found.left if isinstance(found, Binary) and found.op == "mod" and isinstance(found.right, Const) and int(found.right.value) == 3 else found
+    return (
+        found.left
+        if isinstance(found, Binary) and found.op == "mod" and isinstance(found.right, Const) and int(found.right.value) == 3
+        else found
+    )

@@ -31,6 +31,12 @@ DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG`: a worker does not outlive whoever started it."""
 
 
+def tell(text: str) -> None:
+    """Write a line for whoever runs the command."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
 def serve(fault: str | None) -> None:
     """Answer requests until the input ends. `fault` is applied to the compiler before."""
     ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
@@ -54,12 +60,14 @@ def serve(fault: str | None) -> None:
         except replay.Wrong as wrong:
             answer = {"done": wrong.oracle, "text": wrong.text}
         except Exception as error:  # noqa: BLE001 - the verdict of last resort
-            import traceback  # noqa: PLC0415 - rarely needed
+            import traceback
 
             where = "; ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-3:])
-            answer = {"done": "exception", "text": f"{type(error).__name__}: {str(error):.300} at {where}"}
+            answer = {"done": "exception", "text": f"{type(error).__name__}: {error!s:.300} at {where}"}
         counts = dict(judge.tally.counts)
-        out.write(json.dumps({**answer, "counts": counts, "rejects": judge.tally.false_rejects, "seconds": time.perf_counter() - start}) + "\n")
+        out.write(
+            json.dumps({**answer, "counts": counts, "rejects": judge.tally.false_rejects, "seconds": time.perf_counter() - start}) + "\n"
+        )
 
 
 class Worker:

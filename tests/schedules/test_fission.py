@@ -35,13 +35,14 @@ def test_two_neighbours_become_the_second_loop() -> None:
     s = tl.Schedule(chain())
     s.fuse_loops("h.y", "v.y")
     s.fuse_loops("h.x_", "v.x")
-    assert str(s) == """\
+    expected = """\
 v(X: float32[9, 7]) -> v: float32[9, 7]
     h: float32[9, 7]
     for y in range(9):
         for x in range(7):
             h[y, x] = X[y, x] + 1.0                          # h
             v[y, x] = h[y, x] * 2.0                          # v"""
+    assert str(s) == expected
     check(s)
     s.parallel("v.y")
     s.vectorize(s.split("v.x", 4)[1])
@@ -136,7 +137,7 @@ def test_each_statement_gets_a_loop_named_after_its_stage() -> None:
     s.reorder("i", "k", "j")
     s.fuse_loops("C.init.i", "C.i")
     s.fission("C.i")
-    assert str(s) == """\
+    expected = """\
 C(A: float32[4, 8], B: float32[8, 6]) -> C: float32[4, 6]
     for i in range(4):
         for j in range(6):
@@ -145,6 +146,7 @@ C(A: float32[4, 8], B: float32[8, 6]) -> C: float32[4, 6]
         for k in range(8):
             for j in range(6):
                 C[i, j] += A[i, k] * B[k, j]                 # C"""
+    assert str(s) == expected
     assert s.loops("C.init") == ("C.init.i", "C.init.j")
     check(s)
 

@@ -26,7 +26,7 @@ def test_the_partial_results_are_a_tensor_with_the_loop_as_first_dimension() -> 
     s = rows(4, 1000)
     outer, _ = s.split("k", 64)
     s.rfactor(outer)
-    assert str(s) == """\
+    expected = """\
 Y(X: float32[4, 1000]) -> Y: float32[4]
     Y_rf: float32[16, 4]
     for i in range(4):
@@ -41,6 +41,7 @@ Y(X: float32[4, 1000]) -> Y: float32[4]
     for i in range(4):
         for k_o in range(16):
             Y[i] += Y_rf[k_o, i]                             # Y"""
+    assert str(s) == expected
 
 
 def test_the_factored_loop_may_run_in_parallel_and_the_rest_as_lanes() -> None:

@@ -15,11 +15,12 @@ from tests.schedules.recurrences import seidel
 def test_a_skewed_loop_starts_where_the_other_loop_stands() -> None:
     s = tl.Schedule(scale(3, 5))
     s.skew("j", by="i", factor=2)
-    assert str(s) == """\
+    expected = """\
 Y(X: float32[3, 5]) -> Y: float32[3, 5]
     for i in range(3):
         for j_s in range(2 * i, 2 * i + 5):                  # j = -2 * i + j_s
             Y[i, j] = X[i, j] * 3.0 + 1.0                    # Y"""
+    assert str(s) == expected
     check(s)
 
 

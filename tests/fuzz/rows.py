@@ -1,0 +1,311 @@
+"""For each directive, arguments that stand a good chance with the nest of the moment.
+
+A directive without a row (one that is newer than this file) is drawn from the types and names of its fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from typing import Final
+
+import tensorlang as tl
+from tensorlang.ir import Block
+from tensorlang.schedules import trace
+from tensorlang.schedules.edit import literal_extent, stage_of, stages, stores
+from tensorlang.schedules.legality import reads
+from tensorlang.traverse import loads_of
+
+from .view import Step, View, call, name_of, neighbours
+
+FACTORS: Final = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 16)
+TAILS: Final = ("guard", "guard", "mask", "peel", "peel", "shift")
+
+
+def split(view: View) -> Step:
+    loop, rng = view.loop(), view.rng
+    extent = literal_extent(loop)
+    factor = rng.choice(FACTORS) if extent is None or rng.random() < 0.7 else max(1, extent + rng.choice((-1, 0, 0, 1)))
+    return call("split", loop.loop, factor, tail=rng.choice(TAILS))
+
+
+def tile(view: View) -> Step | None:
+    chains, rng = view.chains(), view.rng
+    if not chains:
+        return None
+    chain = rng.choice(chains)
+    return call("tile", chain[0].loop, chain[1].loop, rng.choice(FACTORS), rng.choice(FACTORS), tail=rng.choice(TAILS))
+
+
+def fuse(view: View) -> Step | None:
+    chains = view.chains()
+    return call("fuse", *[loop.loop for loop in view.rng.choice(chains)[:2]]) if chains else None
+
+
+def reorder(view: View) -> Step | None:
+    chains = view.chains()
+    if not chains:
+        return None
+    names = [loop.loop for loop in view.rng.choice(chains)]
+    picked = view.rng.sample(names, view.rng.randint(2, len(names)))
+    return call("reorder", *picked)
+
+
+def vectorize(view: View) -> Step | None:
+    found = [
+        loop for loop in view.loops() if loop.kind == "serial" and literal_extent(loop) is not None and (literal_extent(loop) or 0) <= 40
+    ]
+    inner = [loop for loop in view.innermost() if loop in found]
+    pool = inner if inner and view.rng.random() < 0.7 else found
+    return call("vectorize", view.rng.choice(pool).loop) if pool else None
+
+
+def unroll(view: View) -> Step | None:
+    found = [
+        loop for loop in view.loops() if loop.kind == "serial" and literal_extent(loop) is not None and (literal_extent(loop) or 0) <= 17
+    ]
+    return call("unroll", view.rng.choice(found).loop) if found else None
+
+
+def parallel(view: View) -> Step:
+    return call("parallel", view.loop().loop)
+
+
+def compute_at(view: View) -> Step | None:
+    found = view.intermediates()
+    if not found:
+        return None
+    stage = view.rng.choice(found)
+    pool = [loop for loop in view.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
+    return call("compute_at", stage, view.rng.choice(pool or view.loops()).loop)
+
+
+def compute_inline(view: View) -> Step | None:
+    found = view.intermediates()
+    return call("compute_inline", view.rng.choice(found)) if found else None
+
+
+def copied(method: str) -> Callable[[View], Step | None]:
+    def draw(view: View) -> Step | None:
+        loop = view.loop()
+        names = sorted({name_of(load) for load in reads(loop.body)})
+        return call(method, view.rng.choice(names), at=loop.loop) if names else None
+
+    return draw
+
+
+def accumulate(view: View) -> Step | None:
+    found = view.reductions()
+    if not found:
+        return None
+    store = view.rng.choice(found)
+    pool = [loop for loop in view.loops() if any(part is store for part in stores(loop.body))]
+    return call("accumulate", view.rng.choice(store.buffers).name, at=view.rng.choice(pool).loop) if pool else None
+
+
+def reducing(method: str) -> Callable[[View], Step | None]:
+    """A step on a loop that some reduction's index does not depend on."""
+
+    def draw(view: View) -> Step | None:
+        inner = [loop for store in view.reductions() for loop in view.loops() if any(part is store for part in stores(loop.body))]
+        return call(method, view.rng.choice(inner).loop) if inner else None
+
+    return draw
+
+
+def cache_write(view: View) -> Step | None:
+    """A local buffer for what a loop computes."""
+    found = [stage for stage in stages(view.nest) if not stage.endswith((".init", ".load", ".store"))]
+    tensor = view.rng.choice(sorted(view.written(view.rng.choice(found))))
+    pool = view.writers({tensor})
+    return call("cache_write", tensor, at=view.rng.choice(pool).loop) if pool else None
+
+
+def skew(view: View) -> Step | None:
+    """A loop by one of those outside it."""
+    chains = view.chains()
+    if not chains:
+        return None
+    chain = view.rng.choice(chains)
+    outer, inner = sorted(view.rng.sample(range(len(chain)), 2))
+    return call("skew", chain[inner].loop, by=chain[outer].loop, factor=view.rng.choice((1, 1, 2, -1)))
+
+
+def fission(view: View) -> Step | None:
+    """A loop over several statements."""
+    pool = [loop for loop in view.loops() if isinstance(loop.body, Block)]
+    return call("fission", view.rng.choice(pool or view.loops()).loop)
+
+
+def fuse_loops(view: View) -> Step | None:
+    """Two loops that follow each other."""
+    found = neighbours(view.nest.body)
+    return call("fuse_loops", *view.rng.choice(found)) if found else None
+
+
+def specialize(view: View) -> Step | None:
+    """A version for some extents."""
+    if not view.nest.dims:
+        return None
+    name, rng = view.rng.choice(view.nest.dims), view.rng
+    return call(
+        "specialize", rng.choice((f"{name} == {rng.choice((1, 5, 8, 9))}", f"{name} % {rng.choice((2, 4, 8))} == 0", f"{name} >= 8"))
+    )
+
+
+def placed(method: str) -> Callable[[View], Step | None]:
+    """An intermediate, and a loop of a stage that has to do with it."""
+
+    def draw(view: View) -> Step | None:
+        found = view.intermediates()
+        if not found:
+            return None
+        stage = view.rng.choice(found)
+        pool = view.readers(view.written(stage)) + view.writers(view.written(stage))
+        return call(method, stage, view.rng.choice(pool or view.loops()).loop)
+
+    return draw
+
+
+def reverse_compute_at(view: View) -> Step | None:
+    """A stage at a loop of one whose result it reads."""
+    names = [stage for stage in stages(view.nest) if not stage.endswith((".init", ".load", ".store"))]
+    stage = view.rng.choice(names)
+    used = {name_of(load) for store in stores(view.nest.body) if store.stage == stage for value in store.values for load in loads_of(value)}
+    pool = view.writers(used & set(view.allocated()))
+    return call("reverse_compute_at", stage, view.rng.choice(pool).loop) if pool else None
+
+
+def compute_root(view: View) -> Step | None:
+    """An intermediate."""
+    found = view.intermediates()
+    return call("compute_root", view.rng.choice(found)) if found else None
+
+
+def of_storage(method: str) -> Callable[[View], Step | None]:
+    """A property of the storage of an intermediate."""
+
+    def draw(view: View) -> Step | None:
+        found = view.allocated()
+        if not found:
+            return None
+        rng, name = view.rng, view.rng.choice(found)
+        match method:
+            case "set_memory":
+                return call(method, name, rng.choice(("register", "stack", "heap", "heap")))
+            case "align":
+                return call(method, name, rng.choice((16, 64, 128, 4096)))
+            case "pad_to":
+                return call(method, name, rng.randrange(max(1, view.rank(name))), rng.choice((2, 4, 8, 16)))
+            case _:
+                return call(method, name, layout(rng, view.rank(name)))
+
+    return draw
+
+
+def layout(rng: random.Random, rank: int) -> str:
+    """A map of indices: a permutation, blocks, or both."""
+    axes = [f"i{place}" for place in range(rank)]
+    places = rng.sample(axes, rank)
+    if axes and rng.random() < 0.6:
+        axis, block = rng.choice(axes), rng.choice((2, 4, 8))
+        places[places.index(axis)] = f"{axis} // {block}"
+        places.append(f"{axis} % {block}")
+    return f"lambda {', '.join(axes)}: ({', '.join(places)}{',' if len(places) == 1 else ''})"
+
+
+def prefetch(view: View) -> Step | None:
+    """A later iteration's part of a tensor."""
+    loop = view.loop()
+    names = sorted({name_of(load) for load in reads(loop.body)})
+    return call("prefetch", view.rng.choice(names), loop.loop, distance=view.rng.choice((1, 1, 2, 8))) if names else None
+
+
+def stream_stores(view: View) -> Step:
+    """A tensor that is written."""
+    return call("stream_stores", view.rng.choice([*(buffer.name for buffer in view.nest.outputs), *view.allocated()]))
+
+
+def peel(view: View) -> Step:
+    """Some first and last iterations."""
+    return call("peel", view.loop().loop, first=view.rng.choice((0, 1, 1, 2)), last=view.rng.choice((0, 0, 1, 3)))
+
+
+def shift(view: View) -> Step:
+    """A loop that counts from elsewhere."""
+    return call("shift", view.loop().loop, view.rng.choice((-3, -1, 0, 1, 2, 7)))
+
+
+ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
+    "split": (split, 8),
+    "tile": (tile, 2),
+    "fuse": (fuse, 3),
+    "reorder": (reorder, 5),
+    "vectorize": (vectorize, 5),
+    "unroll": (unroll, 3),
+    "parallel": (parallel, 3),
+    "compute_at": (compute_at, 5),
+    "compute_inline": (compute_inline, 2),
+    "cache_read": (copied("cache_read"), 3),
+    "pack": (copied("pack"), 3),
+    "accumulate": (accumulate, 4),
+    "rfactor": (reducing("rfactor"), 3),
+    "decompose_reduction": (reducing("decompose_reduction"), 2),
+    "cache_write": (cache_write, 3),
+    "skew": (skew, 2),
+    "fission": (fission, 2),
+    "fuse_loops": (fuse_loops, 2),
+    "specialize": (specialize, 1),
+    "store_at": (placed("store_at"), 2),
+    "reverse_compute_at": (reverse_compute_at, 3),
+    "compute_root": (compute_root, 2),
+    "set_memory": (of_storage("set_memory"), 1),
+    "align": (of_storage("align"), 1),
+    "pad_to": (of_storage("pad_to"), 1),
+    "transform_layout": (of_storage("transform_layout"), 2),
+    "prefetch": (prefetch, 1),
+    "stream_stores": (stream_stores, 1),
+    "peel": (peel, 3),
+    "shift": (shift, 2),
+}
+LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after", "before")
+
+
+def generic(name: str, view: View) -> Step | None:
+    """A directive drawn from its fields alone."""
+    rng, fields = view.rng, {}
+    for entry in dataclasses.fields(trace.STEPS[name]):
+        optional = entry.default is not dataclasses.MISSING
+        if optional and rng.random() < 0.4:
+            continue
+        kind = str(entry.type)
+        if kind.startswith("int"):
+            fields[entry.name] = rng.choice((0, 1, 1, 2, 2, 3, 4, 8, 16, 64))
+        elif kind.startswith("bool"):
+            fields[entry.name] = rng.random() < 0.5
+        elif entry.name == "tensor":
+            fields[entry.name] = rng.choice(sorted({name_of(load) for load in reads(view.nest.body)} | set(view.intermediates()) or {"A"}))
+        elif entry.name == "stage":
+            fields[entry.name] = rng.choice(view.intermediates() or list(stages(view.nest)))
+        elif entry.name == "memory":
+            fields[entry.name] = rng.choice(("register", "stack", "heap"))
+        elif entry.name in LOOPS:
+            fields[entry.name] = view.loop().loop
+        elif not optional:
+            return None
+    return {"apply": name, "fields": fields}
+
+
+def known_methods() -> list[str]:
+    """The directives that exist now: the steps of a schedule, and `tile`."""
+    return [*trace.STEPS, *(("tile",) if hasattr(tl.Schedule, "tile") else ())]
+
+
+def drawn(view: View) -> Step | None:
+    """A step that may well be accepted."""
+    names = known_methods()
+    name = view.rng.choices(names, [ROWS[name][1] if name in ROWS else 2 for name in names])[0]
+    if not view.loops() and name != "compute_inline":
+        return None
+    return ROWS[name][0](view) if name in ROWS else generic(name, view)

@@ -1,0 +1,102 @@
+"""A nest as the drawing of steps sees it: which loops, chains, stages and tensors there are to pick from."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from itertools import pairwise
+from typing import Any
+
+from tensorlang.ir import Alloc, For, Load, Nest, Stmt, Store
+from tensorlang.schedules.edit import loops, stage_of, stages, stores
+from tensorlang.schedules.legality import reads
+from tensorlang.traverse import statements, substatements
+
+Step = dict[str, Any]
+
+
+@dataclasses.dataclass(slots=True)
+class View:
+    """A nest as the drawing of steps sees it."""
+
+    rng: random.Random
+    nest: Nest
+
+    def loops(self) -> list[For]:
+        """All loops."""
+        return list(loops(self.nest.body))
+
+    def loop(self, *, kind: str = "serial") -> For:
+        """A loop, rather one that is still serial and belongs to a stage of the definition."""
+        found = self.loops()
+        main = [loop for loop in found if loop.kind == kind and not stage_of(loop.loop).endswith((".init", ".load", ".store"))]
+        return self.rng.choice(main if main and self.rng.random() < 0.85 else found)
+
+    def chain(self, loop: For) -> list[For]:
+        """The perfectly nested loops from a loop inward."""
+        found = [loop]
+        while isinstance(found[-1].body, For):
+            found.append(found[-1].body)
+        return found
+
+    def chains(self) -> list[list[For]]:
+        """All chains of at least two perfectly nested loops."""
+        return [chain for chain in map(self.chain, self.loops()) if len(chain) > 1]
+
+    def innermost(self) -> list[For]:
+        """Loops without a loop inside."""
+        return [loop for loop in self.loops() if not any(True for _ in loops(loop.body))]
+
+    def intermediates(self) -> list[str]:
+        """Stages that compute no output."""
+        outputs = {buffer.name for buffer in self.nest.outputs}
+        found = {store.stage: {buffer.name for buffer in store.buffers} for store in stores(self.nest.body)}
+        return [stage for stage in stages(self.nest) if not found[stage] & outputs and not stage.endswith(".init")]
+
+    def written(self, stage: str) -> set[str]:
+        """The buffers that a stage writes."""
+        return {buffer.name for store in stores(self.nest.body) if store.stage == stage for buffer in store.buffers}
+
+    def allocated(self) -> list[str]:
+        """The names of intermediates."""
+        return [part.buffer.name for part in statements(self.nest.body) if isinstance(part, Alloc)]
+
+    def rank(self, name: str) -> int:
+        """The number of dimensions of an intermediate."""
+        return next(len(part.buffer.shape) for part in statements(self.nest.body) if isinstance(part, Alloc) and part.buffer.name == name)
+
+    def writers(self, names: set[str]) -> list[For]:
+        """Loops inside which one of the buffers is written."""
+        return [loop for loop in self.loops() if any(buffer.name in names for store in stores(loop.body) for buffer in store.buffers)]
+
+    def readers(self, names: set[str]) -> list[For]:
+        """Loops inside which one of the buffers is read."""
+        return [loop for loop in self.loops() if any(name_of(load) in names for load in reads(loop.body))]
+
+    def reductions(self) -> list[Store]:
+        """The combining stores."""
+        return [store for store in stores(self.nest.body) if store.reducer is not None]
+
+
+def name_of(load: Load) -> str:
+    """The name of the buffer that is read."""
+    return str(getattr(load.buffer, "name", ""))
+
+
+def call(method: str, *args: Any, **named: Any) -> Step:
+    """A method call as data."""
+    return {"call": method, "args": list(args), **({"named": named} if named else {})}
+
+
+def siblings(stmt: Stmt) -> list[tuple[str, str]]:
+    """Pairs of loops that are not inside one another."""
+    parts = [[loop.loop for loop in loops(part)] for part in substatements(stmt)]
+    own = [(a[0], b[0]) for place, a in enumerate(parts) for b in parts[place + 1 :] if a and b]
+    return own + [found for part in substatements(stmt) for found in siblings(part)]
+
+
+def neighbours(stmt: Stmt) -> list[tuple[str, str]]:
+    """Pairs of loops that follow each other directly."""
+    parts = substatements(stmt)
+    own = [(a.loop, b.loop) for a, b in pairwise(parts) if isinstance(a, For) and isinstance(b, For)]
+    return own + [found for part in parts for found in neighbours(part)]
