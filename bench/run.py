@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import call, matmul, startup, tuner
+from bench import call, matmul, scheduling, startup, tuner
 from bench.measure import Figure
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -27,6 +27,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 FAMILIES: Mapping[str, Callable[[Path], list[Figure]]] = {
     "startup": lambda _: startup.figures(),
     "call": lambda _: call.figures(),
+    "scheduling": lambda _: scheduling.figures(),
     "matmul": matmul.figures,
     "tuner": tuner.figures,
 }

@@ -58,7 +58,8 @@ class DecomposeReduction:
             if depends:
                 raise Refusal(
                     "TL-S104",
-                    f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(depends))!r}, so the tile has no fixed shape",
+                    f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(depends))!r}, "
+                    "so the tile has no fixed shape",
                     stage=store.stage,
                     loop=self.loop,
                 )

@@ -91,8 +91,8 @@ class Fission:
                 if example is not None:
                     raise Refusal(
                         "TL-S103",
-                        f"{example['second']['stage']!r} touches {example['element']} after {example['first']['stage']!r} did in an earlier "
-                        f"iteration of {short(self.loop)!r}; apart, the two would change places",
+                        f"{example['second']['stage']!r} touches {example['element']} after {example['first']['stage']!r} did "
+                        f"in an earlier iteration of {short(self.loop)!r}; apart, the two would change places",
                         stage=example["second"]["stage"],
                         loop=self.loop,
                         counterexample=example,

@@ -63,7 +63,7 @@ class FuseLoops:
                 ranges = [f"{text(loop.lo)}..{text(loop.hi)}" for loop in (first, second)]
                 raise Refusal("TL-S104", f"the loops run over different ranges, {ranges[0]} and {ranges[1]}", loop=self.first)
         outer = [part for part in path[:-1] if isinstance(part, For)]
-        names, relations = self._relations(nest, first, second, outer)
+        names, relations = self._relations(nest, second, outer)
         earlier = over(first.body, names)
         joined = replace(second, body=block(earlier, second.body))
 
@@ -78,14 +78,15 @@ class FuseLoops:
         if example is not None:
             raise Refusal(
                 "TL-S103",
-                f"{example['first']['stage']!r} would touch {example['element']} before {example['second']['stage']!r} does in a later iteration",
+                f"{example['first']['stage']!r} would touch {example['element']} before {example['second']['stage']!r} does "
+                "in a later iteration",
                 stage=example["first"]["stage"],
                 loop=self.second,
                 counterexample=example,
             )
         return result
 
-    def _relations(self, nest: Nest, first: For, second: For, outer: Sequence[For]) -> tuple[dict[str, str], tuple[Relation, ...]]:
+    def _relations(self, nest: Nest, second: For, outer: Sequence[For]) -> tuple[dict[str, str], tuple[Relation, ...]]:
         """How axes of the first body are called in the joined loop, and the relations there.
 
         A relation of one loop alone then holds over both bodies: it must say what one of the other loop says, or nothing.
@@ -119,9 +120,9 @@ class FuseLoops:
         facts += [fact for other in scope if other != relation for fact in equations(other)]
         needed = frozenset().union(*(axes_of(bound) for bound in bounds(relation)))
         beyond = Compare("ge", Axis(relation.parent), relation.hi)
-        if needed <= {axis for other in scope for axis in sides(other)[1]} | {part.loop for part in (*outer, loop)}:
-            if find(*facts, equations(relation)[0], beyond) is None:
-                return
+        known = {axis for other in scope for axis in sides(other)[1]} | {part.loop for part in (*outer, loop)}
+        if needed <= known and find(*facts, equations(relation)[0], beyond) is None:
+            return
         raise Refusal(
             "TL-S104",
             f"the condition of {equation(relation)!r} holds for one of the loops only, so their ranges differ",

@@ -119,7 +119,7 @@ def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> I
     axes = around | {name for relation in relations for name in relation_names(relation)}
     shared_axes = {name for name in axes if closure(nest, (name,)) & around <= shared}
     names = {name: f"{name}{mark}" for name in axes - shared_axes}
-    facts = [fact for loop in access.loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
+    facts: list[Expr] = [fact for loop in access.loops for fact in facts_of(loop)]
     facts += [fact for relation in relations for fact in equations(relation)]
     inputs = {buffer.name for buffer in nest.inputs}
 

@@ -51,13 +51,13 @@ class Reorder:
         bounded = _in_order(nest, chain, order, outer)
         self._require_order(nest, chain, order, outer)
         body = chain[-1].body
-        for loop in reversed(bounded):
-            body = replace(loop, body=body)
+        for part in reversed(bounded):
+            body = replace(part, body=body)
         result = replace(nest, body=_replace(nest.body, chain[0], body))
-        for position, loop in enumerate(chain):
-            around = {part.loop for part in order[: order.index(loop)]}
-            if loop.kind != "serial" and around != {part.loop for part in chain[:position]}:
-                require_kind(result, loop)
+        for position, part in enumerate(chain):
+            around = {other.loop for other in order[: order.index(part)]}
+            if part.kind != "serial" and around != {other.loop for other in chain[:position]}:
+                require_kind(result, part)
         return result
 
     def _chain(self, path: tuple[Stmt, ...]) -> list[For]:
@@ -69,7 +69,8 @@ class Reorder:
             if not isinstance(part, For):
                 raise Refusal(
                     "TL-S105",
-                    f"other statements stand between {short(chain[-1].loop)!r} and {short(path_loop(path))!r}, so the loops cannot change places",
+                    f"other statements stand between {short(chain[-1].loop)!r} and {short(path_loop(path))!r}, "
+                    "so the loops cannot change places",
                     loop=path_loop(path),
                 )
             chain.append(part)
@@ -109,7 +110,7 @@ def _in_order(nest: Nest, chain: list[For], order: list[For], outer: list[For]) 
 def path_loop(path: tuple[Stmt, ...]) -> str:
     """The loop at the end of a path."""
     last = path[-1]
-    assert isinstance(last, For)  # noqa: S101 - paths here end in loops
+    assert isinstance(last, For)
     return last.loop
 
 

@@ -35,7 +35,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, find_loop, path_to, stage_of, stages, stores
+from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, path_to, stage_of, stages, stores
 from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.simplify import simplify
@@ -79,7 +79,7 @@ class Rfactor:
         index = (simplify(Binary("sub", Axis(self.loop), loop.lo)), *store.index)
         stage = Names(set(stages(nest)) | axis_stages(nest)).fresh(f"{store.stage}_rf")
         names = Names.of(nest)
-        assert store.reducer is not None  # noqa: S101 - reduction_in looked for one
+        assert store.reducer is not None
 
         def under(prefix: str, stmt: Stmt, chosen: Sequence[For]) -> Stmt:
             def label(axis: str) -> str:
@@ -111,7 +111,8 @@ class Rfactor:
         if all(part.loop != self.loop for part in chain):
             raise Refusal(
                 "TL-S105",
-                f"other statements stand between {short(self.loop)!r} and {store.stage!r}; rfactor needs the loops of the reduction in one nest",
+                f"other statements stand between {short(self.loop)!r} and {store.stage!r}; "
+                "rfactor needs the loops of the reduction in one nest",
                 stage=store.stage,
                 loop=self.loop,
             )
@@ -200,7 +201,7 @@ def axis_stages(nest: Nest) -> set[str]:
 
 
 def _named(stmt: Stmt) -> str:
-    assert isinstance(stmt, For)  # noqa: S101 - asked before
+    assert isinstance(stmt, For)
     return stmt.loop
 
 

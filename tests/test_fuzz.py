@@ -13,8 +13,9 @@ import tensorlang as tl
 from fuzz import case as cases
 from fuzz.definitions import definition
 from fuzz.memory import PAGE, Memory
-from fuzz.oracles import Judge, Wrong
+from fuzz.oracles import Judge
 from fuzz.program import Builder, operands
+from fuzz.replay import Wrong
 from fuzz.shrink import candidates, signature
 from fuzz.tags import Terms, trace
 

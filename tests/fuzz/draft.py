@@ -41,7 +41,7 @@ class Draft:
 
     def extent(self, most: int = 64, *, least: int = 0) -> str:
         """A named extent of at most `most`, an old one more often than not."""
-        old = [name for name, value in self.case["extents"].items() if least <= value <= most]
+        old = [str(name) for name, value in self.case["extents"].items() if least <= value <= most]
         if old and self.rng.random() < 0.65:
             return self.rng.choice(old)
         return self.fresh(most, least=least)

@@ -58,9 +58,9 @@ def live(name: str, what: str, seed: int, cases: int, healthy: Worker, sound: di
 def table(lives: list[Life], cases: int) -> str:
     """The lives as a table."""
     killed = [life for life in lives if life.killer is not None]
+    share, median = 100 * len(killed) / max(1, len(lives)), sorted(life.cases for life in lives)[len(lives) // 2]
     rows = [
-        f"{len(killed)} of {len(lives)} faults ({100 * len(killed) / max(1, len(lives)):.0f} %) are killed within {cases} cases;"
-        f" the median one after {sorted(life.cases for life in lives)[len(lives) // 2]} cases.",
+        f"{len(killed)} of {len(lives)} faults ({share:.0f} %) are killed within {cases} cases; the median one after {median} cases.",
         "",
         "| fault | what is wrong | killed by | after cases | seconds |",
         "| --- | --- | --- | ---: | ---: |",
@@ -94,9 +94,7 @@ def main(words: list[str] | None = None) -> int:
     for count, (name, (what, _)) in enumerate(chosen.items()):
         life = live(name, what, arguments.seed, arguments.cases, healthy, sound)
         lives.append(life)
-        tell(
-            f"{count + 1:3} of {len(chosen)}  {name:24} {life.killer or 'LIVES':10} {life.cases:5} cases {life.seconds:6.1f} s", flush=True
-        )
+        tell(f"{count + 1:3} of {len(chosen)}  {name:24} {life.killer or 'LIVES':10} {life.cases:5} cases {life.seconds:6.1f} s")
     healthy.stop()
     tell(table(lives, arguments.cases))
     if arguments.table is not None:

@@ -33,6 +33,7 @@ from .memory import Guarded, Memory
 from .program import Builder, Program, operands
 from .replay import Tally, Wrong, attempt, label, replayed
 from .tags import Terms, sizes_of, trace, work
+from .view import Step
 
 Array = np.ndarray[Any, Any]
 TAG_WORK: Final = 2500
@@ -61,7 +62,7 @@ class Judge:
             case["seed"] = seed
             scratch = Tally()
 
-            def go(on: Any, step: schedules.Step, scratch: Tally = scratch) -> bool:
+            def go(on: Any, step: Step, scratch: Tally = scratch) -> bool:
                 try:
                     attempt(on, step, scratch)
                 except Wrong:
@@ -90,7 +91,7 @@ class Judge:
         if any(name in UNIT for name in types(case)):
             self.twin(case, kept, everywhere)
 
-    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[schedules.Step]]:
+    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step]]:
         """The schedule after all steps of a case, and the steps that were accepted."""
         self.say("schedule")
         schedule, kept = tl.Schedule(program.outputs), []
@@ -157,7 +158,7 @@ class Judge:
 
     # Kernels
 
-    def twin(self, case: Case, kept: list[schedules.Step], everywhere: list[dict[str, int]]) -> None:
+    def twin(self, case: Case, kept: list[Step], everywhere: list[dict[str, int]]) -> None:
         """The integer twin under the same steps."""
         self.say("twin")
         program = Builder(case, twin=True).program()
@@ -295,7 +296,7 @@ def dims_of(schedule: Any, extents: dict[str, int]) -> dict[str, int]:
     return {name: extents[name] for name in schedule.nest.dims}
 
 
-def named(step: schedules.Step) -> dict[str, Any]:
+def named(step: Step) -> dict[str, Any]:
     """The named arguments of a step."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in step.get("named", {}).items()}
 

@@ -22,7 +22,7 @@ from tensorlang.schedules.directive import CODES
 from tensorlang.schedules.split import Split
 from tensorlang.verify import verify
 
-from .schedules import Step
+from .view import Step
 
 DEPENDENCE: Final = ("TL-S101", "TL-S102", "TL-S103")
 

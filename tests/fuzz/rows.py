@@ -274,7 +274,7 @@ LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after"
 
 def generic(name: str, view: View) -> Step | None:
     """A directive drawn from its fields alone."""
-    rng, fields = view.rng, {}
+    rng, fields = view.rng, dict[str, Any]()
     for entry in dataclasses.fields(trace.STEPS[name]):
         optional = entry.default is not dataclasses.MISSING
         if optional and rng.random() < 0.4:

@@ -90,9 +90,7 @@ def campaign(arguments: argparse.Namespace) -> Campaign:
                 with printing:
                     tell(f"FAILURE case {number} ({new})\n  {text}")
             if found.judged % 100 == 0 and not arguments.quiet:
-                tell(
-                    f"{found.judged} cases, {sum(map(len, found.failures.values()))} failures, {time.monotonic() - start:.0f} s", flush=True
-                )
+                tell(f"{found.judged} cases, {sum(map(len, found.failures.values()))} failures, {time.monotonic() - start:.0f} s")
         worker.stop()
 
     threads = [threading.Thread(target=work) for _ in range(arguments.workers)]

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensorlang.ir import Const, Nest, Stmt
+from tensorlang.ir import Const, LoopKind, Nest, Stmt
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
 from tensorlang.schedules.kinds import code_size
 
@@ -20,11 +20,11 @@ MAX_CODE: Final = 200
 
 def affordable(nest: Nest, step: Step) -> bool:
     """Would the code of the nest stay small enough for a test?"""
-    kind = {"vectorize": "vector", "unroll": "unroll"}.get(step.get("call", ""))
     body: Stmt = nest.body
-    if kind:
-        changed = edit_loops(body, lambda loop: loop.loop == step["args"][0], lambda loop: dataclasses.replace(loop, kind=kind))
-        body = changed
+    kinds: dict[str, LoopKind] = {"vectorize": "vector", "unroll": "unroll"}
+    if step.get("call") in kinds:
+        kind = kinds[step["call"]]
+        body = edit_loops(body, lambda loop: loop.loop == step["args"][0], lambda loop: dataclasses.replace(loop, kind=kind))
     return code_size(body) <= MAX_CODE
 
 

@@ -251,10 +251,10 @@ class Tagger(nest_interpreter._Machine):
             self.races.append(f"{frame.loop} = {one} and {other} both touch {name}{list(at)}")
 
     def _load(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], Any]:
-        inner = self.read(load, name, index)
+        inner = self.read(name, index)
         return lambda: self.terms.value(inner())
 
-    def read(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], int]:
+    def read(self, name: str, index: list[Callable[[], Any]]) -> Callable[[], int]:
         """The tag of an element."""
 
         def run() -> int:
@@ -291,7 +291,7 @@ class Tagger(nest_interpreter._Machine):
             return lambda: terms.literal(of, plain())
         match expr:
             case Load(buffer, index):
-                return self.read(expr, getattr(buffer, "name", "?"), [self.value(part) for part in index])
+                return self.read(getattr(buffer, "name", "?"), [self.value(part) for part in index])
             case Select(cond, yes, no):
                 test, a, b = self.value(cond), self.tagged(yes), self.tagged(no)
                 return lambda: a() if test() else b()

@@ -255,7 +255,7 @@ def scatter(draft: Draft) -> None:
     rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
     if of not in FLOATS and rough:
         return
-    more = {
+    more: dict[str, Any] = {
         "form": "scatter",
         "over": [list(pair) for pair in zip(names, over, strict=True)],
         "index": [at],
@@ -263,7 +263,7 @@ def scatter(draft: Draft) -> None:
         "outside": rng.randint(0, 3),
         "reads": [indices],
     }
-    draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, **more)
+    draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, always=False, **more)
 
 
 def scan(draft: Draft) -> None:

@@ -50,7 +50,8 @@ def serve(fault: str | None) -> None:
         importlib.import_module("tests.fuzz.faults").inject(fault)
     judge = oracles.Judge(say=lambda text: out.write(json.dumps({"say": text}) + "\n"))
     for line in sys.stdin:
-        request, answer = json.loads(line), {"done": None}
+        request = json.loads(line)
+        answer: dict[str, Any] = {"done": None}
         judge.tally = replay.Tally()
         start = time.perf_counter()
         try:
