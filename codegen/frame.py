@@ -23,7 +23,10 @@ from tensorlang.codegen.types import POINTER, VOID, Builder, Type, Value, extern
 
 @dataclass(slots=True)
 class Frame:
-    """The state of emission in one function. `entry` writes where stack storage is declared; `memo` lives for one statement; `streamed`: a fence is due."""
+    """The state of emission in one function.
+
+    `entry` writes where stack storage is declared, `memo` lives for one statement, `streamed` says that a fence is due.
+    """
 
     target: Target
     function: Value

@@ -41,7 +41,13 @@ def statement(frame: Frame, stmt: ir.Stmt) -> None:
             frame.fresh()
             memory.prefetch(frame.builder, access_of(frame, buffer, index, value))
         case ir.For(kind=kind, body=inner):
-            emit_loop = {"serial": loops.serial, "unroll": loops.unrolled, "vector": loops.vector, "parallel": parallel, "tensor": tensors.tensor}[kind]
+            emit_loop = {
+                "serial": loops.serial,
+                "unroll": loops.unrolled,
+                "vector": loops.vector,
+                "parallel": parallel,
+                "tensor": tensors.tensor,
+            }[kind]
             emit_loop(frame, stmt, lambda inside: statement(inside, inner))
         case _:
             assert_never(stmt)

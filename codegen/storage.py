@@ -78,7 +78,10 @@ def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:
 
 
 def _allocator(frame: Frame) -> Value:
-    """A function of the module: fresh memory of so many bytes at such an alignment, null where there is none. Its result aliases nothing, so it stays a call."""
+    """A function of the module: fresh memory of so many bytes at such an alignment, null where there is none.
+
+    Its result aliases nothing, so it stays a call.
+    """
     module = frame.builder.module
     name = "tensorlang.allocate"
     if name in module.globals:

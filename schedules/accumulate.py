@@ -16,6 +16,7 @@ Legal where the reduction is the only use of the tensor inside the loop and the 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
@@ -25,7 +26,7 @@ from tensorlang.relations import closure
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.legality import reads, repeated
+from tensorlang.schedules.legality import accesses, conflict, reads, repeated
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
@@ -45,8 +46,8 @@ class Accumulate:
         path = path_to_loop(nest, self.at)
         loop = path[-1]
         assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
-        store = self._store(nest, loop)
         outer = [part for part in path if isinstance(part, For)]
+        store = self._store(nest, loop, outer)
         self._require_own_lanes(nest, store, outer)
         inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
         tile = moving(nest, store.index, inside)
@@ -121,7 +122,7 @@ class Accumulate:
                     loop=self.at,
                 )
 
-    def _store(self, nest: Nest, loop: For) -> Store:
+    def _store(self, nest: Nest, loop: For, outer: list[For]) -> Store:
         found = [store for store in stores(loop.body) if any(buffer.name == self.tensor for buffer in store.buffers)]
         combining = [store for store in found if store.reducer is not None]
         if not found:
@@ -135,13 +136,23 @@ class Accumulate:
             )
         names = {buffer.name for buffer in combining[0].buffers}
         if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
-            raise Refusal(
-                "TL-S302",
-                f"{self.tensor!r} is also read inside {short(self.at)!r}, before the tile is stored",
-                stage=self.tensor,
-                loop=self.at,
-            )
+            self._require_apart(nest, loop, outer, names)
         return combining[0]
+
+    def _require_apart(self, nest: Nest, loop: For, outer: list[For], names: set[str]) -> None:
+        """Raise `Refusal` where an iteration may read what it computes; reads of other elements (a state of a scan) do not matter."""
+        found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name in names]
+        shared = frozenset(part.loop for part in outer)
+        for write, read in itertools.product([one for one in found if one.writes], [one for one in found if not one.writes]):
+            example = None if write.buffer != read.buffer else conflict(nest, read, write, shared, ())
+            if example is not None:
+                raise Refusal(
+                    "TL-S302",
+                    f"{self.tensor!r} is also read inside {short(self.at)!r}, before the tile is stored",
+                    stage=self.tensor,
+                    loop=self.at,
+                    counterexample=example,
+                )
 
     def _target(self, nest: Nest, store: Store) -> Buffer:
         return next(buffer for buffer in store.buffers if buffer.name == self.tensor)

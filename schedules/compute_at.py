@@ -88,6 +88,8 @@ class ComputeAt:
         gone = {id(store) for part in old for store in stores(part)}
         parts = [self._placed(nest, part, spans, outer) for part in old]
         body: Stmt = block(*parts, loop.body)
+        for buffer in buffers:
+            body = without_alloc(body, buffer)
         body = redirect(body, local, spans)
         for buffer in local.values():
             body = Alloc(buffer, body)
@@ -104,7 +106,7 @@ class ComputeAt:
         if not place.loops:
             return None
         around = [part.loop for part in place.loops]
-        implicit = is_implicit(nest, place)
+        implicit = is_implicit(nest, place) or (not place.buffers[0].shape and self.loop in around)
         if self.loop == around[-1]:
             raise Refusal("TL-S301", f"{self.stage!r} is computed at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
         if implicit and self.loop not in around:
@@ -158,13 +160,14 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
 def producer_parts(nest: Nest, stage: str) -> list[Stmt]:
     """The largest statements that hold nothing but a stage and its initialisation, in program order."""
     own = {stage, f"{stage}.init"}
+    targets = {buffer for store in stores(nest.body) if store.stage in own for buffer in store.buffers}
 
     def belongs(part: Stmt) -> bool:
         found = [store.stage for store in stores(part)]
         return bool(found) and any(name in own for name in found) and all(name in own or name.startswith(f"{stage}.") for name in found)
 
     def visit(part: Stmt) -> list[Stmt]:
-        if isinstance(part, (For, Store)) and belongs(part):
+        if isinstance(part, (For, Store, Alloc)) and belongs(part) and not (isinstance(part, Alloc) and part.buffer in targets):
             return [part]
         found: list[Stmt] = []
 

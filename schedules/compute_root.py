@@ -37,4 +37,5 @@ class ComputeRoot:
         place = placed(nest, self.stage)
         if not place.loops:
             raise Refusal("TL-S301", f"{self.stage!r} is computed whole already", stage=self.stage)
-        return raised(nest, place, 0) if is_implicit(nest, place) else unplaced(nest, place)
+        scalar = not place.buffers[0].shape
+        return raised(nest, place, 0) if scalar or is_implicit(nest, place) else unplaced(nest, place)

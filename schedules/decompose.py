@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import For, Nest, Store, block
+from tensorlang.ir import For, If, Nest, Store, block
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, edit_loops, path_to, path_to_loop, remove, stage_of, stores
+from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.legality import repeated
 from tensorlang.traverse import axes_of
 
@@ -71,7 +71,22 @@ class DecomposeReduction:
                 stage=store.stage,
                 loop=self.loop,
             )
-        self._require_first(nest, store, start, around)
+        above = path_to(nest.body, lambda part: part is start)
+        shared = {part.loop for part in above if isinstance(part, For)}
+        apart = any(isinstance(part, If) and all(part is not other for other in above) for part in path)
+        if self.loop in shared or apart:
+            where = "stands under a condition" if apart else "holds the initialisation already, in each iteration"
+            raise Refusal("TL-S301", f"{short(self.loop)!r} {where}", stage=store.stage, loop=self.loop)
+        self._require_first(nest, store, around, shared)
+        for part in around:
+            if part.loop not in needed | shared and literal_extent(part) != 1:
+                raise Refusal(
+                    "TL-S301",
+                    f"the reduction loop {short(part.loop)!r} stands around {short(self.loop)!r}; where it runs not at all, "
+                    "the initialisation would not run either",
+                    stage=store.stage,
+                    loop=self.loop,
+                )
         rest = remove(nest.body, lambda part: part is start)
         assert rest is not None
         bare = pruned(replace(nest, body=rest))
@@ -107,9 +122,8 @@ class DecomposeReduction:
             )
         return own[0], starts[0]
 
-    def _require_first(self, nest: Nest, store: Store, start: Store, around: list[For]) -> None:
+    def _require_first(self, nest: Nest, store: Store, around: list[For], shared: set[str]) -> None:
         """Refuse where the initialisation would run again on elements that earlier iterations have combined into."""
-        shared = {part.loop for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)}
         fixed = [part for part in around if part.loop in shared]
         free = [part for part in around if part.loop not in shared]
         inside = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)][len(around) :]

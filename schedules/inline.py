@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Expr, Load, Nest, Store
+from tensorlang.ir import Alloc, Axis, Expr, For, Load, Nest, Store
 from tensorlang.schedules.compute_at import producer, producer_parts
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import remove, stores, without_alloc
+from tensorlang.schedules.edit import path_to, remove, stage_of, stores, without_alloc
 from tensorlang.traverse import expressions, loads_of, map_children, map_expressions, statements, substitute, walk
 
 MAX_NODES = 1 << 14
@@ -40,7 +40,9 @@ class ComputeInline:
             )
         store = found[0]
         axes = [part.name for part in store.index if isinstance(part, Axis)]
-        scheduled = len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
+        kept = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
+        inside = any(isinstance(part, For) and stage_of(part.loop) == self.stage for part in kept)
+        scheduled = inside or len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
         if scheduled:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
         self._require_visible(nest, store)

@@ -27,6 +27,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import text
 from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import stores
 from tensorlang.schedules.storage import intermediate, restored, within_memory
 from tensorlang.simplify import simplify
 from tensorlang.traverse import substitute, walk
@@ -47,6 +48,7 @@ class TransformLayout:
     def apply(self, nest: Nest) -> Nest:
         """The nest with the new layout."""
         buffer = intermediate(nest, self.tensor)
+        self._require_alone(nest)
         axes, places = parsed(self.fn)
         if len(axes) != len(buffer.shape):
             raise self._refusal("TL-S005", f"the map takes {len(axes)} indices, and {self.tensor!r} has {len(buffer.shape)}")
@@ -70,6 +72,12 @@ class TransformLayout:
 
     def _refusal(self, code: str, reason: str, counterexample: dict[str, object] | None = None) -> Refusal:
         return Refusal(code, reason, stage=self.tensor, counterexample=counterexample)
+
+    def _require_alone(self, nest: Nest) -> None:
+        for store in stores(nest.body):
+            names = [buffer.name for buffer in store.buffers]
+            if self.tensor in names and len(names) > 1:
+                raise self._refusal("TL-S301", f"{self.tensor!r} is stored together with {', '.join(names)}, at one index for all")
 
     def _require_apart(self, axes: Sequence[str], places: Sequence[Expr], extents: dict[str, Expr]) -> None:
         other: dict[str, Expr] = {axis: Axis(f"{axis}'") for axis in axes}

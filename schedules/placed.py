@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
-from tensorlang.linear import linear
+from tensorlang.linear import Linear, expression, linear
 from tensorlang.printer import short
-from tensorlang.relations import closure
+from tensorlang.relations import closure, sides
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, path_to, require_single, require_stage, stage_of, stores
@@ -107,11 +107,12 @@ def _alone(stmt: Stmt, own: tuple[str, str]) -> bool:
     return all(store.stage in own or local.issuperset(buffer.name for buffer in store.buffers) for store in stores(stmt))
 
 
-def values_of(place: Placed) -> tuple[Expr, ...]:
+def values_of(nest: Nest, place: Placed) -> tuple[Expr, ...]:
     """What decides the values of a stage: every expression of its statements but the box that it covers."""
     found: list[Expr] = []
     for part in place.parts:
-        boxed = {axis for store in stores(part) if store.stage in place.own for index in store.index for axis in axes_of(index)}
+        index = [axis for store in stores(part) if store.stage in place.own for index in store.index for axis in axes_of(index)]
+        boxed = closure(nest, index)
         for stmt in statements(part):
             if isinstance(stmt, For) and stmt.loop in boxed:
                 continue
@@ -123,9 +124,28 @@ def values_of(place: Placed) -> tuple[Expr, ...]:
 
 
 def is_implicit(nest: Nest, place: Placed) -> bool:
-    """Do the values depend on loops around the statements?"""
-    axes = frozenset().union(*(axes_of(expr) for expr in values_of(place))) if place.parts else frozenset()
-    return bool(closure(nest, axes) & {loop.loop for loop in place.loops})
+    """Do the values depend on loops around the statements, other than by the box that these cover?"""
+    own = {found.loop for part in place.parts for found in statements(part) if isinstance(found, For)}
+    box = frozenset().union(*(axes_of(index) for part in place.parts for store in stores(part) if store.stage in place.own for index in store.index))
+    needed = set().union(*(axes_of(expr) for expr in values_of(nest, place)))
+    for relation in reversed(nest.relations):
+        given, derived = sides(relation)
+        if own.intersection(given):
+            own.update(derived)
+            if not box.intersection(derived):
+                needed |= set().union(*(axes_of(bound) for bound in bounds_of(relation)))
+    return bool(closure(nest, needed - own) & {loop.loop for loop in place.loops})
+
+
+def bounds_of(relation: ir.Relation) -> tuple[Expr, ...]:
+    """The expressions that a relation holds."""
+    match relation:
+        case ir.Split(lo=lo, hi=hi):
+            return (lo, hi)
+        case ir.Fuse(outer_lo=outer, inner_lo=inner, extent=extent):
+            return (outer, inner, extent)
+        case ir.Window(base=base, hi=hi):
+            return (base, hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +206,7 @@ def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
 
 def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
+    expr = _within_tails(nest, _contracted(nest, expr))
     for loop in reversed(loops):
         expr = expand(nest, expr, [part.loop for part in loops])
         form = linear(expr)
@@ -193,10 +214,38 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
         if any(loop.loop in axes_of(atom) and atom != Axis(loop.loop) for atom in form.terms):
             return None
         if factor:
-            last: Expr = Binary("sub", loop.hi, ir.const(1)) if factor > 0 else loop.lo
+            end: Expr = Binary("sub", loop.hi, ir.const(1)) if factor > 0 else loop.lo
             rest = Binary("sub", expr, Binary("mul", ir.const(factor), Axis(loop.loop)))
-            expr = simplify(Binary("add", rest, Binary("mul", ir.const(factor), last)))
+            expr = simplify(Binary("add", rest, Binary("mul", ir.const(factor), end)))
     return None if closure(nest, axes_of(expr)) & {loop.loop for loop in loops} else expr
+
+
+def _contracted(nest: Nest, expr: Expr) -> Expr:
+    """The expression with the two digits of a split, where they stand as its equation has them, replaced by its parent."""
+    form = linear(simplify(expr))
+    for relation in reversed(nest.relations):
+        if isinstance(relation, ir.Split) and relation.tail != "shift":
+            outer, inner = Axis(relation.outer), Axis(relation.inner)
+            by = form.terms.get(inner, 0)
+            if by and form.terms.get(outer, 0) == by * relation.factor:
+                digits = Linear(0, {outer: by * relation.factor, inner: by})
+                parent = linear(simplify(Binary("sub", Axis(relation.parent), relation.lo)))
+                form = form.plus(digits, -1).plus(parent, by)
+    return expression(form)
+
+
+def _within_tails(nest: Nest, expr: Expr) -> Expr:
+    """An expression that is nowhere below: derived axes replaced by the ends that the conditions of tails give them.
+
+    These bound more tightly than the loops do.
+    """
+    for relation in nest.relations:
+        if isinstance(relation, (ir.Split, ir.Window)):
+            form = linear(expr)
+            if form.terms.get(Axis(relation.parent), 0) > 0:
+                last = Binary("sub", relation.hi, ir.const(1))
+                expr = simplify(substitute(expression(form), {relation.parent: last}))
+    return expr
 
 
 def ahead(first: Access, second: Access) -> Expr:

@@ -19,7 +19,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
 from tensorlang.schedules.local import Clone, clone, offsets, renamed
 from tensorlang.schedules.placed import Placed, box_of, dimensions, greatest, moved, require_early, values_of
-from tensorlang.traverse import axes_of, map_expressions, statements
+from tensorlang.traverse import axes_of, expressions, map_expressions, statements
 
 
 def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
@@ -59,7 +59,7 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
 
 def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequence[For]) -> tuple[For, ...]:
     """Those of the loops on which the values, the conditions or the bounds of other needed loops depend."""
-    axes = frozenset().union(*(axes_of(expr) for expr in (*values_of(place), *conditions)))
+    axes = frozenset().union(*(axes_of(expr) for expr in (*values_of(nest, place), *conditions)))
     for part in between:
         if not (literal_extent(part) or 0) > 0:
             axes |= axes_of(part.lo) | axes_of(part.hi)
@@ -128,7 +128,19 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
 
         parts.append(edit_stores(edit_loops(part, lambda found, dims=dims: found.loop in dims, whole), store))  # type: ignore[misc]
 
+    _require_free(nest, place, parts, loop)
+
     def around(rest: Stmt) -> Stmt:
         return _allocated(local, block(*parts, rest))
 
     return replace(nest, body=moved(nest.body, place, start, local, box.whole, around))
+
+
+def _require_free(nest: Nest, place: Placed, parts: list[Stmt], loop: str) -> None:
+    """Raise `Refusal` where something inside the producer depends on a loop that it leaves (a copy of what one iteration reads)."""
+    own = {inner.loop for part in parts for inner in statements(part) if isinstance(inner, For)}
+    used = frozenset().union(*(axes_of(expr) for part in parts for inner in statements(part) for expr in expressions(inner)))
+    left = (closure(nest, used) & {around.loop for around in place.loops}) - own
+    if left:
+        reason = f"the loops of {place.stage!r} hold a copy that depends on {short(min(left))!r}; move it first, then copy"
+        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)

@@ -26,6 +26,7 @@ from tensorlang.traverse import map_children, map_expressions, map_statements, s
 
 MAX_REGISTER_BYTES: Final = 16 << 10
 MAX_STACK_BYTES: Final = 64 << 10
+MAX_BYTES: Final = 1 << 36
 MAX_ALIGNMENT: Final = 4096
 MAX_MULTIPLE: Final = 1 << 20
 MEMORIES: Final = ("register", "stack", "heap")
@@ -121,12 +122,15 @@ def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tup
 
 
 def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:
-    """The nest, if what is to live in registers and on the stack fits there. Raises `Refusal`."""
+    """The nest, if what is to live in registers and on the stack fits there, and `tensor` in memory. Raises `Refusal`."""
     total = 0
+    for part in statements(nest.body):
+        if isinstance(part, Alloc) and part.buffer.name == tensor and least_bytes(part.buffer) > MAX_BYTES:
+            raise Refusal("TL-S203", f"{tensor!r} would have {least_bytes(part.buffer)} bytes (at most {MAX_BYTES})", stage=tensor)
     for buffer, copies in _kept(nest.body, 1):
         if not all(isinstance(extent, Const) for extent in buffer.shape):
             raise Refusal("TL-S204", f"{buffer.name!r} in {buffer.memory} memory needs a literal shape; use the heap", stage=tensor, loop=loop)
-        size = buffer.dtype.bytes * prod(max(0, int(extent.value)) for extent in buffer.shape if isinstance(extent, Const))
+        size = least_bytes(buffer)
         if buffer.memory == "register" and size > MAX_REGISTER_BYTES:
             reason = f"{buffer.name!r} has {size} bytes, which do not fit registers or their spill area (at most {MAX_REGISTER_BYTES})"
             raise Refusal("TL-S203", reason, stage=tensor, loop=loop)
@@ -134,6 +138,11 @@ def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:
     if total > MAX_STACK_BYTES:
         raise Refusal("TL-S203", f"{total} bytes would be kept on the stack (at most {MAX_STACK_BYTES})", stage=tensor, loop=loop)
     return nest
+
+
+def least_bytes(buffer: Buffer) -> int:
+    """The size of a buffer, run-time extents taken as 1."""
+    return buffer.dtype.bytes * prod(max(0, int(extent.value)) for extent in buffer.shape if isinstance(extent, Const))
 
 
 def _kept(stmt: Stmt, copies: int) -> list[tuple[Buffer, int]]:

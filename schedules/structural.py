@@ -1,6 +1,7 @@
 """The methods of a schedule that change the structure of its loops.
 
-They are `peel`, `skew`, `shift`, `fission`, `fuse_loops`, `specialize`, `rfactor` and `decompose_reduction`. They stand apart from `Schedule` because they share nothing with it but how a directive is made and applied.
+They are `peel`, `skew`, `shift`, `fission`, `fuse_loops`, `specialize`, `rfactor` and `decompose_reduction`. They stand apart from
+`Schedule` because they share nothing with it but how a directive is made and applied.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensorlang.elementary import clamp, select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr
@@ -65,7 +64,7 @@ def _inner(mode: str, at: Expr, extent: Extent, pair: tuple[int, int]) -> Expr:
 def _pairs(widths: object, tensor: Tensor) -> list[tuple[int, int]]:
     entries = list(widths) if isinstance(widths, (tuple, list)) else []
     good = len(entries) == tensor.ndim and all(
-        isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(width, int) and width >= 0 for width in pair)  # noqa: PLR2004 - pairs
+        isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(width, int) and width >= 0 for width in pair)
         for pair in entries
     )
     if not good:

@@ -309,7 +309,7 @@ def unary(op: str, value: ExprLike) -> Expr:
 
 def power(base: ExprLike, exponent: ExprLike) -> Expr:
     """`base ** exponent`: products for a small non-negative integer exponent, else `tl.pow` of floating-point values."""
-    if isinstance(exponent, (int, np.integer)) and not isinstance(exponent, bool) and 1 <= exponent <= 4:  # noqa: PLR2004 - short products only
+    if isinstance(exponent, (int, np.integer)) and not isinstance(exponent, bool) and 1 <= exponent <= 4:
         value = as_expr(base)
         result = value
         for _ in range(int(exponent) - 1):

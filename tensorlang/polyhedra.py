@@ -116,7 +116,7 @@ class _Writer:
 
     def integer(self, expr: Expr) -> str:
         bounds = interval(expr)
-        exact = bounds is not None and -_EXACT_LIMIT < bounds[0] and bounds[1] < _EXACT_LIMIT
+        exact = bounds is not None and bounds[0] > -_EXACT_LIMIT and bounds[1] < _EXACT_LIMIT
         match expr:
             case Const(value, _):
                 return f"({int(value)})"

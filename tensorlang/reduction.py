@@ -24,7 +24,7 @@ ABSENT: Final = Const(-1, INT64)
 
 
 @cache
-def single(name: str, op: str, identity: float | int | bool, of: DType) -> Reducer:
+def single(name: str, op: str, identity: float | bool, of: DType) -> Reducer:
     """The reducer of one operator."""
     return Reducer(name, (Const(identity, of),), (Binary(op, Param("a0", of), Param("b0", of)),))
 
@@ -122,7 +122,7 @@ def _widen_node(node: ir.Expr, to: DType) -> ir.Expr:
             return simplify(ir.Cast(node, to))
 
 
-def sum(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
+def sum(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
     """The sum over reduction axes, where `where` holds. 8 and 16 bit integers and bool add up in int32, half precision in float32."""
     return _accumulate("sum", "add", 0, expr, axis, where, dtype)
 
@@ -145,12 +145,12 @@ def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to:
     return _reduce(single(name, op, identity, of), (value,), _axes(name, axis), where)
 
 
-def max(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
+def max(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
     """The greatest value; NaN if any is NaN; minus infinity or the least integer of an empty domain."""
     return _extremum("max", "max", expr, axis, where, dtype)
 
 
-def min(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:  # noqa: A001 - the name users expect
+def min(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
     """The least value; NaN if any is NaN; infinity or the greatest integer of an empty domain."""
     return _extremum("min", "min", expr, axis, where, dtype)
 
@@ -165,12 +165,12 @@ def reduce_fmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object 
     return _extremum("fmin", "fmin", expr, axis, where, dtype)
 
 
-def any(expr: ExprLike, axis: Axes, where: object = None) -> Expr:  # noqa: A001 - the name users expect
+def any(expr: ExprLike, axis: Axes, where: object = None) -> Expr:
     """Does the condition hold anywhere?"""
     return _reduce(single("any", "or", False, BOOL), (condition(expr, "the operand of tl.any"),), _axes("any", axis), where)
 
 
-def all(expr: ExprLike, axis: Axes, where: object = None) -> Expr:  # noqa: A001 - the name users expect
+def all(expr: ExprLike, axis: Axes, where: object = None) -> Expr:
     """Does the condition hold everywhere?"""
     return _reduce(single("all", "and", True, BOOL), (condition(expr, "the operand of tl.all"),), _axes("all", axis), where)
 

@@ -101,7 +101,7 @@ def decided_logic(node: Expr) -> Expr | None:
             absorbing, neutral = (FALSE, TRUE) if op == "and" else (TRUE, FALSE)
             if absorbing in (left, right):
                 return absorbing
-            if left == neutral or left == right:
+            if left in (neutral, right):
                 return right
             return left if right == neutral else None
         case Unary("not", Const(bool(value))):

@@ -30,10 +30,11 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
         return map_statements(stmt, lambda part: hoist(part, scope | ({stmt.loop} if isinstance(stmt, For) else set()), depth, decided))
     inside = scope | {stmt.loop}
-    found: dict[Expr, Expr] = {}
-    for guard, whole in _guards(stmt.body, {}, frozenset()):
-        if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided:
-            found[guard] = whole
+    found = {
+        guard: whole
+        for guard, whole in _guards(stmt.body, {}, frozenset())
+        if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided
+    }
     if not found or code_size(stmt.body) > MAX_VERSIONED >> depth:
         return replace(stmt, body=hoist(stmt.body, inside, depth, decided))
     test: Expr = TRUE

@@ -13,7 +13,11 @@ def privatise(stmt: Stmt) -> Stmt:
     """Storage inside a vector loop gets a last dimension: the lane."""
     if isinstance(stmt, For) and stmt.kind == "vector":
         lanes = simplify(Binary("sub", stmt.hi, stmt.lo))
-        wide = {part.buffer: replace(part.buffer, shape=(*part.buffer.shape, lanes)) for part in statements(stmt.body) if isinstance(part, Alloc)}
+        wide = {
+            part.buffer: replace(part.buffer, shape=(*part.buffer.shape, lanes))
+            for part in statements(stmt.body)
+            if isinstance(part, Alloc)
+        }
         return _widened(stmt, wide, simplify(Binary("sub", Axis(stmt.loop), stmt.lo))) if wide else stmt
     return map_statements(stmt, privatise)
 

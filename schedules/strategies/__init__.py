@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from tensorlang.errors import ScheduleError
 from tensorlang.schedules.knobs import Flag, Knob
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.space import Config, Space
@@ -121,10 +122,15 @@ class Staged:
         moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
         for name, kind in self._kinds.items():
             main = self._main is not None and name == self._main.name
-            if isinstance(kind, Rows):
-                kind.schedule(s, config, "" if main else f"{name}.", alone=name not in moved)
-            else:
-                kind.schedule(s, config if main else kind.default())
+            trial = s.copy()
+            try:
+                if isinstance(kind, Rows):
+                    kind.schedule(trial, config, "" if main else f"{name}.", alone=name not in moved)
+                else:
+                    kind.schedule(trial, config if main else kind.default())
+            except ScheduleError:  # a recurrence, a scatter or the step of a scan, where a usual directive is not legal: its plain loops
+                continue
+            s = trial
         return s
 
 

@@ -166,7 +166,7 @@ def test_only_the_chosen_side_of_a_select_is_read(run: Run, guarded: Guarded) ->
             found = guarded(np.zeros(n, np.float32), before=before)
             assert run(unary(store(y, (Axis("i"),), value), x, y, kind), guarded(data, before=before), found) == 0
             padded = np.pad(data, 1, constant_values=9)
-            assert np.array_equal(found, padded[: n] if before else padded[2:])
+            assert np.array_equal(found, padded[:n] if before else padded[2:])
 
 
 def test_a_uniform_read_happens_only_if_some_lane_wants_it(run: Run) -> None:

@@ -242,13 +242,10 @@ class Judge:
         self.tally.add("bound", "used")
         error = builder.errors[name]
         feeds = {program.operands[key]: array for key, array in operands(program, case, extents, twin=False).items()}
-        reach = (error,) if error is not None else ()
         limit = np.zeros(expected.shape)
-        if reach:
-            needed = reached(reach, program)
-            limit = tl.evaluate(
-                reach, {tensor: array for tensor, array in feeds.items() if tensor in needed}, **dims_used(reach, case, extents)
-            )[0]
+        if error is not None:
+            needed, dims = reached((error,), program), dict[str, Any](dims_used((error,), case, extents))
+            limit = tl.evaluate(error, {tensor: array for tensor, array in feeds.items() if tensor in needed}, None, **dims)
         a, b = result.astype(np.float64), expected.astype(np.float64)
         with np.errstate(all="ignore"):
             near = np.abs(a - b) <= limit * 1.0001

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.ir import Block

@@ -34,7 +34,7 @@ def illegal(view: View, original: Nest) -> Step:
     present = [loop.loop for loop in view.loops()]
     some = rng.choice(present) if present else "nope"
     gone = sorted({loop.loop for loop in loops(original.body)} - set(present))
-    outputs = [buffer.name for buffer in view.nest.outputs]
+    outputs = view.results()
     running = [loop.loop for loop in view.loops() if loop.kind != "serial"]
     found = [
         call("split", some, rng.choice((0, -3, "x", 2.5, True, None, 1 << 50))),

@@ -250,7 +250,7 @@ class Tagger(nest_interpreter._Machine):
         if len(self.races) < 4:
             self.races.append(f"{frame.loop} = {one} and {other} both touch {name}{list(at)}")
 
-    def _load(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], Any]:
+    def _load(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], Any]:  # noqa: ARG002 - as inherited
         inner = self.read(name, index)
         return lambda: self.terms.value(inner())
 

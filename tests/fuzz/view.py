@@ -53,6 +53,11 @@ class View:
         found = {store.stage: {buffer.name for buffer in store.buffers} for store in stores(self.nest.body)}
         return [stage for stage in stages(self.nest) if not found[stage] & outputs and not stage.endswith(".init")]
 
+    def results(self) -> list[str]:
+        """Stages that compute an output."""
+        outputs = {buffer.name for buffer in self.nest.outputs}
+        return [store.stage for store in stores(self.nest.body) if outputs & {buffer.name for buffer in store.buffers}]
+
     def written(self, stage: str) -> set[str]:
         """The buffers that a stage writes."""
         return {buffer.name for store in stores(self.nest.body) if store.stage == stage for buffer in store.buffers}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from tensorlang.schedules.schedule import Verdict
 from tests.schedules.programs import check, matmul
 
 
@@ -76,12 +77,16 @@ def test_a_start_inside_the_reduction_is_refused_with_two_iterations() -> None:
     check(s)
 
 
+def code(verdict: Verdict) -> str:
+    return verdict.error.code if verdict.error is not None else ""
+
+
 def test_a_fused_loop_that_repeats_elements_is_seen_through() -> None:
     s = tl.Schedule(matmul())
     s.reorder("i", "k", "j")
     s.fuse("i", "k")
-    assert s.can("decompose_reduction", "j").error.code == "TL-S103"
-    assert s.can("decompose_reduction", "i_k").error.code == "TL-S104"
+    assert code(s.can("decompose_reduction", "j")) == "TL-S103"
+    assert code(s.can("decompose_reduction", "i_k")) == "TL-S104"
 
 
 def test_a_tile_that_moves_with_the_reduction_is_refused() -> None:
@@ -92,7 +97,7 @@ def test_a_tile_that_moves_with_the_reduction_is_refused() -> None:
     assert e is not None
     assert e.reason == "the loops inside 'k' that move the element also run over the reduction, so the tile has no fixed shape"
     s.reorder("i_s", "k")
-    assert s.can("decompose_reduction", "i_s").error.code == "TL-S104"
+    assert code(s.can("decompose_reduction", "i_s")) == "TL-S104"
     s = tl.Schedule(matmul())
     s.reorder("j", "k", "i")
     s.skew("k", by="j")
@@ -111,3 +116,31 @@ def test_what_is_no_single_reduction_is_refused() -> None:
     with pytest.raises(tl.ScheduleError, match="several copies") as refused:
         s.decompose_reduction("k")
     assert refused.value.code == "TL-S301"
+
+
+def test_a_start_that_stands_inside_the_loop_already_stays_there() -> None:
+    x = tl.placeholder((5, 6), name="X")
+    k = tl.reduce_axis(6, name="k")
+    s = tl.Schedule(tl.compute((5, 4), lambda i, j: tl.sum(x[i, k], axis=k) + tl.cast(j, "float32"), name="Y"))
+    s.store_at("Y.1", "Y.i")
+    e = s.can("decompose_reduction", "Y.j").error
+    assert e is not None
+    assert (e.code, e.reason) == ("TL-S301", "'j' holds the initialisation already, in each iteration")
+    s.decompose_reduction("Y.1.k")
+    check(s)
+
+
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_an_outer_reduction_loop_that_may_be_empty_is_refused(k: int) -> None:
+    s = tl.Schedule(matmul(4, 6, k))
+    s.split("k", 8)
+    s.reorder("k_o", "i", "j", "k_i")
+    verdict = s.can("decompose_reduction", "i")
+    assert code(verdict) == ("TL-S301" if k == 0 else "")
+    if verdict:
+        s.decompose_reduction("i")
+    check(s)
+    s = tl.Schedule(matmul(4, 6, tl.dim("k")))
+    s.split("k", 8)
+    s.reorder("k_o", "i", "j", "k_i")
+    assert not s.can("decompose_reduction", "i")

@@ -10,6 +10,7 @@ import tensorlang as tl
 from tensorlang.codegen.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.printer import print_nest
+from tensorlang.schedules.schedule import Verdict
 from tests.schedules.programs import blur, check, matmul, scale
 
 m, n = tl.dim("m"), tl.dim("n")
@@ -106,10 +107,14 @@ def test_what_is_no_condition_on_dims_is_refused(condition: Any, reason: str) ->
     assert not s.directives
 
 
+def code(verdict: Verdict) -> str:
+    return verdict.error.code if verdict.error is not None else ""
+
+
 def test_text_of_any_size_and_depth_is_refused_not_run() -> None:
     s = tl.Schedule(scale(m, n))
     for hostile in ("n*" * 1000, "(" * 400 + "n" + ")" * 400, "-" * 900 + "n > 1", "n > 10**400", "n > " + "9" * 900, "n\x00 > 1"):
-        assert s.can("specialize", hostile).error is None or s.can("specialize", hostile).error.code == "TL-S005"
+        assert code(s.can("specialize", hostile)) in ("", "TL-S005")
 
 
 def test_too_much_code_and_moving_one_of_the_versions_are_refused() -> None:
@@ -119,10 +124,10 @@ def test_too_much_code_and_moving_one_of_the_versions_are_refused() -> None:
     h = tl.compute((n, 64), lambda i, j: x[i, j] + 1, name="h")
     s = tl.Schedule(tl.compute((n, 64), lambda i, j: h[i, j] * 2, name="v"))
     s.specialize("n > 3")
-    assert s.can("compute_at", "h", "v.i").error.code == "TL-S301"
+    assert code(s.can("compute_at", "h", "v.i")) == "TL-S301"
     s.unroll("v.j")
     for at in range(6):
         if not s.can("specialize", f"n > {at + 4}"):
             break
         s.specialize(f"n > {at + 4}")
-    assert s.can("specialize", "n > 20").error.code == "TL-S202"
+    assert code(s.can("specialize", "n > 20")) == "TL-S202"

@@ -1,0 +1,351 @@
+"""`compute_root`, `compute_at` of implicit stages, `store_at`, `reverse_compute_at`: where a stage is computed never changes its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tensorlang as tl
+from tensorlang.tensor import Tensor
+from tests.schedules.programs import blur, check, matmul
+
+EXTENTS = [(0, 3), (3, 0), (1, 1), (5, 9), (8, 16)]
+
+
+def centred(m: Any = 5, n: Any = 9) -> Tensor:
+    """X minus the largest of its row: an implicit stage that depends on the row alone."""
+    x = tl.placeholder((m, n), name="X")
+    k = tl.reduce_axis(n, name="k")
+    result: Tensor = tl.compute((m, n), lambda i, j: x[i, j] - tl.max(x[i, k], axis=k), name="C")
+    return result
+
+
+def rectified(m: Any = 7, n: Any = 11, k: Any = 5) -> Tensor:
+    """max(A B + bias, 0)."""
+    product = matmul(m, n, k)
+    bias = tl.placeholder((n,), name="bias")
+    result: Tensor = tl.compute((m, n), lambda i, j: tl.maximum(product[i, j] + bias[j], 0.0), name="R")
+    return result
+
+
+def refused(s: tl.Schedule, code: str, sentence: str, *step: Any) -> tl.ScheduleError:
+    """The refusal of a step, pinned, which leaves the schedule as it was."""
+    before = str(s)
+    error = s.can(*step).error
+    assert error is not None
+    assert error.code == code
+    assert sentence in error.reason
+    assert str(s) == before
+    return error
+
+
+# compute_root, and compute_at of implicit stages
+
+
+def test_an_implicit_stage_gets_the_dimensions_on_which_it_depends() -> None:
+    s = tl.Schedule(centred())
+    s.compute_root("C.1")
+    assert str(s) == """\
+C(X: float32[5, 9]) -> C: float32[5, 9]
+    C.1: float32[5]
+    for i in range(5):
+        C.1[i] = -inf                                        # C.1.init
+    for i in range(5):
+        for k in range(9):
+            C.1[i] = max(C.1[i], X[i, k])                    # C.1
+    for i in range(5):
+        for j in range(9):
+            C[i, j] = X[i, j] - C.1[i]                       # C"""
+    check(s)
+
+
+def test_an_implicit_stage_at_an_outer_loop_covers_the_loops_in_between() -> None:
+    s = tl.Schedule(centred())
+    io, _ = s.split("C.i", 2)
+    s.compute_at("C.1", io)
+    assert str(s) == """\
+C(X: float32[5, 9]) -> C: float32[5, 9]
+    for i_o in range(3):                                     # i = 2 i_o + i_i   guard
+        C.1: float32[2]
+        for i_i in range(2):
+            C.1[i_i] = -inf                                  # C.1.init
+        for i_i in range(2):
+            for k in range(9):
+                C.1[i_i] = max(C.1[i_i], X[i, k])            # C.1
+        for i_i in range(2):
+            for j in range(9):
+                C[i, j] = X[i, j] - C.1[i_i]                 # C"""
+    check(s)
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+@pytest.mark.parametrize("shape", EXTENTS)
+def test_implicit_stages_move_under_every_tail_and_extent(tail: Any, shape: tuple[int, int]) -> None:
+    for place in ("root", "C.i_o", "C.i_i"):
+        s = tl.Schedule(centred(*shape))
+        s.split("C.i", 4, tail)
+        s.split("C.j", 4, tail)
+        s.split("C.1.k", 3, tail)
+        if place == "root":
+            s.compute_root("C.1")
+        else:
+            s.compute_at("C.1", place)
+        s.vectorize("C.j_i")
+        check(s)
+
+
+def test_implicit_stages_move_on_run_time_extents() -> None:
+    for move in (lambda s: s.compute_root("C.1"), lambda s: s.compute_at("C.1", s.fuse("C.i", "C.j"))):
+        s = tl.Schedule(centred(tl.dim("m"), tl.dim("n")))
+        if s.can("compute_root", "C.1"):
+            try:
+                move(s)
+            except tl.ScheduleError as error:
+                assert error.code == "TL-S301"  # noqa: PT017 - a fused loop is the innermost: it stands there already
+        for m, n in EXTENTS:
+            check(s, dims={"m": m, "n": n})
+
+
+def test_conditions_around_an_implicit_stage_move_with_it() -> None:
+    x = tl.placeholder((5, 4), name="X")
+    k = tl.reduce_axis(2, name="k")
+    out = tl.compute((4,), lambda i: tl.select(i < 3, tl.sum(x[i + k, i], axis=k), tl.sum(x[i - k, i], axis=k)), name="C")
+    s = tl.Schedule(out)
+    s.compute_root("C.1")
+    s.compute_root("C.2")
+    check(s)
+
+
+def test_a_stage_on_which_no_loop_depends_runs_only_if_the_loops_do() -> None:
+    n = tl.dim("n")
+    x = tl.placeholder((n,), name="X")
+    k = tl.reduce_axis(3, name="k")
+    s = tl.Schedule(tl.compute((n,), lambda i: x[i] / tl.sum(x[tl.minimum(k, n - 1)], axis=k), name="C"))
+    s.compute_root("C.1")
+    assert "if n > 0:" in str(s)
+    for size in (0, 1, 6):
+        check(s, dims={"n": size})
+
+
+def test_an_implicit_stage_that_reads_what_its_loops_write_stays() -> None:
+    x = tl.placeholder((4, 5), name="X")
+    k = tl.reduce_axis(5, name="k")
+    y = tl.recurrence((4, 5), lambda t, j, self: x[t, j] + tl.sum(self[t - 1, k], axis=k), name="Y")
+    s = tl.Schedule(y)
+    s.compute_at("Y.1", "Y.t")
+    check(s)
+    error = refused(s, "TL-S103", "reads Y[", "compute_root", "Y.1")
+    assert error.counterexample is not None
+    assert error.counterexample["first"]["stage"] == "Y"
+
+
+def test_compute_root_undoes_compute_at() -> None:
+    for factor in (1, 4, 5):
+        s = tl.Schedule(blur())
+        outer, inner = s.split("v.y", factor)
+        before = str(s)
+        s.compute_at("h", inner)
+        s.compute_root("h")
+        assert str(s) == before
+        s.compute_at("h", outer)
+        s.compute_root("h")
+        assert str(s) == before
+        check(s)
+
+
+def test_a_placed_producer_moves_from_loop_to_loop() -> None:
+    s = tl.Schedule(blur())
+    outer, inner = s.split("v.y", 4)
+    direct = s.copy()
+    direct.compute_at("h", outer)
+    s.compute_at("h", inner)
+    s.compute_at("h", outer)
+    assert str(s) == str(direct)
+    check(s)
+
+
+def test_a_stage_that_is_whole_already_is_not_moved() -> None:
+    s = tl.Schedule(blur())
+    refused(s, "TL-S301", "'h' is computed whole already", "compute_root", "h")
+    refused(s, "TL-S301", "'v' is a result of the kernel", "compute_root", "v")
+    refused(s, "TL-S003", "there is no stage 'g'", "compute_root", "g")
+    s.split("v.y", 4)
+    s.compute_at("h", "v.y_o")
+    refused(s, "TL-S301", "is computed at 'y_o' already", "compute_at", "h", "v.y_o")
+    s.split("h.y", 2)
+    refused(s, "TL-S301", "the loops of 'h' are already scheduled", "compute_root", "h")
+
+
+def test_an_implicit_stage_moves_only_along_the_loops_around_it() -> None:
+    s = tl.Schedule(centred())
+    refused(s, "TL-S301", "is computed at 'j' already", "compute_at", "C.1", "C.j")
+    refused(s, "TL-S301", "depends on the loops around it", "compute_at", "C.1", "C.1.k")
+
+
+# store_at
+
+
+def test_storage_at_an_outer_loop_holds_what_its_iterations_use() -> None:
+    s = tl.Schedule(blur(12, 4))
+    outer, inner = s.split("v.y", 4)
+    s.compute_at("h", inner)
+    s.store_at("h", outer)
+    assert str(s) == """\
+v(X: float32[14, 6]) -> v: float32[12, 4]
+    for y_o in range(3):                                     # y = 4 y_o + y_i   guard
+        h: float32[6, 4]
+        for y_i in range(4):
+            for h.y in range(4 * y_o + y_i, 4 * y_o + y_i + 3):
+                for x in range(4):
+                    h[h.y - 4 * y_o, x] = X[h.y, x] + X[h.y, x + 1] + X[h.y, x + 2] # h
+            for x in range(4):
+                v[y, x] = h[y - 4 * y_o, x] + h[y - 4 * y_o + 1, x] + h[y - 4 * y_o + 2, x] # v"""
+    check(s)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 13])
+@pytest.mark.parametrize("factors", [(4, 2), (3, 1), (8, 3)])
+def test_storage_moves_outwards_step_by_step(rows: int, factors: tuple[int, int]) -> None:
+    s = tl.Schedule(blur(rows))
+    outer, inner = s.split("v.y", factors[0])
+    middle, inner = s.split(inner, factors[1])
+    s.compute_at("h", inner)
+    s.store_at("h", middle)
+    check(s)
+    s.store_at("h", outer)
+    s.vectorize(s.split("v.x", 8)[1])
+    s.parallel(outer)
+    check(s)
+    s.compute_root("h")
+    check(s)
+
+
+def test_storage_shared_by_parallel_iterations_is_refused_with_two_of_them() -> None:
+    s = tl.Schedule(blur())
+    outer, inner = s.split("v.y", 4)
+    s.compute_at("h", inner)
+    s.parallel(inner)
+    error = refused(s, "TL-S101", "iterations of the parallel loop 'y_i' would share h[", "store_at", "h", outer)
+    assert error.counterexample is not None
+
+
+def test_store_at_names_what_it_cannot_move() -> None:
+    s = tl.Schedule(blur())
+    outer, _ = s.split("v.y", 4)
+    refused(s, "TL-S301", "'h' is computed whole; compute_at it first", "store_at", "h", outer)
+    s.compute_at("h", outer)
+    refused(s, "TL-S301", "is stored there, or outside of it, already", "store_at", "h", outer)
+    refused(s, "TL-S301", "does not stand inside 'x'", "store_at", "h", "v.x")
+    refused(s, "TL-S001", "no loop 'v.z'", "store_at", "h", "v.z")
+
+
+# reverse_compute_at
+
+
+def test_an_epilogue_moves_into_the_tile_of_its_producer() -> None:
+    s = tl.Schedule(rectified(4, 8, 5))
+    io, ii = s.split("C.i", 2)
+    s.reorder(io, "C.k", ii, "C.j")
+    s.reverse_compute_at("R", io)
+    assert str(s) == """\
+R(A: float32[4, 5], B: float32[5, 8], bias: float32[8]) -> R: float32[4, 8]
+    C: float32[4, 8]
+    for i in range(4):
+        for j in range(8):
+            C[i, j] = 0.0                                    # C.init
+    for i_o in range(2):                                     # i = 2 i_o + i_i   guard
+        for k in range(5):
+            for i_i in range(2):
+                for j in range(8):
+                    C[i, j] += A[i, k] * B[k, j]             # C
+        for i_i in range(2):
+            for j in range(8):
+                R[i, j] = maximum(C[i, j] + bias[j], 0.0)    # R"""
+    check(s)
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5), (8, 16, 4)])
+def test_an_epilogue_of_a_register_tile(tail: Any, shape: tuple[int, int, int]) -> None:
+    s = tl.Schedule(rectified(*shape))
+    io, jo, ii, ji = s.tile("C.i", "C.j", 3, 8, tail)
+    s.reorder(io, jo, "C.k", ii, ji)
+    s.accumulate("C", at=jo)
+    s.reverse_compute_at("R", jo)
+    s.vectorize(ji)
+    s.unroll(ii)
+    s.vectorize("R.j_i")
+    s.parallel(io)
+    check(s)
+
+
+def test_an_epilogue_on_run_time_extents_and_the_other_way_round() -> None:
+    product = matmul(tl.dim("m"), tl.dim("n"), 5)
+    s = tl.Schedule(tl.compute((tl.dim("n"), tl.dim("m")), lambda j, i: product[i, j] * 2, name="T"))
+    io, jo, _, _ = s.tile("C.i", "C.j", 3, 4)
+    s.reorder(io, jo, "C.k", "C.i_i", "C.j_i")
+    s.reverse_compute_at("T", jo)
+    for m, n in EXTENTS:
+        check(s, dims={"m": m, "n": n})
+
+
+def test_a_consumer_of_a_part_of_its_producer_is_guarded() -> None:
+    x = tl.placeholder((9,), name="X")
+    h = tl.compute((9,), lambda i: x[i] * 2, name="h")
+    s = tl.Schedule(tl.compute((7,), lambda i: h[i] + 1, name="v"))
+    outer, _ = s.split("h.i", 4)
+    s.reverse_compute_at("v", outer)
+    assert "if i < 7:" in str(s)
+    check(s)
+
+
+def test_an_element_that_is_not_complete_is_refused_with_the_iterations_that_show_it() -> None:
+    s = tl.Schedule(rectified())
+    s.reorder("C.k", "C.i", "C.j")
+    error = refused(s, "TL-S103", "is not complete at the end of an iteration of 'i': 'C' still changes it", "reverse_compute_at", "R", "C.i")
+    assert error.counterexample is not None
+    first, second = error.counterexample["first"], error.counterexample["second"]
+    assert (first["stage"], second["stage"]) == ("R", "C")
+    assert first["at"]["k"] < second["at"]["k"]
+
+
+def test_what_is_not_pointwise_does_not_move_into_its_producer() -> None:
+    s = tl.Schedule(blur())
+    refused(s, "TL-S301", "does not read 'h' element by element", "reverse_compute_at", "v", "h.y")
+    s = tl.Schedule(rectified())
+    refused(s, "TL-S301", "is not one plain statement", "reverse_compute_at", "C", "R.i")
+    refused(s, "TL-S302", "reads nothing that is computed inside 'i'", "reverse_compute_at", "R", "R.i")
+    s.split("R.i", 4)
+    refused(s, "TL-S301", "the loops of 'R' are already scheduled", "reverse_compute_at", "R", "C.i")
+
+
+def test_a_consumer_of_two_producers_waits_for_the_later_one() -> None:
+    x = tl.placeholder((6,), name="X")
+    f = tl.compute((6,), lambda i: x[i] + 1, name="f")
+    g = tl.compute((6,), lambda i: x[i] * 2, name="g")
+    out = tl.compute((6,), lambda i: f[i] * g[5 - i], name="v")
+    s = tl.Schedule(out)
+    error = refused(s, "TL-S301", "does not read 'g' element by element", "reverse_compute_at", "v", "g.i")
+    assert error.stage == "v"
+    s.reverse_compute_at("v", "f.i") if s.can("reverse_compute_at", "v", "f.i") else None
+    check(s)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda s: (s.compute_at("h", "v.x"), s.store_at("h", "v.y"), s.reorder("v.y", "v.x")),
+        lambda s: (s.fuse("v.y", "v.x"), s.compute_at("h", "v.y_x")),
+        lambda s: (s.cache_read("X", at="h.y"), s.compute_at("h", "v.y"), s.compute_root("h")),
+        lambda s: (s.compute_at("h", "v.y"), s.split("v.x", 8, "shift"), s.compute_root("h")),
+    ],
+)
+def test_placement_works_with_other_directives(steps: Callable[[tl.Schedule], object]) -> None:
+    s = tl.Schedule(blur())
+    try:
+        steps(s)
+    except tl.ScheduleError as error:
+        assert error.code in ("TL-S105", "TL-S301", "TL-S103")  # noqa: PT017 - a reasoned refusal is an answer
+    check(s)
