@@ -26,7 +26,7 @@ from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import edit_loops, edit_stores, path_to_loop, remove, require_single, require_stage, stage_of, stores, without_alloc
+from tensorlang.schedules.edit import AUXILIARY, edit_loops, edit_stores, path_to_loop, remove, require_single, require_stage, stage_of, stores, without_alloc
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.placed import Placed, is_implicit, placed
 from tensorlang.schedules.pure import require_pure
@@ -151,7 +151,7 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
-    if stage.endswith(".init") or not any(isinstance(part, Alloc) and part.buffer in buffers for part in statements(nest.body)):
+    if stage.endswith(AUXILIARY) or not any(isinstance(part, Alloc) and part.buffer in buffers for part in statements(nest.body)):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
     return buffers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, block
@@ -11,6 +12,10 @@ from tensorlang.relations import relation_names
 from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_statements, statements, substatements
+
+
+AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
+"""How the stages end that only start or end a tile of another stage."""
 
 
 def loops(stmt: Stmt) -> Iterator[For]:

@@ -62,13 +62,13 @@ class TransformLayout:
             if bounds is None or not isinstance(bounds[0], Const) or bounds[0].value < 0:
                 raise self._refusal("TL-S303", f"the new index {text(place)} has no simple range from zero on")
             shape.append(simplify(Binary("add", bounds[1], ir.const(1))))
-        self._require_apart(axes, places, extents)
-
         def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip(axes, old, strict=True))
             return tuple(simplify(substitute(place, values)) for place in places)
 
-        return within_memory(restored(nest, replace(buffer, shape=tuple(shape)), index), self.tensor)
+        result = within_memory(restored(nest, replace(buffer, shape=tuple(shape)), index), self.tensor)
+        self._require_apart(axes, places, extents)
+        return result
 
     def _refusal(self, code: str, reason: str, counterexample: dict[str, object] | None = None) -> Refusal:
         return Refusal(code, reason, stage=self.tensor, counterexample=counterexample)
@@ -87,7 +87,11 @@ class TransformLayout:
             for copy in (Axis(axis), other[axis])
             for fact in (Compare("ge", copy, ir.const(0)), Compare("lt", copy, extents[axis]))
         ]
-        facts += [Compare("eq", place, substitute(place, other)) for place in places]
+        bounded = {  # the oracle is exact where it sees that nothing wraps
+            axis: Binary("mod", Axis(axis), extent) for axis, extent in extents.items() if isinstance(extent, Const) and extent.value > 0
+        }
+        again = {axis: substitute(value, other) for axis, value in bounded.items()}
+        facts += [Compare("eq", substitute(place, bounded), substitute(place, {**other, **again})) for place in places]
         apart: Expr = FALSE
         for axis in axes:
             apart = simplify(Binary("or", apart, Compare("ne", Axis(axis), other[axis])))

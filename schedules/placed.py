@@ -17,7 +17,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure, sides
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, path_to, require_single, require_stage, stage_of, stores
+from tensorlang.schedules.edit import AUXILIARY, allocated, path_to, require_single, require_stage, stage_of, stores
 from tensorlang.schedules.legality import Access, accesses, conflict
 from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.region import expand
@@ -59,7 +59,7 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
     path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
-    if not path or stage.endswith(".init"):
+    if not path or stage.endswith(AUXILIARY):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
     own = (stage, f"{stage}.init")

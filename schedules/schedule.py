@@ -21,7 +21,7 @@ from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
 from tensorlang.schedules.diff import Difference, difference
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import axis_names, loops, stage_of, stages
+from tensorlang.schedules.edit import AUXILIARY, axis_names, loops, stage_of, stages
 from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
@@ -33,7 +33,6 @@ from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
 from tensorlang.tensor import Tensor, as_outputs
 
-_AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
 
 
 class Loop(str):
@@ -318,7 +317,7 @@ class Schedule(Placement, Structural):
 
 
 def _is_main(loop: For) -> bool:
-    return not stage_of(loop.loop).endswith(_AUXILIARY) and loop.follows is None
+    return not stage_of(loop.loop).endswith(AUXILIARY) and loop.follows is None
 
 
 def _text(value: object, what: str) -> str:

@@ -24,7 +24,7 @@ from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Nest, P
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal, require_int
-from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, path_to_loop, stores
+from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
 from tensorlang.schedules.kinds import within_budget
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.region import Span, region
@@ -65,7 +65,8 @@ class PrefetchRegion:
         if self.tensor in allocated(loop):
             raise self._refusal("TL-S302", f"{self.tensor!r} exists only inside {short(self.loop)!r}; there is nothing to ask for ahead")
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
-        if not closure(nest, frozenset().union(*(axes_of(span.base) for span in spans))) & {self.loop}:
+        still = not closure(nest, frozenset().union(*(axes_of(span.base) for span in spans))) & {self.loop}
+        if still and literal_extent(loop) not in (0, 1):
             raise self._refusal("TL-S303", f"the part of {self.tensor!r} that is read does not move with {short(self.loop)!r} in a simple way")
         hints = self._hints(nest, buffer, spans)
         result = edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(hints, part.body)))

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_two_hundred_cases_agree_in_every_oracle() -> None:
-    words = [sys.executable, "-m", "tests.fuzz.run", "--cases", "200", "--seed", "20", "--quiet", "--shrink", "20"]
+    words = [sys.executable, "-m", "tests.fuzz.run", "--cases", "200", "--seed", "20", "--workers", "2", "--quiet", "--shrink", "20"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
     assert found.returncode == 0, found.stdout + found.stderr
 

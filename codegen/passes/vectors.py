@@ -54,9 +54,13 @@ def _leaf(vector: For, body: Stmt, masks: tuple[Expr, ...]) -> For:
 
 
 def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
-    """The statement with every vector loop no wider than a register of the widest type in it."""
+    """The statement with every vector loop no wider than a register of the widest type in it.
+
+    Lanes that share an element are left only where at most one of them runs; those take turns.
+    """
     if isinstance(stmt, For) and stmt.kind == "vector":
-        return _chunks(stmt, stmt.body, lanes)
+        shared = any(isinstance(part, Store) and all(stmt.loop not in axes_of(index) for index in part.index) for part in statements(stmt.body))
+        return replace(stmt, kind="serial") if shared else _chunks(stmt, stmt.body, lanes)
     return map_statements(stmt, lambda part: narrow(part, lanes))
 
 

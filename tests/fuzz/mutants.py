@@ -87,7 +87,7 @@ from .weaken import (
     unmasked_store,
     where_lost,
     whole_at_start,
-    window_guard_dropped,
+    window_late,
     writes_only,
 )
 
@@ -97,7 +97,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "guard-dropped": ("the condition of a partial tile is lost", around(tails, "_define", guard_dropped)),
     "guard-too-wide": ("the condition of a partial tile lets one iteration too many run", around(tails, "_define", guard_too_wide)),
     "guard-too-narrow": ("the condition of a partial tile stops one iteration early", around(tails, "_define", guard_too_narrow)),
-    "window-guard-dropped": ("the condition of a region at the border is lost", around(tails, "_define", window_guard_dropped)),
+    "skewed-late": ("skewed and shifted loops start one iteration late", around(tails, "_define", window_late)),
     "fuse-swapped": ("the two axes of a fused loop change places", around(tails, "_define", fuse_swapped)),
     "fuse-extent-wrong": ("a fused loop divides by the extent plus one", around(tails, "_define", fuse_extent_wrong)),
     "split-stride-wrong": ("tiles are one element too close together", around(tails, "_define", split_stride_wrong)),

@@ -71,13 +71,16 @@ def illegal(view: View, original: Nest) -> Step:
 
 def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool]) -> list[Step]:
     """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on."""
-    original, found = schedule.nest, []
+    original, found, next_step = schedule.nest, list[Step](), None
     for _ in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15))):
         view = View(rng, schedule.nest)
-        step = illegal(view, original) if rng.random() < 0.2 else drawn(view)
+        step = next_step or (illegal(view, original) if rng.random() < 0.2 else drawn(view))
+        next_step = None
         if step is None or (not step.get("illegal") and not affordable(schedule.nest, step)):
             continue
         found.append(step)
+        if step.get("call") == "split" and not step.get("illegal") and rng.random() < 0.4:
+            next_step = call(rng.choice(("vectorize", "vectorize", "unroll")), f"{step['args'][0]}_i")
         if not perform(schedule, step):
             break
     return found

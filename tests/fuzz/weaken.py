@@ -66,9 +66,10 @@ def guard_too_narrow(old: Any, *args: Any) -> Any:
     return Compare("lt", found.left, Binary("sub", found.right, ir.const(1))) if isinstance(found, Compare) and found.op == "lt" else found
 
 
-def window_guard_dropped(old: Any, relation: Any, *rest: Any) -> Any:
-    found = old(relation, *rest)
-    return None if isinstance(relation, ir.Window) else found
+def window_late(old: Any, relation: Any, scope: Any, values: Any) -> Any:
+    if isinstance(relation, ir.Window):
+        relation = dataclasses.replace(relation, base=simplify(Binary("add", relation.base, ir.const(1))))
+    return old(relation, scope, values)
 
 
 def fuse_swapped(old: Any, relation: Any, scope: Any, values: Any) -> Any:

@@ -1,0 +1,189 @@
+"""`tensorize` replaces loops by an instruction that computes the same, where the target has it, and only where they are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.instructions import Instruction, Register, dpbf16ps, dpbusd
+from tensorlang.tensor import Tensor
+from tests.schedules.programs import check
+from tests.schedules.test_placement import refused
+
+
+def product(m: Any, n: Any, k: Any, left: str, right: str, sums: str) -> Tensor:
+    """A matrix product of narrow operands in wide sums."""
+    a, b = tl.placeholder((m, k), left, name="A"), tl.placeholder((k, n), right, name="B")
+    r = tl.reduce_axis(k, name="k")
+    result: Tensor = tl.compute((m, n), lambda i, j: tl.sum(tl.cast(a[i, r], sums) * tl.cast(b[r, j], sums), axis=r), name="C")
+    return result
+
+
+def tiled(out: Tensor, width: int, tail: Any = "guard") -> tl.Schedule:
+    """Tiles of 16 columns and `width` products, the right operand packed in the order of the tile."""
+    s = tl.Schedule(out)
+    jo, ji = s.split("C.j", 16, tail)
+    ko, ki = s.split("C.k", width, tail)
+    s.reorder(jo, "C.i", ko, ji, ki)
+    s.pack("B", at=jo, layout=(ko, ji, ki))
+    s.accumulate("C", at="C.i")
+    return s
+
+
+def bytes_product(m: int, n: int, k: int) -> Tensor:
+    """Unsigned by signed bytes."""
+    return product(m, n, k, "uint8", "int8", "int32")
+
+
+def test_the_loops_stay_as_what_the_instruction_means() -> None:
+    s = tiled(bytes_product(5, 32, 8), 4)
+    s.tensorize("C.j_i", "dpbusd")
+    lines = [line.strip() for line in str(s).splitlines()]
+    assert "tensor j_i in range(16):                     # dpbusd" in lines
+    assert "tensor k_i in range(4):" in lines
+    check(s)
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+@pytest.mark.parametrize("shape", [(0, 16, 4), (2, 0, 3), (2, 3, 0), (1, 16, 4), (5, 53, 29)])
+def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], tail: Any) -> None:
+    m, n, k = shape
+    s = tiled(bytes_product(m, n, k), 4, tail)
+    s.tensorize("C.j_i", dpbusd())
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, (m, k)).astype("uint8"), rng.integers(-128, 128, (k, n)).astype("int8")
+    want = a.astype("int32") @ b.astype("int32")
+    for machine in ("native", "x86-64-v2"):
+        kernel = tl.build(s, target=machine)
+        if target(machine).is_native:
+            np.testing.assert_array_equal(kernel(a, b), want)
+    check(s)
+
+
+def test_the_instruction_is_chosen_only_where_the_cpu_has_it() -> None:
+    s = tiled(bytes_product(5, 53, 29), 4)
+    s.tensorize("C.j_i", "dpbusd")
+    assert "vpdpbusd" in tl.build(s, target="icelake-server").inspect("asm")
+    assert "vpdpbusd" not in tl.build(s, target="x86-64-v4").inspect("asm")
+    assert tl.build(s, target="cortex-a72").inspect("asm")
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 2), (5, 53, 29), (1, 5, 1)])
+def test_dpbf16ps_sums_in_float32(shape: tuple[int, int, int]) -> None:
+    s = tiled(product(*shape, "bfloat16", "bfloat16", "float32"), 2)
+    s.tensorize("C.j_i", dpbf16ps())
+    check(s, rtol=1e-5)
+    assert ("vdpbf16ps" in tl.build(s, target="cooperlake").inspect("asm")) == (shape[1] >= 16 and shape[2] >= 2)
+
+
+def test_an_instruction_works_in_unrolled_and_parallel_loops() -> None:
+    s = tl.Schedule(bytes_product(11, 37, 21))
+    io, ii = s.split("C.i", 2)
+    jo, ji = s.split("C.j", 16)
+    ko, ki = s.split("C.k", 4)
+    s.reorder(io, jo, ko, ii, ji, ki)
+    s.pack("B", at=jo, layout=(ko, ji, ki))
+    s.accumulate("C", at=jo)
+    s.tensorize(ji, "dpbusd")
+    s.unroll(ii)
+    s.parallel(io)
+    check(s)
+    refused(s, "TL-S107", "the loop is already tensor", "split", ki, 2)
+    refused(s, "TL-S107", "the loop is already tensor", "vectorize", ji)
+    refused(s, "TL-S107", "stands inside", "vectorize", ko)
+
+
+def test_an_instruction_on_run_time_extents() -> None:
+    s = tiled(product(tl.dim("m"), tl.dim("n"), 8, "uint8", "int8", "int32"), 4)
+    s.tensorize("C.j_i", "dpbusd")
+    for m, n in [(0, 3), (3, 0), (1, 1), (2, 16), (3, 37)]:
+        check(s, dims={"m": m, "n": n})
+
+
+# Definitions of a user
+
+
+def scaled_add() -> Tensor:
+    """y[i] = 2 x[i] + z[i] over four float32."""
+    x, z = tl.placeholder((4,), name="x"), tl.placeholder((4,), name="z")
+    result: Tensor = tl.compute((4,), lambda i: x[i] * 2 + z[i], name="y")
+    return result
+
+
+def wide_add(builder: Any, tiles: dict[str, Any]) -> None:
+    """2 x + z, written with the builder."""
+    from llvmlite import ir  # noqa: PLC0415 - only this test writes LLVM
+
+    four = ir.VectorType(ir.FloatType(), 4)
+    x, z = (builder.load(tiles[name], typ=four, align=4) for name in ("x", "z"))
+    builder.store(builder.fadd(builder.fadd(x, x), z), tiles["y"], align=4)
+
+
+def axpy(n: Any) -> Tensor:
+    """Y = Z + X * 2."""
+    x, z = tl.placeholder((n,), name="X"), tl.placeholder((n,), name="Z")
+    result: Tensor = tl.compute((n,), lambda i: z[i] + x[i] * 2, name="Y")
+    return result
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 11])
+def test_a_user_defines_an_instruction_by_a_builder(n: int) -> None:
+    s = tl.Schedule(axpy(n))
+    s.split("i", 4)
+    s.tensorize("i_i", Instruction("wide_add", scaled_add(), wide_add))
+    check(s)
+
+
+def test_a_user_defines_an_instruction_by_an_intrinsic() -> None:
+    x, z = tl.placeholder((8,), name="x"), tl.placeholder((8,), name="z")
+    largest = tl.compute((8,), lambda i: tl.fmax(x[i], z[i]), name="y")
+    registers = (Register("x", "float", 8), Register("z", "float", 8))
+    with pytest.raises(Exception, match="no register for y"):
+        s = tl.Schedule(tl.compute((8,), lambda i: tl.fmax(x[i], z[i]), name="Y"))
+        s.tensorize("i", Instruction("largest", largest, "llvm.maxnum.v8f32", registers))
+        tl.build(s)
+
+
+# Refusals
+
+
+def test_loops_that_are_not_the_instruction_are_refused_with_the_difference() -> None:
+    s = tiled(bytes_product(5, 32, 8), 4)
+    refused(s, "TL-S003", "there is no instruction 'dpbusb'", "tensorize", "C.j_i", "dpbusb")
+    refused(s, "TL-S306", "it has loops of 16 x 4 iterations, and here are loops of 4", "tensorize", "C.k_i", "dpbusd")
+    refused(s, "TL-S306", "it has loops of 16 x 2 iterations, and here are loops of 16 x 4", "tensorize", "C.j_i", "dpbf16ps")
+    refused(s, "TL-S105", "are not perfectly nested around one statement", "tensorize", "C.i", "dpbusd")
+    s.reorder("C.k_i", "C.j_i")
+    refused(s, "TL-S306", "here are loops of 4 x 16", "tensorize", "C.k_i", "dpbusd")
+    s.unroll("C.k_i")
+    refused(s, "TL-S107", "is already unroll", "tensorize", "C.k_i", "dpbusd")
+
+
+def test_other_types_other_strides_and_other_arithmetic_are_refused() -> None:
+    s = tiled(product(5, 32, 8, "int8", "int8", "int32"), 4)
+    refused(s, "TL-S306", "'A' is int8, and 'a' is uint8", "tensorize", "C.j_i", "dpbusd")
+    s = tl.Schedule(bytes_product(5, 32, 8))
+    jo, ji = s.split("C.j", 16)
+    ko, ki = s.split("C.k", 4)
+    s.reorder(jo, "C.i", ko, ji, ki)
+    refused(s, "TL-S306", "'B' is walked at strides 1 x 32, and 'b' at 4 x 1", "tensorize", ji, "dpbusd")
+    s = tl.Schedule(axpy(16))
+    s.split("i", 4)
+    x, z = tl.placeholder((4,), name="x"), tl.placeholder((4,), name="z")
+    other = tl.compute((4,), lambda i: z[i] + x[i] * 3, name="y")
+    refused(s, "TL-S306", "2.0 stands for 3.0", "tensorize", "i_i", Instruction("triple_add", other, wide_add))
+    refused(s, "TL-S006", "another instruction is named 'dpbusd'", "tensorize", "i_i", Instruction("dpbusd", other, wide_add))
+
+
+def test_a_tile_that_is_read_and_written_is_refused() -> None:
+    y = tl.recurrence((8, 4), lambda t, j, self: self[t - 1, j] * 2 + self[t - 1, j], name="Y")
+    s = tl.Schedule(y)
+    x, z = tl.placeholder((4,), name="x"), tl.placeholder((4,), name="z")
+    step = tl.compute((4,), lambda i: x[i] * 2 + z[i], name="y")
+    error = s.can("tensorize", "Y.j", Instruction("step", step, wide_add)).error
+    assert error is not None
+    assert error.code in ("TL-S306", "TL-S105")

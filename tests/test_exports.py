@@ -1,0 +1,39 @@
+"""The public names are those of the contract, each can be loaded, and loading the package loads little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import tensorlang as tl
+from tensorlang.functions import FUNCTIONS
+from tensorlang.reduction import BUILT_IN
+
+LANGUAGE = {"buffer", "cast", "clamp", "compute", "dim", "dtype", "einsum", "evaluate", "pad", "placeholder", "recurrence", "reduce_axis"}
+LANGUAGE |= {"reducer", "scan", "scatter", "select", "tc", "minimum", "maximum", "fmin", "fmax", "abs", "ops", *FUNCTIONS, *BUILT_IN}
+MACHINE = {"build", "compile", "get_threads", "load", "set_threads", "target"}
+TYPES = {"DType", "Dim", "Expr", "Kernel", "Schedule", "Tensor", "Verdict"}
+ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
+
+
+def test_the_public_names_are_pinned() -> None:
+    assert set(tl.__all__) == LANGUAGE | MACHINE | TYPES | ERRORS
+    assert sorted(tl.__all__) == dir(tl)
+
+
+def test_every_public_name_loads() -> None:
+    for name in tl.__all__:
+        assert getattr(tl, name) is not None
+
+
+def test_every_error_of_the_user_is_a_tensorlang_error() -> None:
+    for name in ERRORS - {"InternalError"}:
+        assert issubclass(getattr(tl, name), tl.TensorlangError)
+    assert not issubclass(tl.InternalError, tl.TensorlangError)
+
+
+def test_importing_the_package_loads_no_compiler_and_no_tuner() -> None:
+    heavy = ("skopt", "sklearn", "pandas", "scipy", "llvmlite", "islpy", "rich", "typer", "ml_dtypes")
+    code = f"import sys, tensorlang; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stderr.strip() == ""
