@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Final, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -69,6 +69,10 @@ def _best(state: Progress) -> str:
     return f"best {duration(state.best.time)}{gain}"
 
 
+AGREE: Final = 1.1
+"""Two measures of one speed-up that differ by more than this factor are not to be trusted."""
+
+
 def plain(console: Console, text: str) -> None:
     """A line as it is."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -82,6 +86,9 @@ def final_table(result: Result, peak: Peak) -> Table:
     if result.default is not None:
         table.add_row("default", *_row(result.default, 1.0, peak, result.target.l3))
     table.add_row("best", *_row(result.best, result.speedup, peak, result.target.l3))
+    least = None if result.default is None else result.default.time / result.best.time
+    if least is not None and result.speedup is not None and not 1 / AGREE < result.speedup / least < AGREE:
+        table.caption = f"the machine was busy: paired rounds say {result.speedup:.2f}x, least times {least:.2f}x; measure again when it is quiet"
     return table
 
 

@@ -129,12 +129,20 @@ def _first_words(listing: str) -> frozenset[str]:
     return frozenset(line.split(" - ")[0].strip() for line in listing.splitlines() if " - " in line)
 
 
-def _child(*arguments: str) -> tuple[int, str, str]:
-    """Run this module in a process that may die: exit status, output, error output."""
+def compiles_apart(text: str, machine: Machine) -> str | None:
+    """Why LLVM cannot compile a module, tried in a process that may die of it; None where it can."""
+    status, _, errors = _child("compile", machine.triple, machine.cpu, machine.features, given=text)
+    last = [line.strip() for line in errors.splitlines() if line.strip()][-2:]
+    return (" ".join(last) or "no message") if status else None
+
+
+def _child(*arguments: str, given: str = "") -> tuple[int, str, str]:
+    """Run this module in a process that may die, on an input: exit status, output, error output."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__, *arguments],
             capture_output=True,
+            input=given,
             text=True,
             timeout=_TIMEOUT,
             check=False,
@@ -149,6 +157,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["names", triple]:
             binding.print_names(triple)
+        case ["compile", triple, cpu, features]:
+            binding.compile_module(sys.stdin.read(), Machine(triple, cpu, features))
         case ["probe", triple, arch, cpu, extra]:
             print(json.dumps(probe(triple, arch, cpu, extra)))  # noqa: T201 - the answer of the child process
             machine = Machine(triple, cpu, extra)

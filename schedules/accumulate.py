@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
 from tensorlang.printer import short
-from tensorlang.relations import closure
+from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
@@ -45,7 +45,7 @@ class Accumulate:
         """The nest with the tile."""
         path = path_to_loop(nest, self.at)
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         outer = [part for part in path if isinstance(part, For)]
         store = self._store(nest, loop, outer)
         self._require_own_lanes(nest, store, outer)
@@ -77,7 +77,7 @@ class Accumulate:
             clones.append(made)
             return made
 
-        assert store.reducer is not None  # noqa: S101 - _store looked for a reduction
+        assert store.reducer is not None
         starts: list[Stmt] = []
         if removable:
             made = copy("init")
@@ -108,7 +108,7 @@ class Accumulate:
         )
         if removable:
             result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
-        assert result is not None  # noqa: S101 - the loop itself is left
+        assert result is not None
         return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
 
     def _require_own_lanes(self, nest: Nest, store: Store, outer: list[For]) -> None:
@@ -160,7 +160,8 @@ class Accumulate:
     def _first(self, nest: Nest, store: Store, outer: list[For]) -> tuple[Expr, bool]:
         """When an iteration is the first to touch its tile, and whether that makes the separate initialisation superfluous.
 
-        It does where the loops between the two visit each tile once for each iteration of those that do not move it.
+        It does where the loops between the two visit each tile once for each iteration of those that do not move it, and no tile is left
+        out: neither in the first of these iterations nor because a loop that places tiles runs over the reduction too and may be empty.
         """
         starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.init"]
         if len(starts) != 1 or starts[0].buffers != store.buffers or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
@@ -177,4 +178,8 @@ class Accumulate:
             return first, False
         inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
         fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
+        moved = [loop for loop in (*placing, *inside) if loop.loop in index]
+        bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
+        if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= counted(nest, store.index):
+            return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None

@@ -16,6 +16,7 @@ Legal where one statement inside the loop writes the tensor and nothing there re
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
@@ -42,7 +43,7 @@ class CacheWrite:
         """The nest with the buffer."""
         path = path_to_loop(nest, self.at)
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
         vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
         if vector is not None:
@@ -90,7 +91,9 @@ class CacheWrite:
         if not found:
             raise self._refusal("TL-S302", f"{self.tensor!r} is not computed inside {short(self.at)!r}")
         if len(found) > 1:
-            raise self._refusal("TL-S302", f"{len(found)} statements inside {short(self.at)!r} write {self.tensor!r}; cache_write needs one")
+            raise self._refusal(
+                "TL-S302", f"{len(found)} statements inside {short(self.at)!r} write {self.tensor!r}; cache_write needs one"
+            )
         names = {buffer.name for buffer in found[0].buffers}
         if names & allocated(loop.body):
             raise self._refusal("TL-S302", f"{self.tensor!r} is local to {short(self.at)!r} already")
@@ -102,13 +105,18 @@ class CacheWrite:
         """When an element of the tile is written: the conditions around the store, and that the loops that do not move it run."""
         still = {part.loop for part in inside if part not in tile}
         found: list[Expr] = []
-        for above, below in zip(way, way[1:], strict=False):
+        for above, below in itertools.pairwise(way):
             if isinstance(above, ir.If):
                 found.append(above.cond if above.then is below else ir.Unary("not", above.cond))
-        found += [Compare("gt", extent_of(part), ir.const(0)) for part in inside if part not in tile and not (literal_extent(part) or 0) > 0]
+        found += [
+            Compare("gt", extent_of(part), ir.const(0)) for part in inside if part not in tile and not (literal_extent(part) or 0) > 0
+        ]
         bounds = [bound for part in tile for bound in (part.lo, part.hi)]
         if any(closure(nest, axes_of(expr)) & still or any(True for _ in loads_of(expr)) for expr in (*found, *bounds)):
-            raise self._refusal("TL-S303", f"which elements of {self.tensor!r} an iteration of {short(self.at)!r} writes depends on more than where they are")
+            raise self._refusal(
+                "TL-S303",
+                f"which elements of {self.tensor!r} an iteration of {short(self.at)!r} writes depends on more than where they are",
+            )
         return tuple(found)
 
     def _shape(self, nest: Nest, tile: tuple[For, ...]) -> tuple[Expr, ...]:

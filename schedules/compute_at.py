@@ -26,7 +26,18 @@ from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import AUXILIARY, edit_loops, edit_stores, path_to_loop, remove, require_single, require_stage, stage_of, stores, without_alloc
+from tensorlang.schedules.edit import (
+    AUXILIARY,
+    edit_loops,
+    edit_stores,
+    path_to_loop,
+    remove,
+    require_single,
+    require_stage,
+    stage_of,
+    stores,
+    without_alloc,
+)
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.placed import Placed, is_implicit, placed
 from tensorlang.schedules.pure import require_pure
@@ -54,7 +65,7 @@ class ComputeAt:
                 return raised(nest, place, [part.loop for part in place.loops].index(self.loop) + 1, self.loop)
             return self.apply(unplaced(nest, place, self.loop))
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         if stage_of(self.loop) in (self.stage, f"{self.stage}.init"):
             raise Refusal(
                 "TL-S301",
@@ -94,7 +105,7 @@ class ComputeAt:
         for buffer in local.values():
             body = Alloc(buffer, body)
         rest = remove(nest.body, lambda store: id(store) in gone)
-        assert rest is not None  # noqa: S101 - the consumer is left
+        assert rest is not None
         for buffer in buffers:
             rest = without_alloc(rest, buffer)
         rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=body))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.ir import For, If, Nest, Store, block
 from tensorlang.printer import short
-from tensorlang.relations import closure
+from tensorlang.relations import closure, counted
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
@@ -64,7 +64,8 @@ class DecomposeReduction:
                     loop=self.loop,
                 )
         around = [part for part in path[:-1] if isinstance(part, For)]
-        if repeated(nest, store, tile, around, [part for part in inside if part not in tile]) is not None:
+        own = counted(nest, store.index)
+        if any(part.loop not in own for part in tile):
             raise Refusal(
                 "TL-S104",
                 f"the loops inside {short(self.loop)!r} that move the element also run over the reduction, so the tile has no fixed shape",
@@ -79,7 +80,7 @@ class DecomposeReduction:
             raise Refusal("TL-S301", f"{short(self.loop)!r} {where}", stage=store.stage, loop=self.loop)
         self._require_first(nest, store, around, shared)
         for part in around:
-            if part.loop not in needed | shared and literal_extent(part) != 1:
+            if part.loop not in own | shared and literal_extent(part) != 1:
                 raise Refusal(
                     "TL-S301",
                     f"the reduction loop {short(part.loop)!r} stands around {short(self.loop)!r}; where it runs not at all, "

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any, Final, TypeAlias
 
 from tensorlang.canonical import fingerprint
@@ -24,6 +25,11 @@ from tensorlang.program import lower_definition
 from tensorlang.reduction import sum as total
 from tensorlang.schedules.directive import Refusal
 from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
+
+ELEMENTS: Final = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "bfloat": 2, "float": 4, "double": 8}
+"""The elements of registers, by the bytes that each has."""
+
+MAX_LANES: Final = 128
 
 Inline: TypeAlias = Callable[[Any, dict[str, Any]], None]
 
@@ -60,7 +66,7 @@ class Instruction:
         return lower_definition(self.definition)
 
     def same(self, other: Instruction) -> bool:
-        """Do both compute the same in the same way?"""
+        """Do both compute the same thing in the same way?"""
         mine, theirs = ((fingerprint(one.definition), one.intrinsic, one.arguments, one.requires) for one in (self, other))
         return mine == theirs
 
@@ -69,14 +75,17 @@ def _dot(lanes: int, products: int, types: tuple[str, str, str]) -> Tensor:
     a = placeholder((products,), types[0], name="a")
     b = placeholder((lanes, products), types[1], name="b")
     k = reduce_axis(products, name="k")
-    return compute((lanes,), lambda i: total(cast(a[k], types[2]) * cast(b[i, k], types[2]), axis=k), name="c")
+    result: Tensor = compute((lanes,), lambda i: total(cast(a[k], types[2]) * cast(b[i, k], types[2]), axis=k), name="c")
+    return result
 
 
 @cache
 def dpbusd() -> Instruction:
     """AVX-512 VNNI: four products of unsigned and signed bytes added to each of 16 int32."""
     arguments = (Register("c", "i32", 16), Register("a", "i8", 64, repeat=16), Register("b", "i8", 64))
-    return Instruction("dpbusd", _dot(16, 4, ("uint8", "int8", "int32")), "llvm.x86.avx512.vpdpbusd.512", arguments, frozenset({"avx512vnni", "avx512f"}))
+    return Instruction(
+        "dpbusd", _dot(16, 4, ("uint8", "int8", "int32")), "llvm.x86.avx512.vpdpbusd.512", arguments, frozenset({"avx512vnni", "avx512f"})
+    )
 
 
 @cache
@@ -92,15 +101,43 @@ _DEFINED: Final[dict[str, Instruction]] = {}
 
 
 def define(instruction: Instruction) -> Instruction:
-    """Make an instruction known by its name, so that schedules that use it can be replayed. Raises `Refusal` for a name that is taken."""
+    """Make an instruction known by its name, so that schedules that use it can be replayed.
+
+    Raises `Refusal` for a name that is taken and for registers that do not hold the tiles of the definition.
+    """
     if not isinstance(instruction.name, str) or not instruction.name:
         raise Refusal("TL-S005", f"an instruction is named by a string, not {instruction.name!r:.40}")
+    if isinstance(instruction.intrinsic, str):
+        _require_registers(instruction)
     known = _SHIPPED[instruction.name]() if instruction.name in _SHIPPED else _DEFINED.get(instruction.name)
     if known is not None and not known.same(instruction):
         raise Refusal("TL-S006", f"another instruction is named {instruction.name!r}")
     if known is None:
         _DEFINED[instruction.name] = instruction
     return known or instruction
+
+
+def _require_registers(instruction: Instruction) -> None:
+    """Raise `Refusal` unless each register holds the whole tile of a tensor, and one takes the result."""
+    nest = instruction.nest
+    tiles = {buffer.name: buffer for buffer in (*nest.inputs, *nest.outputs)}
+    if not str(instruction.intrinsic).startswith("llvm."):
+        raise Refusal("TL-S005", f"an intrinsic is named llvm..., not {instruction.intrinsic!r:.60}")
+    for register in instruction.arguments:
+        if register.tensor not in tiles:
+            raise Refusal("TL-S005", f"{instruction.name!r} has no tile {register.tensor!r}{did_you_mean(register.tensor, tiles)}")
+        if register.element not in ELEMENTS:
+            raise Refusal("TL-S005", f"{register.element!r} is no element of a register{did_you_mean(register.element, ELEMENTS)}")
+        buffer = tiles[register.tensor]
+        held = register.lanes * ELEMENTS[register.element]
+        wanted = buffer.dtype.bytes * register.repeat * prod(int(getattr(extent, "value", 0)) for extent in buffer.shape)
+        if held != wanted or not 1 <= register.lanes <= MAX_LANES or register.lanes % register.repeat:
+            raise Refusal(
+                "TL-S005", f"{register.repeat} copies of the tile {register.tensor!r} have {wanted} bytes, and its register has {held}"
+            )
+    result = nest.outputs[0].name
+    if all(register.tensor != result for register in instruction.arguments):
+        raise Refusal("TL-S005", f"{instruction.name!r} has no register for its result {result!r}")
 
 
 def find(name: str) -> Instruction:
@@ -110,3 +147,8 @@ def find(name: str) -> Instruction:
     if name not in _DEFINED:
         raise Refusal("TL-S003", f"there is no instruction {name!r}{did_you_mean(name, [*_SHIPPED, *_DEFINED])}; define it first")
     return _DEFINED[name]
+
+
+def is_shipped(instruction: Instruction) -> bool:
+    """Is it one of this module's own?"""
+    return instruction.name in _SHIPPED

@@ -62,6 +62,7 @@ class TransformLayout:
             if bounds is None or not isinstance(bounds[0], Const) or bounds[0].value < 0:
                 raise self._refusal("TL-S303", f"the new index {text(place)} has no simple range from zero on")
             shape.append(simplify(Binary("add", bounds[1], ir.const(1))))
+
         def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip(axes, old, strict=True))
             return tuple(simplify(substitute(place, values)) for place in places)
@@ -87,7 +88,7 @@ class TransformLayout:
             for copy in (Axis(axis), other[axis])
             for fact in (Compare("ge", copy, ir.const(0)), Compare("lt", copy, extents[axis]))
         ]
-        bounded = {  # the oracle is exact where it sees that nothing wraps
+        bounded: dict[str, Expr] = {  # the oracle is exact where it sees that nothing wraps
             axis: Binary("mod", Axis(axis), extent) for axis, extent in extents.items() if isinstance(extent, Const) and extent.value > 0
         }
         again = {axis: substitute(value, other) for axis, value in bounded.items()}

@@ -80,7 +80,9 @@ def _reads(stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Exp
             for part in children(expr):
                 yield from _reads(stage, part, loops, conditions, position)
             if isinstance(expr, Load) and isinstance(expr.buffer, Buffer):
-                yield Access(stage, expr.buffer, expr.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=position)
+                yield Access(
+                    stage, expr.buffer, expr.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=position
+                )
 
 
 def _rename(expr: Expr, names: dict[str, str], mark: str = "") -> Expr:
@@ -147,9 +149,7 @@ def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, 
     def values(copy: Instance) -> dict[str, int]:
         return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
 
-    index = []
-    for part in one.index:
-        index.append(point.get(part, int(part.value) if isinstance(part, Const) else None))
+    index = [point.get(part, int(part.value) if isinstance(part, Const) else None) for part in one.index]
     element = f"{one.access.buffer.name}[{', '.join('?' if value is None else str(value) for value in index)}]"
     dims = {node.name: value for node, value in point.items() if isinstance(node, ir.Dim)}
     found: dict[str, Any] = {

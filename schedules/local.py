@@ -107,7 +107,6 @@ def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
 
 def fresh_buffer(nest: Nest, label: str) -> str:
     """A name for a new buffer."""
-
     taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
     taken |= {part.buffer.name for part in statements(nest.body) if isinstance(part, ir.Alloc)}
     name, count = label, 0

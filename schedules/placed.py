@@ -7,6 +7,7 @@ loops of its own: its values depend on the loops of its consumer.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -63,12 +64,14 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
     own = (stage, f"{stage}.init")
-    parts = _parts(path[-1].body, own)
+    parts = _parts(path[-1], own)
     around = path_to(nest.body, lambda part: part is parts[0])
     names = {buffer.name for buffer in buffers}
     kept = any(store.stage not in own and names & {buffer.name for buffer in store.buffers} for store in stores(nest.body))
     if kept or any(isinstance(part, For) and stage_of(part.loop) in own and part.kind != "serial" for part in statements(nest.body)):
-        raise Refusal("TL-S301", f"the loops of {stage!r} are already scheduled; move it first, then schedule its loops", stage=stage, loop=loop)
+        raise Refusal(
+            "TL-S301", f"the loops of {stage!r} are already scheduled; move it first, then schedule its loops", stage=stage, loop=loop
+        )
     stored = sum(isinstance(part, For) for part in path)
     loops = tuple(part for part in around[:-1] if isinstance(part, For))
     between = {part.loop for part in loops[stored:]}
@@ -80,7 +83,7 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
             shared = f" with {other.stage!r}" if other is not None else ""
             raise Refusal("TL-S301", f"{stage!r} shares its loops{shared}, so it cannot be moved alone", stage=stage, loop=loop)
     conditions: list[tuple[Expr, tuple[str, ...]]] = []
-    for position, (above, below) in enumerate(zip(around, around[1:], strict=False)):
+    for position, (above, below) in enumerate(itertools.pairwise(around)):
         if isinstance(above, If):
             test = above.cond if above.then is below else ir.Unary("not", above.cond)
             conditions.append((test, tuple(part.loop for part in around[:position] if isinstance(part, For))))
@@ -126,7 +129,9 @@ def values_of(nest: Nest, place: Placed) -> tuple[Expr, ...]:
 def is_implicit(nest: Nest, place: Placed) -> bool:
     """Do the values depend on loops around the statements, other than by the box that these cover?"""
     own = {found.loop for part in place.parts for found in statements(part) if isinstance(found, For)}
-    box = frozenset().union(*(axes_of(index) for part in place.parts for store in stores(part) if store.stage in place.own for index in store.index))
+    box = frozenset().union(
+        *(axes_of(index) for part in place.parts for store in stores(part) if store.stage in place.own for index in store.index)
+    )
     needed = set().union(*(axes_of(expr) for expr in values_of(nest, place)))
     for relation in reversed(nest.relations):
         given, derived = sides(relation)
@@ -251,7 +256,7 @@ def _within_tails(nest: Nest, expr: Expr) -> Expr:
 def ahead(first: Access, second: Access) -> Expr:
     """Copy `'` of the first access runs before copy `''` of the second, in program order."""
     common = [a.loop for a, b in zip(first.loops, second.loops, strict=False) if a.loop == b.loop]
-    result = TRUE if first.position < second.position else FALSE
+    result: Expr = TRUE if first.position < second.position else FALSE
     for loop in reversed(common):
         less = Compare("lt", Axis(loop + "'"), Axis(loop + "''"))
         same = Compare("eq", Axis(loop + "'"), Axis(loop + "''"))
@@ -286,7 +291,14 @@ def _unshared(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
     return (simplify(substitute(order, values)),)
 
 
-def moved(stmt: Stmt, place: Placed, start: For, local: dict[str, Buffer], index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]], around: Callable[[Stmt], Stmt]) -> Stmt:
+def moved(
+    stmt: Stmt,
+    place: Placed,
+    start: For,
+    local: dict[str, Buffer],
+    index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]],
+    around: Callable[[Stmt], Stmt],
+) -> Stmt:
     """`stmt` without the statements and the storage of a stage; `start`, reading `local` at `index` instead, becomes `around` of it."""
 
     def read(expr: Expr) -> Expr:

@@ -1,7 +1,8 @@
-"""The methods of a schedule that say where values are computed and stored: `compute_root`, `store_at`, `reverse_compute_at`,
-`cache_write`, `set_memory`, `transform_layout`, `pad_to`, `align`, `prefetch`, `stream_stores`, `tensorize`.
+"""The methods of a schedule that say where values are computed and stored.
 
-They stand apart from `Schedule` because they share nothing with it but how a directive is made and applied.
+These are `compute_root`, `store_at`, `reverse_compute_at`, `cache_write`, `set_memory`, `transform_layout`, `pad_to`, `align`,
+`prefetch`, `stream_stores` and `tensorize`. They stand apart from `Schedule` because they share nothing with it but how a directive is
+made and applied.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Placement:
         """Raise an extent of the storage of an intermediate to a multiple; see `schedules.storage`."""
         self._do("pad_to", tensor, axis, multiple)
 
-    def align(self: _Applies, tensor: str, bytes: int) -> None:  # noqa: A002 - the name of the unit
+    def align(self: _Applies, tensor: str, bytes: int) -> None:
         """Let the storage of an intermediate begin at a multiple of `bytes`; see `schedules.storage`."""
         self._do("align", tensor, bytes)
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Buffer, Compare, Expr, For, If, Nest, Relation, Stmt, Store, block
 from tensorlang.printer import short
-from tensorlang.relations import closure, in_scope, relation_names, sides
+from tensorlang.relations import closure, in_scope, relation_names, renamed, sides
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
-from tensorlang.schedules.local import Clone, clone, offsets, renamed
+from tensorlang.schedules.local import Clone, clone, offsets
 from tensorlang.schedules.placed import Placed, box_of, dimensions, greatest, moved, require_early, values_of
 from tensorlang.traverse import axes_of, expressions, map_expressions, statements
 
@@ -33,7 +33,12 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     for dim in dims:
         size = greatest(nest, extent_of(dim), between)
         if size is None:
-            raise Refusal("TL-S303", f"the number of iterations of {short(dim.loop)!r} has no simple bound over the loops around it", stage=place.stage, loop=loop)
+            raise Refusal(
+                "TL-S303",
+                f"the number of iterations of {short(dim.loop)!r} has no simple bound over the loops around it",
+                stage=place.stage,
+                loop=loop,
+            )
         sizes.append(size)
     local = {buffer.name: _roomy(buffer, (*sizes, *buffer.shape)) for buffer in place.buffers}
     runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not (literal_extent(part) or 0) > 0]

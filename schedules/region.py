@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Split, Window
 from tensorlang.linear import Linear, expression, linear
+from tensorlang.schedules.edit import loops
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, substitute
 
@@ -98,9 +99,38 @@ def _span(nest: Nest, uses: Sequence[tuple[Expr, Sequence[For]]], whole: Expr, o
     if least is None or (isinstance(whole, Const) and size >= whole.value):
         return everything
     base_expr = expression(least)
-    if least.constant < 0 or any(factor < 0 or not isinstance(atom, (Axis, ir.Dim)) for atom, factor in least.terms.items()):
+    if not _natural(nest, least):
         base_expr = Binary("max", base_expr, ir.const(0))
     return Span(base_expr, ir.const(size))
+
+
+def _natural(nest: Nest, form: Linear) -> bool:
+    """Is a form nowhere below zero, as far as the starts of loops tell? A shifted or skewed loop may start there."""
+    if form.constant < 0 or any(factor < 0 for factor in form.terms.values()):
+        return False
+    starts = {part.loop: part.lo for part in loops(nest.body)}
+    for relation in nest.relations:
+        match relation:
+            case Split(parent, lo=lo):
+                starts[parent] = lo
+            case Fuse(outer=outer, inner=inner, outer_lo=outer_lo, inner_lo=inner_lo):
+                starts[outer], starts[inner] = outer_lo, inner_lo
+            case Window():
+                pass
+    return all(isinstance(atom, ir.Dim) or (isinstance(atom, Axis) and _starts_at_zero(starts, atom.name)) for atom in form.terms)
+
+
+def _starts_at_zero(starts: dict[str, Expr], name: str) -> bool:
+    match starts.get(name):
+        case None:
+            return False
+        case Binary("max", _, Const(value)) | Const(value):
+            return value >= 0
+        case lo:
+            form = linear(lo)
+            rest = {part: start for part, start in starts.items() if part != name}
+            inside = all(isinstance(atom, Axis) and factor > 0 and _starts_at_zero(rest, atom.name) for atom, factor in form.terms.items())
+            return form.constant >= 0 and inside
 
 
 def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) -> tuple[Linear, int] | None:

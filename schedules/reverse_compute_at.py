@@ -42,7 +42,7 @@ class ReverseComputeAt:
         require_stage(nest, self.stage)
         path = path_to_loop(nest, self.loop)
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
         vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
         if vector is not None:
@@ -61,7 +61,7 @@ class ReverseComputeAt:
         made = clone(replace(nest, body=rest), self.stage, tile, producer.index, [part.loop for part in outer], follow=False)
         values: dict[str, Expr] = {}
         for axis, part in zip(read.index, producer.index, strict=True):
-            assert isinstance(axis, Axis)  # noqa: S101 - _producer looked for axes
+            assert isinstance(axis, Axis)
             values[axis.name] = made.of(part)
         body: Stmt = replace(
             store,
@@ -73,9 +73,9 @@ class ReverseComputeAt:
         result = replace(nest, body=rest, relations=(*nest.relations, *made.relations))
         self._require_scope(nest, path, store)
         self._require_order(nest, result)
-        for part in outer:
-            if part.kind == "parallel":
-                self._require_apart(result, part)
+        for around in outer:
+            if around.kind == "parallel":
+                self._require_apart(result, around)
         return result
 
     def _refusal(self, code: str, reason: str, **more: object) -> Refusal:
@@ -85,15 +85,19 @@ class ReverseComputeAt:
         """The loops and the one plain store of the consumer."""
         path = path_to(nest.body, lambda part: isinstance(part, Store) and part.stage == self.stage)
         store = path[-1]
-        assert isinstance(store, Store)  # noqa: S101 - the path ends in the store
+        assert isinstance(store, Store)
         if store.reducer is not None or sum(part.stage in (self.stage, f"{self.stage}.init") for part in stores(nest.body)) != 1:
             raise self._refusal("TL-S301", f"{self.stage!r} is not one plain statement, which is what can move into its producer's loops")
         first = next((position for position, part in enumerate(path) if isinstance(part, For)), len(path) - 1)
         chain = tuple(part for part in path[first:-1] if isinstance(part, For))
         index = [part.name for part in store.index if isinstance(part, Axis)]
-        plain = len(chain) == len(path) - 1 - first and sorted(index) == sorted(part.loop for part in chain) and len(index) == len(store.index)
+        plain = (
+            len(chain) == len(path) - 1 - first and sorted(index) == sorted(part.loop for part in chain) and len(index) == len(store.index)
+        )
         if not plain or any(part.kind != "serial" for part in chain):
-            raise self._refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled or shared; move it first, then schedule its loops")
+            raise self._refusal(
+                "TL-S301", f"the loops of {self.stage!r} are already scheduled or shared; move it first, then schedule its loops"
+            )
         return chain, store
 
     def _producer(self, loop: For, store: Store) -> tuple[Store, Load]:
@@ -108,7 +112,9 @@ class ReverseComputeAt:
             names = [part.name for part in load.index if isinstance(part, Axis)]
             if len(names) != len(load.index) or sorted(names) != sorted(axes) or load.index != found[0].index:
                 name = getattr(load.buffer, "name", "")
-                raise self._refusal("TL-S301", f"{self.stage!r} does not read {name!r} element by element, so its part is not what an iteration computes")
+                raise self._refusal(
+                    "TL-S301", f"{self.stage!r} does not read {name!r} element by element, so its part is not what an iteration computes"
+                )
         return written[getattr(found[0].buffer, "name", "")], found[0]
 
     def _within(self, chain: tuple[For, ...], read: Load, values: dict[str, Expr], body: Stmt) -> Stmt:
@@ -145,8 +151,8 @@ class ReverseComputeAt:
                 order = ahead(own, other)
                 example = None if order == FALSE else conflict(after, own, other, frozenset(), (order,))
                 if example is not None:
-                    reason = f"{example['element']} is not complete at the end of an iteration of {short(self.loop)!r}: {other.stage!r} still changes it"
-                    raise self._refusal("TL-S103", reason, counterexample=example)
+                    early = f"{example['element']} is not complete at the end of an iteration of {short(self.loop)!r}"
+                    raise self._refusal("TL-S103", f"{early}: {other.stage!r} still changes it", counterexample=example)
 
     def _require_apart(self, nest: Nest, loop: For) -> None:
         path = [part for part in path_to_loop(nest, loop.loop) if isinstance(part, For)]

@@ -93,7 +93,9 @@ def intermediate(nest: Nest, tensor: str) -> Buffer:
         return found[tensor]
     for kind, buffers in (("an input", nest.inputs), ("a result", nest.outputs)):
         if any(buffer.name == tensor for buffer in buffers):
-            raise Refusal("TL-S301", f"{tensor!r} is {kind} of the kernel, whose storage belongs to the caller; cache or pack it", stage=tensor)
+            raise Refusal(
+                "TL-S301", f"{tensor!r} is {kind} of the kernel, whose storage belongs to the caller; cache or pack it", stage=tensor
+            )
     raise Refusal("TL-S003", f"there is no intermediate tensor {tensor!r}{did_you_mean(tensor, list(found))}", stage=tensor)
 
 
@@ -129,7 +131,9 @@ def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:
             raise Refusal("TL-S203", f"{tensor!r} would have {least_bytes(part.buffer)} bytes (at most {MAX_BYTES})", stage=tensor)
     for buffer, copies in _kept(nest.body, 1):
         if not all(isinstance(extent, Const) for extent in buffer.shape):
-            raise Refusal("TL-S204", f"{buffer.name!r} in {buffer.memory} memory needs a literal shape; use the heap", stage=tensor, loop=loop)
+            raise Refusal(
+                "TL-S204", f"{buffer.name!r} in {buffer.memory} memory needs a literal shape; use the heap", stage=tensor, loop=loop
+            )
         size = least_bytes(buffer)
         if buffer.memory == "register" and size > MAX_REGISTER_BYTES:
             reason = f"{buffer.name!r} has {size} bytes, which do not fit registers or their spill area (at most {MAX_REGISTER_BYTES})"

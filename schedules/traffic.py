@@ -50,7 +50,7 @@ class PrefetchRegion:
         require_int(self.distance, "the distance of prefetch", 1, MAX_DISTANCE, self.loop)
         path = path_to_loop(nest, self.loop)
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         outer = [part for part in path if isinstance(part, For)]
         vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
         if vector is not None:
@@ -66,8 +66,10 @@ class PrefetchRegion:
             raise self._refusal("TL-S302", f"{self.tensor!r} exists only inside {short(self.loop)!r}; there is nothing to ask for ahead")
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
         still = not closure(nest, frozenset().union(*(axes_of(span.base) for span in spans))) & {self.loop}
-        if still and literal_extent(loop) not in (0, 1):
-            raise self._refusal("TL-S303", f"the part of {self.tensor!r} that is read does not move with {short(self.loop)!r} in a simple way")
+        if not spans or (still and literal_extent(loop) not in (0, 1)):
+            raise self._refusal(
+                "TL-S303", f"the part of {self.tensor!r} that is read does not move with {short(self.loop)!r} in a simple way"
+            )
         hints = self._hints(nest, buffer, spans)
         result = edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(hints, part.body)))
         return within_budget(replace(nest, body=result), self.loop)
@@ -79,12 +81,14 @@ class PrefetchRegion:
         """One hint for each line of the region, in loops over its dimensions."""
         extents = [int(span.extent.value) for span in spans if isinstance(span.extent, Const)]
         if len(extents) != len(spans):
-            raise self._refusal("TL-S204", f"the part of {self.tensor!r} that is read inside {short(self.loop)!r} has no literal size; split first")
+            raise self._refusal(
+                "TL-S204", f"the part of {self.tensor!r} that is read inside {short(self.loop)!r} has no literal size; split first"
+            )
         step = max(1, LINE // buffer.dtype.bytes)
         counts = [*extents[:-1], -(-(extents[-1] - 1) // step) + 1 if extents[-1] else 0]
         if prod(counts) > MAX_LINES:
-            reason = f"an iteration of {short(self.loop)!r} reads {prod(counts)} lines of {self.tensor!r} (at most {MAX_LINES}); take an inner loop"
-            raise self._refusal("TL-S202", reason)
+            much = f"reads {prod(counts)} lines of {self.tensor!r} (at most {MAX_LINES})"
+            raise self._refusal("TL-S202", f"an iteration of {short(self.loop)!r} {much}; take an inner loop")
         later: dict[str, Expr] = {self.loop: Binary("add", Axis(self.loop), ir.const(self.distance))}
         axes = [self._axis(nest, dimension) for dimension in range(len(counts))]
         moves: list[Expr] = [Axis(axis) if count > 1 else ir.const(0) for axis, count in zip(axes, counts, strict=True)]
@@ -127,7 +131,9 @@ class StreamStores:
             raise Refusal("TL-S302", reason, stage=self.tensor)
         local = {part.buffer.name: part.buffer for part in statements(nest.body) if isinstance(part, Alloc)}
         if self.tensor in local and local[self.tensor].memory in ("register", "stack"):
-            raise Refusal("TL-S302", f"{self.tensor!r} is kept in {local[self.tensor].memory} memory, which stays in the cache", stage=self.tensor)
+            raise Refusal(
+                "TL-S302", f"{self.tensor!r} is kept in {local[self.tensor].memory} memory, which stays in the cache", stage=self.tensor
+            )
 
         def mark(store: Store) -> Stmt:
             return replace(store, stream=True) if store in found else store

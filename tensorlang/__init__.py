@@ -47,6 +47,8 @@ from tensorlang.elementary import (
 from tensorlang.errors import BuildError, CallError, DefinitionError, InternalError, LogError, ScheduleError, TensorlangError, TuningError
 from tensorlang.expr import Expr, cast
 from tensorlang.extent import Dim, dim
+from tensorlang.recurrence import recurrence
+from tensorlang.reducer import reducer
 from tensorlang.reduction import (
     all,  # noqa: A004
     any,  # noqa: A004
@@ -59,24 +61,24 @@ from tensorlang.reduction import (
     reduce_fmin,
     sum,  # noqa: A004
 )
-from tensorlang.recurrence import recurrence
 from tensorlang.scan import scan
 from tensorlang.scatter import scatter
-from tensorlang.reducer import reducer
 from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
 
 if TYPE_CHECKING:
     from tensorlang import ops as ops
-    from tensorlang.codegen.kernel import load as load
-    from tensorlang.codegen.build import build as build
     from tensorlang.autotune.compile import compile as compile  # noqa: A004
+    from tensorlang.codegen.build import build as build
     from tensorlang.codegen.kernel import Kernel as Kernel
+    from tensorlang.codegen.kernel import load as load
     from tensorlang.codegen.target import target as target
-    from tensorlang.codegen.threads import get_threads as get_threads, set_threads as set_threads
+    from tensorlang.codegen.threads import get_threads as get_threads
+    from tensorlang.codegen.threads import set_threads as set_threads
     from tensorlang.einstein import einsum as einsum
     from tensorlang.interpret import evaluate as evaluate
     from tensorlang.notation import tc as tc
-    from tensorlang.schedules.schedule import Schedule as Schedule, Verdict as Verdict
+    from tensorlang.schedules.schedule import Schedule as Schedule
+    from tensorlang.schedules.schedule import Verdict as Verdict
 
 __version__ = "0.1.0"
 
@@ -97,13 +99,83 @@ _ON_USE = {
 }
 
 __all__ = [
-    "BuildError", "CallError", "DType", "DefinitionError", "Dim", "Expr", "InternalError", "Kernel", "LogError", "Schedule",
-    "ScheduleError", "Tensor", "TensorlangError", "TuningError", "Verdict", "abs", "all", "any", "argmax", "argmin", "buffer",
-    "build", "cast", "ceil", "clamp", "compile", "compute", "cos", "dim", "dtype", "einsum", "erf", "evaluate", "exp", "exp2",
-    "expm1", "floor", "fmax", "fmin", "get_threads", "isfinite", "isinf", "isnan", "load", "log", "log10", "log1p", "log2", "max",
-    "maximum", "min", "minimum", "ops", "pad", "placeholder", "pow", "prod", "recurrence", "reduce_axis", "reduce_fmax",
-    "reduce_fmin", "reducer", "round", "rsqrt", "scan", "scatter", "select", "set_threads", "sigmoid", "sin", "sqrt", "sum",
-    "tan", "tanh", "target", "tc", "trunc",
+    "BuildError",
+    "CallError",
+    "DType",
+    "DefinitionError",
+    "Dim",
+    "Expr",
+    "InternalError",
+    "Kernel",
+    "LogError",
+    "Schedule",
+    "ScheduleError",
+    "Tensor",
+    "TensorlangError",
+    "TuningError",
+    "Verdict",
+    "abs",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "buffer",
+    "build",
+    "cast",
+    "ceil",
+    "clamp",
+    "compile",
+    "compute",
+    "cos",
+    "dim",
+    "dtype",
+    "einsum",
+    "erf",
+    "evaluate",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fmax",
+    "fmin",
+    "get_threads",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "load",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "ops",
+    "pad",
+    "placeholder",
+    "pow",
+    "prod",
+    "recurrence",
+    "reduce_axis",
+    "reduce_fmax",
+    "reduce_fmin",
+    "reducer",
+    "round",
+    "rsqrt",
+    "scan",
+    "scatter",
+    "select",
+    "set_threads",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "sum",
+    "tan",
+    "tanh",
+    "target",
+    "tc",
+    "trunc",
 ]  # fmt: skip
 
 

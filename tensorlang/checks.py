@@ -89,9 +89,10 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
     """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
     for node, here in scoped(value, scope):
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
+            own = ", ".join(short(name) for name, _, _ in scope.ranges)
             raise DefinitionError(
                 f"{what} uses the axis {short(node.name)!r}, which it does not own; "
-                f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {', '.join(short(name) for name, _, _ in scope.ranges)}"
+                f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
             )
     for node, here in scoped(value, scope):
         match node:

@@ -23,8 +23,8 @@ def _call(name: str, *args: ExprLike) -> Expr:
 
 def _single(operand: Expr) -> Expr:
     """A weak integer as float32."""
-    literal = isinstance(operand.node, ir.Const)
-    return as_expr(float(operand.node.value)) if literal else Expr(ir.Cast(operand.node, FLOAT32), (operand,))  # type: ignore[union-attr]
+    node = operand.node
+    return as_expr(float(node.value)) if isinstance(node, ir.Const) else Expr(ir.Cast(node, FLOAT32), (operand,))
 
 
 def select(cond: object, yes: ExprLike, no: ExprLike) -> Expr:
@@ -177,4 +177,3 @@ def isinf(x: ExprLike) -> Expr:
 def isfinite(x: ExprLike) -> Expr:
     """Is x neither infinite nor NaN?"""
     return _call("isfinite", x)
-

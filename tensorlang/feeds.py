@@ -111,7 +111,13 @@ def _solve(node: Expr, size: int, dims: dict[str, int]) -> None:
 
 def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, Any]) -> dict[str, int]:
     """The value of every dim that the definitions mention. Raises `CallError` where operands disagree or a dim is not fixed."""
-    known = {node.name: None for definition in with_steps(definitions) for extent in _extents(definition) for node in walk(extent) if isinstance(node, Dim)}
+    known = {
+        node.name: None
+        for definition in with_steps(definitions)
+        for extent in _extents(definition)
+        for node in walk(extent)
+        if isinstance(node, Dim)
+    }
     for name, value in given.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
             raise CallError(f"the extent {name} must be an int of at least 0, not {value!r:.60}")

@@ -4,8 +4,8 @@ Each stage becomes one nest of loops over its axes. A body that is one reduction
 Any other reduction is an implicit stage `C.1`, `C.2`, ... in a scalar at the innermost loop of `C`. A `where=`, and the conditions of the
 selects around a reduction, become an `If` around its update, so that nothing more is read than the definition reads.
 
-A recurrence is the same nest, which reads the buffer that it writes; its reductions are implicit stages, complete before the element. A scatter copies its `init` (`H.start`) and then stores, or
-combines, at computed indices. A scan is a loop over time around the nests of its step:
+A recurrence is the same nest, which reads the buffer that it writes; its reductions are implicit stages, complete before the element. A
+scatter copies its `init` (`H.start`) and then stores, or combines, at computed indices. A scan is a loop over time around its step:
 
     S.t = 0 .. length:
         the stages of the step; the next state is stored to S[t], or with keep="last" to S.ring[(t + 1) % 2]
@@ -108,7 +108,7 @@ class Program:
         copies: list[Stmt] = []
         last: list[Stmt] = []
         rings: list[Place] = []
-        for component, (state, init, new) in enumerate(zip(scan.states, scan.init, scan.following, strict=True)):
+        for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places[id(scan), component]
             label = name if len(scan.states) == 1 else f"{name}_{component}"
             if scan.keep == "all":
@@ -121,7 +121,7 @@ class Program:
                 target = Place(ring, (_slot(Binary("add", time, ir.const(1))),))
                 self.states[id(state)] = _Past(Place(ring, (_slot(time),)), None, time)
                 first.append(self._copy(f"{label}.start", Place(ring, (ir.const(0),)), init))
-                last.append(self._copied(label, out, Place(ring, (_slot(scan.axis.hi),)), init))
+                last.append(self._copied(label, out, Place(ring, (_slot(scan.axis.hi),)), init, short(loop)))
             rings.append(target)
         direct = _direct(scan)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
@@ -131,16 +131,16 @@ class Program:
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
             if component not in direct:
                 label = name if len(scan.states) == 1 else f"{name}_{component}"
-                copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new))
+                copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new, short(loop)))
         return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
 
-    def _copy(self, stage: str, target: Place, source: Tensor) -> Stmt:
-        ranges = _over(stage, source)
+    def _copy(self, stage: str, target: Place, source: Tensor, taken: str = "") -> Stmt:
+        ranges = _over(stage, source, taken)
         index = tuple(Axis(loop) for loop, _, _ in ranges)
         return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (self.element(source, index),)))
 
-    def _copied(self, stage: str, target: Place, source: Place, like: Tensor) -> Stmt:
-        ranges = _over(stage, like)
+    def _copied(self, stage: str, target: Place, source: Place, like: Tensor, taken: str) -> Stmt:
+        ranges = _over(stage, like, taken)
         index = tuple(Axis(loop) for loop, _, _ in ranges)
         return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (source.load(index),)))
 
@@ -149,11 +149,12 @@ def _slot(time: Expr) -> Expr:
     return simplify(Binary("mod", time, ir.const(2)))
 
 
-def _over(stage: str, tensor: Tensor) -> list[Range]:
-    """Loops of a stage over the elements of a tensor, named as in its own definition."""
+def _over(stage: str, tensor: Tensor, taken: str = "") -> list[Range]:
+    """Loops of a stage over the elements of a tensor, named as in its own definition, but for the name that is taken."""
     own = tensor.definition.axes if isinstance(tensor.definition, Stage) else ()
     labels = [short(axis) for axis in own] or [f"i{axis}" for axis in range(tensor.ndim)]
-    return [(f"{stage}.{label}", ir.const(0), extent) for label, extent in zip(labels, tensor.extents, strict=True)]
+    used = {taken}
+    return [(f"{stage}.{unique(label, used)}", ir.const(0), extent) for label, extent in zip(labels, tensor.extents, strict=True)]
 
 
 def _direct(scan: Scan) -> set[int]:
@@ -275,9 +276,9 @@ class _Lowering:
     def element(self, load: Load, index: tuple[Expr, ...]) -> Expr:
         """A load of a tensor as a load of its buffer."""
         if isinstance(load.buffer, Itself):
-            assert self.itself is not None  # noqa: S101 - only the body of a recurrence reads itself
+            assert self.itself is not None
             return self.itself.load(index)
-        assert isinstance(load.buffer, Tensor)  # noqa: S101 - definitions load tensors only
+        assert isinstance(load.buffer, Tensor)
         return self.program.element(load.buffer, index)
 
 

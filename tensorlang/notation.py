@@ -27,7 +27,24 @@ TYPES: Final = {
     "double": "float64",
     "half": "float16",
     "int": "int32",
-    **{name: name for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64")},
+    **{
+        name: name
+        for name in (
+            "bool",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "float16",
+            "bfloat16",
+            "float32",
+            "float64",
+        )
+    },
 }
 FUNCTIONS: Final[dict[str, Callable[..., Expr]]] = {
     **{
@@ -37,7 +54,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Expr]]] = {
             "round", "rsqrt", "sigmoid", "sin", "sqrt", "tan", "tanh", "trunc",
         )
     },
-    **{f"f{name}" if name == "abs" else f"{name}f": getattr(elementary, name) for name in ("abs", "exp", "log", "sqrt", "tanh", "pow", "sin", "cos")},
+    **{f"{name}f": getattr(elementary, name) for name in ("exp", "log", "sqrt", "tanh", "pow", "sin", "cos")},
+    "fabs": elementary.abs,
     "max": elementary.maximum,
     "min": elementary.minimum,
     "fmaxf": elementary.fmax,
@@ -67,7 +85,7 @@ ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def tc(source: str) -> Callable[..., Any]:
-    """The function from tensors to tensors that a definition in Tensor Comprehensions notation spells; a tuple where it has several results.
+    """The function from tensors to tensors that a definition in Tensor Comprehensions notation spells; several results are a tuple.
 
     Raises `DefinitionError` with line and column for text that is no such definition; the function raises it for tensors that do not fit.
     """
@@ -261,7 +279,10 @@ class _Builder:
                 return self.sizes[name]
             case Operation("+" | "-" | "*" | "/" | "%" as op, (left, right), _):
                 a, b = self.extent(left), self.extent(right)
-                return a // b if op == "/" else ARITHMETIC[op](a, b)  # type: ignore[no-any-return]
+                if op in ("/", "%") and not (isinstance(b, int) and b > 0):
+                    value.at.fail("a bound is divided by positive integers only")
+                found: Extent = operator.floordiv(a, b) if op == "/" else ARITHMETIC[op](a, b)
+                return found
             case _:
                 return value.at.fail("a bound is made of sizes and integers")
 
@@ -309,4 +330,4 @@ def _least(first: Extent, second: Extent, name: str, at: At) -> Extent:
         return first
     if isinstance(first, int) and isinstance(second, int):
         return min(first, second)
-    at.fail(f"{name} runs over {first} elsewhere and over {second} here; give the axes one size, or write where {name} in 0:...")
+    return at.fail(f"{name} runs over {first} elsewhere and over {second} here; give the axes one size, or write where {name} in 0:...")

@@ -6,12 +6,14 @@ of one name; nothing depends on a process-wide counter. Operands bound by `tl.bu
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Alloc, Buffer, Expr, Nest, Stmt, block
-from tensorlang.lowering import Place, Program, unique
+from tensorlang.lowering import Place, Program
 from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_outputs, components, definitions, with_steps
 from tensorlang.traverse import expressions, statements, walk
 
@@ -48,7 +50,9 @@ def bound_arrays(outputs: object, inputs: tuple[Tensor, ...] | None = None) -> d
     names = _tensor_names(program)
     _arguments(program, inputs, names)
     return {
-        names[definition]: definition.array for definition in program if isinstance(definition, Placeholder) and definition.array is not None
+        names[definition]: definition.array
+        for definition in program
+        if isinstance(definition, Placeholder) and definition.array is not None
     }
 
 
@@ -79,8 +83,19 @@ def _tensor_names(program: tuple[Definition, ...]) -> dict[Definition, str]:
         label = definition.name
         if label is None:
             label, unnamed = f"t{unnamed}", unnamed + 1
-        names[definition] = unique(label, taken)
+        names[definition] = _with_components(label, components(definition), taken)
     return names
+
+
+def _with_components(label: str, count: int, taken: set[str]) -> str:
+    """A name that is free together with the names of its components."""
+    for number in itertools.count():
+        name = f"{label}_{number}" if number else label
+        wanted = {name, *(f"{name}_{component}" for component in range(count if count > 1 else 0))}
+        if not wanted & taken:
+            taken |= wanted
+            return name
+    raise AssertionError
 
 
 def _places(program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]) -> dict[tuple[int, int], Place]:

@@ -18,10 +18,22 @@ from tensorlang.errors import DefinitionError
 from tensorlang.extent import checked_name
 from tensorlang.scan import make
 from tensorlang.scatter import scatter_reducer
-from tensorlang.spelled import MAX_DEFINITIONS, MAX_RANK, Body, Known, fail, read_const, read_dtype, read_list, read_number, read_record, read_text
+from tensorlang.spelled import (
+    MAX_DEFINITIONS,
+    MAX_RANK,
+    Body,
+    Known,
+    fail,
+    read_const,
+    read_dtype,
+    read_list,
+    read_number,
+    read_record,
+    read_text,
+)
 from tensorlang.tensor import (
-    Definition,
     ENCLOSING,
+    Definition,
     Itself,
     Placeholder,
     Scan,
@@ -80,7 +92,9 @@ class _Reader:
         match kind:
             case "placeholder":
                 record = read_record(entry, where, ("kind", "name", "shape", "dtype"))
-                made = Placeholder(_name(record["name"], where), self.known.shape(record["shape"], where), read_dtype(record["dtype"], where), serial())
+                made = Placeholder(
+                    _name(record["name"], where), self.known.shape(record["shape"], where), read_dtype(record["dtype"], where), serial()
+                )
             case "stage" | "recurrence":
                 keys = ("kind", "name", "rank", "axes", "shape", "values", *(("dtype",) if kind == "recurrence" else ()))
                 record = read_record(entry, where, keys)
@@ -129,7 +143,8 @@ class _Reader:
         ranges = [read_list(entry, f"{where}, ranges", 2, 2) for entry in read_list(record["ranges"], f"{where}, ranges", MAX_RANK)]
         axes = self.axes(record, where, len(ranges))
         over = tuple(
-            ir.ReduceAxis(axis, self.known.bound(lo, where), self.known.bound(hi, where)) for axis, (lo, hi) in zip(axes, ranges, strict=False)
+            ir.ReduceAxis(axis, self.known.bound(lo, where), self.known.bound(hi, where))
+            for axis, (lo, hi) in zip(axes, ranges, strict=False)
         )
         if not over:
             fail(f"{where}, ranges", "at least one", ranges)
@@ -142,7 +157,9 @@ class _Reader:
         nodes = tuple(part.node for part in index)
         test = None if cond is None else cond.node
         reducer = scatter_reducer(record["reduce"], init.dtype)
-        made = Scatter(_name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), enclosing(*nodes, value.node, test))
+        made = Scatter(
+            _name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), enclosing(*nodes, value.node, test)
+        )
         check_scatter(made)
         return made
 
@@ -153,7 +170,9 @@ class _Reader:
         if not init or keep not in ("all", "last") or len(self.known.times) >= MAX_SCANS:
             fail(where, 'states, and "all" or "last"', keep)
         label = read_text(record["time"], f"{where}, time")
-        axis = ir.ReduceAxis(fresh_axis(checked_name(label, "an axis") if label else ""), ir.const(0), self.known.extent(record["length"], where))
+        axis = ir.ReduceAxis(
+            fresh_axis(checked_name(label, "an axis") if label else ""), ir.const(0), self.known.extent(record["length"], where)
+        )
         states = tuple(State(tensor.extents, tensor.dtype, serial()) for tensor in init)
         self.known.times.append(axis)
         self.known.tensors += [Tensor(state) for state in states]
@@ -164,7 +183,9 @@ class _Reader:
         finally:
             ENCLOSING.reset(token)
             self.known.times.pop()
-        following = tuple(self.tensor(number, f"{where}, next") for number in read_list(record["next"], f"{where}, next", MAX_RANK, len(init)))
+        following = tuple(
+            self.tensor(number, f"{where}, next") for number in read_list(record["next"], f"{where}, next", MAX_RANK, len(init))
+        )
         for old, new in zip(init, following, strict=True):
             if old.shape != new.shape or old.dtype != new.dtype:
                 fail(f"{where}, next", repr(old), repr(new))

@@ -9,6 +9,7 @@ The type is that of the body with `self` taken as weak, like a Python number: th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -85,7 +86,7 @@ def _inferred(body: Callable[..., Expr], border: Expr, what: str) -> DType:
         except DefinitionError as error:
             first = first or error
     else:
-        assert first is not None  # noqa: S101 - every probe failed
+        assert first is not None
         raise first
     of = found.dtype
     for _ in range(len(PROBES)):
@@ -108,10 +109,7 @@ def _guarded(expr: ir.Expr, scope: Scope, stage: Stage, border: ir.Expr) -> ir.E
             tests = [test for part, extent in zip(index, stage.shape, strict=True) for test in _needed(part, extent, scope)]
             if not tests:
                 return load
-            cond = tests[0]
-            for test in tests[1:]:
-                cond = Binary("and", cond, test)
-            return Select(cond, load, border)
+            return Select(functools.reduce(functools.partial(Binary, "and"), tests), load, border)
         case Select(cond, yes, no):
             return Select(inner(cond, scope), inner(yes, scope.where(cond)), inner(no, scope.where(Unary("not", cond))))
         case Reduce(_, values, axes, where, _):
@@ -132,5 +130,3 @@ def _needed(index: ir.Expr, extent: ir.Expr, scope: Scope) -> list[ir.Expr]:
         (Compare("lt", index, extent), Compare("ge", index, extent)),
     )
     return [holds for holds, fails in pairs if find(*scope.facts(), fails) is not None]
-
-

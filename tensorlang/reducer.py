@@ -47,9 +47,11 @@ class CustomReducer:
             raise DefinitionError(f"reducer {self.name} takes {len(self._identities)} values, not {len(parts)}")
         operands = []
         for part, identity in zip(parts, self._identities, strict=True):
-            (value, _), _ = common(f"reducer {self.name}", part, identity)  # type: ignore[arg-type]
+            (value, _), _ = common(f"reducer {self.name}", part, identity)
             if not identity.weak and value.dtype != identity.dtype:
-                raise DefinitionError(f"reducer {self.name} has states of {identity.dtype} and is given {value!r} ({value.dtype}); use tl.cast")
+                raise DefinitionError(
+                    f"reducer {self.name} has states of {identity.dtype} and is given {value!r} ({value.dtype}); use tl.cast"
+                )
             operands.append(value)
         reducer = self._over(tuple(operand.dtype for operand in operands))
         results = tuple(reduce_over(reducer, tuple(operands), axis, where, component) for component in range(len(operands)))
@@ -80,8 +82,8 @@ class CustomReducer:
             if result.dtype != of:
                 raise DefinitionError(f'reducer {self.name} combines two {of} into {result!r} ({result.dtype}); write tl.cast(..., "{of}")')
             results.append(result.node)
-        starts = tuple(ir.Const(convert(part, of).node.value, of) for part, of in zip(self._identities, types, strict=True))  # type: ignore[union-attr]
-        return ir.Reducer(self.name, starts, tuple(results))
+        starts = [convert(part, of).node for part, of in zip(self._identities, types, strict=True)]
+        return ir.Reducer(self.name, tuple(start for start in starts if isinstance(start, ir.Const)), tuple(results))
 
 
 def reducer(combine: Callable[[Any, Any], Any], identity: object, name: str) -> CustomReducer:
@@ -100,7 +102,7 @@ def reducer(combine: Callable[[Any, Any], Any], identity: object, name: str) -> 
 def check_laws(reducer: ir.Reducer) -> None:
     """Raise `DefinitionError`, with an example, where a reducer breaks its laws on small values."""
     types = tuple(identity.dtype for identity in reducer.identities)
-    values = [sample for sample in itertools.product(*(_samples(of) for of in types))][: 4**4]
+    values = list(itertools.islice(itertools.product(*(_samples(of) for of in types)), 4**4))
     rng = np.random.default_rng(len(values))
     a, b, c = (_states(types, [values[n] for n in rng.integers(0, len(values), TRIALS)]) for _ in range(3))
     start = tuple(np.full(TRIALS, identity.value, identity.dtype.numpy) for identity in reducer.identities)
@@ -135,7 +137,10 @@ def _states(types: tuple[DType, ...], samples: list[tuple[Any, ...]]) -> tuple[A
 def _combined(reducer: ir.Reducer, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
     from tensorlang.interpret import combine  # noqa: PLC0415 - the meaning reads definitions
 
-    return tuple(np.broadcast_to(part, left[0].shape).astype(dtype_of(result).numpy) for part, result in zip(combine(reducer, left, right), reducer.results, strict=True))
+    return tuple(
+        np.broadcast_to(part, left[0].shape).astype(dtype_of(result).numpy)
+        for part, result in zip(combine(reducer, left, right), reducer.results, strict=True)
+    )
 
 
 def _close(x: Any, y: Any, of: DType) -> Any:

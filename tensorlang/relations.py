@@ -109,6 +109,23 @@ def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def counted(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
+    """The axes that expressions count with: those in them, and the loops whose values these axes alone are made of.
+
+    A loop that only says where a range begins, or that counts something else as well, is not among them.
+    """
+    found = set().union(*(axes_of(expr) for expr in exprs))
+    grew = True
+    while grew:
+        before = len(found)
+        for relation in nest.relations:
+            given, derived = sides(relation)
+            if found.issuperset(derived):
+                found.update(given)
+        grew = len(found) > before
+    return frozenset(found)
+
+
 def depends_on(nest: Nest, exprs: Iterable[Expr], loops: set[str]) -> bool:
     """Do expressions depend on any of the loops, directly or through derived axes?"""
     names = set().union(*(axes_of(expr) for expr in exprs)) if exprs else set()

@@ -80,7 +80,11 @@ def make(
     body = [definition for definition in reached(following) if _depends(definition, axis, states, {})]
     body = [definition for definition in body if not isinstance(definition, State)]
     within = {
-        outer.name: outer for definition in body if not isinstance(definition, (Placeholder, State)) for outer in definition.within if outer != axis
+        outer.name: outer
+        for definition in body
+        if not isinstance(definition, (Placeholder, State))
+        for outer in definition.within
+        if outer != axis
     }
     return Scan(label, axis, init, states, following, tuple(body), keep, serial(), tuple(within.values()))
 

@@ -212,7 +212,7 @@ class _Parser:
         found = self.atom()
         if isinstance(found, Name) or (isinstance(found, Number) and isinstance(found.value, int)):
             return found
-        found.at.fail("a size is a name or an integer")
+        return found.at.fail("a size is a name or an integer")
 
     def name(self) -> Name:
         at = self.at
@@ -269,7 +269,7 @@ class _Parser:
         return left
 
     def unary(self) -> Value:
-        signs = []
+        signs: list[tuple[At, str]] = []
         while self.sees("-", "!"):
             self.bounded(len(signs))
             signs.append((self.at, self.take("op")))

@@ -220,7 +220,7 @@ def reduce_axis(domain: Extent | tuple[Extent, Extent] | Expr, name: str | None 
     Raises `DefinitionError` for a domain that is neither.
     """
     pair = domain if isinstance(domain, (tuple, list)) else (0, domain)
-    if len(pair) != 2:  # noqa: PLR2004 - a pair
+    if len(pair) != 2:
         raise DefinitionError(f"a reduction axis runs over an extent or a pair (lo, hi), not {domain!r}")
     lo, hi = (extent_node(bound, "a bound of a reduction axis") for bound in pair)
     label = "" if name is None else checked_name(name, "a reduction axis")
@@ -270,6 +270,7 @@ def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> A
 
 
 def parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
+    """The names of the `rank` parameters of a body. Raises `DefinitionError` where it takes another number of them."""
     if not callable(fn):
         raise DefinitionError(f"the body of {what} must be a function of its axes, not {fn!r:.60}")
     names: list[str] = []
@@ -339,7 +340,9 @@ def definitions(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
     found = reached(outputs)
     for definition in found:
         if isinstance(definition, State) or (not isinstance(definition, Placeholder) and definition.within):
-            raise DefinitionError(f"{Tensor(definition)!r} belongs to one step of a scan; return it from the step and use what tl.scan gives")
+            raise DefinitionError(
+                f"{Tensor(definition)!r} belongs to one step of a scan; return it from the step and use what tl.scan gives"
+            )
     return found
 
 
@@ -357,4 +360,4 @@ def as_outputs(outputs: object, *more: object) -> tuple[Tensor, ...]:
             raise DefinitionError(f"an output must be a tensor, not {tensor!r:.60}")
     if not flat:
         raise DefinitionError("at least one output is needed")
-    return flat
+    return tuple(tensor for tensor in flat if isinstance(tensor, Tensor))

@@ -47,6 +47,7 @@ def live(name: str, what: str, seed: int, cases: int, healthy: Worker, sound: di
             if answer["done"] is None:
                 continue
             if number not in sound:
+                healthy.stop()  # a fresh process: the sources may have changed since it started
                 sound[number] = healthy.ask({"seed": seed * STRIDE + number})["done"] is None
             if sound[number]:
                 return Life(name, what, number + 1, time.monotonic() - start, str(answer["done"]))

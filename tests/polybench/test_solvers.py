@@ -139,8 +139,8 @@ def test_durbin() -> None:
 
 def test_gramschmidt() -> None:
     A = operand("A", M, N)
-    column = tl.compute((M,), lambda i: tl.cast(0.0, "float64"), name="column")
-    row = tl.compute((N,), lambda j: tl.cast(0.0, "float64"), name="row")
+    column = tl.compute((M,), lambda _: tl.cast(0.0, "float64"), name="column")
+    row = tl.compute((N,), lambda _: tl.cast(0.0, "float64"), name="row")
 
     def step(k: Any, state: Any) -> Any:
         a, _, _ = state

@@ -71,8 +71,12 @@ def test_fdtd_2d() -> None:
 
     def step(t: Any, state: Any) -> Any:
         ex, ey, hz = state
-        ey1 = tl.compute((N, N), lambda i, j: tl.select(i == 0, F[t], ey[i, j] - 0.5 * (hz[i, j] - hz[tl.maximum(i - 1, 0), j])), name="ey1")
-        ex1 = tl.compute((N, N), lambda i, j: tl.select(j == 0, ex[i, j], ex[i, j] - 0.5 * (hz[i, j] - hz[i, tl.maximum(j - 1, 0)])), name="ex1")
+        ey1 = tl.compute(
+            (N, N), lambda i, j: tl.select(i == 0, F[t], ey[i, j] - 0.5 * (hz[i, j] - hz[tl.maximum(i - 1, 0), j])), name="ey1"
+        )
+        ex1 = tl.compute(
+            (N, N), lambda i, j: tl.select(j == 0, ex[i, j], ex[i, j] - 0.5 * (hz[i, j] - hz[i, tl.maximum(j - 1, 0)])), name="ex1"
+        )
 
         def field(i: Any, j: Any) -> Any:
             curl = 0.7 * (ex1[i, tl.minimum(j + 1, N - 1)] - ex1[i, j] + ey1[tl.minimum(i + 1, N - 1), j] - ey1[i, j])
@@ -126,7 +130,9 @@ def test_adi() -> None:
 
     def sweep(read: Any, lo: float, mid: float, hi: float, other: float, name: str) -> Any:
         """v[i, j] of the tridiagonal system (lo, mid, hi) along j, whose right side is `read`; borders are 1."""
-        p = tl.recurrence((N, N), lambda i, j, self: tl.select(j == 0, 0.0, -hi / (lo * self[i, j - 1] + mid)), dtype="float64", name=f"p{name}")
+        p = tl.recurrence(
+            (N, N), lambda i, j, self: tl.select(j == 0, 0.0, -hi / (lo * self[i, j - 1] + mid)), dtype="float64", name=f"p{name}"
+        )
 
         def forward(i: Any, j: Any, self: Any) -> Any:
             before = tl.maximum(j - 1, 0)

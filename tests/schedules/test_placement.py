@@ -47,7 +47,9 @@ def refused(s: tl.Schedule, code: str, sentence: str, *step: Any) -> tl.Schedule
 def test_an_implicit_stage_gets_the_dimensions_on_which_it_depends() -> None:
     s = tl.Schedule(centred())
     s.compute_root("C.1")
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 C(X: float32[5, 9]) -> C: float32[5, 9]
     C.1: float32[5]
     for i in range(5):
@@ -58,6 +60,7 @@ C(X: float32[5, 9]) -> C: float32[5, 9]
     for i in range(5):
         for j in range(9):
             C[i, j] = X[i, j] - C.1[i]                       # C"""
+    )
     check(s)
 
 
@@ -65,7 +68,9 @@ def test_an_implicit_stage_at_an_outer_loop_covers_the_loops_in_between() -> Non
     s = tl.Schedule(centred())
     io, _ = s.split("C.i", 2)
     s.compute_at("C.1", io)
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 C(X: float32[5, 9]) -> C: float32[5, 9]
     for i_o in range(3):                                     # i = 2 i_o + i_i   guard
         C.1: float32[2]
@@ -77,6 +82,7 @@ C(X: float32[5, 9]) -> C: float32[5, 9]
         for i_i in range(2):
             for j in range(9):
                 C[i, j] = X[i, j] - C.1[i_i]                 # C"""
+    )
     check(s)
 
 
@@ -97,13 +103,15 @@ def test_implicit_stages_move_under_every_tail_and_extent(tail: Any, shape: tupl
 
 
 def test_implicit_stages_move_on_run_time_extents() -> None:
-    for move in (lambda s: s.compute_root("C.1"), lambda s: s.compute_at("C.1", s.fuse("C.i", "C.j"))):
+    moves: tuple[Callable[[tl.Schedule], object], ...] = (
+        lambda s: s.compute_root("C.1"),
+        lambda s: s.compute_at("C.1", "C.i"),
+        lambda s: (s.fuse("C.i", "C.j"), s.compute_root("C.1")),
+        lambda s: (s.split("C.i", 2), s.compute_at("C.1", "C.i_o"), s.parallel("C.i_o")),
+    )
+    for move in moves:
         s = tl.Schedule(centred(tl.dim("m"), tl.dim("n")))
-        if s.can("compute_root", "C.1"):
-            try:
-                move(s)
-            except tl.ScheduleError as error:
-                assert error.code == "TL-S301"  # noqa: PT017 - a fused loop is the innermost: it stands there already
+        move(s)
         for m, n in EXTENTS:
             check(s, dims={"m": m, "n": n})
 
@@ -192,7 +200,9 @@ def test_storage_at_an_outer_loop_holds_what_its_iterations_use() -> None:
     outer, inner = s.split("v.y", 4)
     s.compute_at("h", inner)
     s.store_at("h", outer)
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 v(X: float32[14, 6]) -> v: float32[12, 4]
     for y_o in range(3):                                     # y = 4 y_o + y_i   guard
         h: float32[6, 4]
@@ -202,6 +212,7 @@ v(X: float32[14, 6]) -> v: float32[12, 4]
                     h[h.y - 4 * y_o, x] = X[h.y, x] + X[h.y, x + 1] + X[h.y, x + 2] # h
             for x in range(4):
                 v[y, x] = h[y - 4 * y_o, x] + h[y - 4 * y_o + 1, x] + h[y - 4 * y_o + 2, x] # v"""
+    )
     check(s)
 
 
@@ -249,7 +260,9 @@ def test_an_epilogue_moves_into_the_tile_of_its_producer() -> None:
     io, ii = s.split("C.i", 2)
     s.reorder(io, "C.k", ii, "C.j")
     s.reverse_compute_at("R", io)
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 R(A: float32[4, 5], B: float32[5, 8], bias: float32[8]) -> R: float32[4, 8]
     C: float32[4, 8]
     for i in range(4):
@@ -263,6 +276,7 @@ R(A: float32[4, 5], B: float32[5, 8], bias: float32[8]) -> R: float32[4, 8]
         for i_i in range(2):
             for j in range(8):
                 R[i, j] = maximum(C[i, j] + bias[j], 0.0)    # R"""
+    )
     check(s)
 
 
@@ -304,7 +318,9 @@ def test_a_consumer_of_a_part_of_its_producer_is_guarded() -> None:
 def test_an_element_that_is_not_complete_is_refused_with_the_iterations_that_show_it() -> None:
     s = tl.Schedule(rectified())
     s.reorder("C.k", "C.i", "C.j")
-    error = refused(s, "TL-S103", "is not complete at the end of an iteration of 'i': 'C' still changes it", "reverse_compute_at", "R", "C.i")
+    error = refused(
+        s, "TL-S103", "is not complete at the end of an iteration of 'i': 'C' still changes it", "reverse_compute_at", "R", "C.i"
+    )
     assert error.counterexample is not None
     first, second = error.counterexample["first"], error.counterexample["second"]
     assert (first["stage"], second["stage"]) == ("R", "C")
@@ -321,31 +337,26 @@ def test_what_is_not_pointwise_does_not_move_into_its_producer() -> None:
     refused(s, "TL-S301", "the loops of 'R' are already scheduled", "reverse_compute_at", "R", "C.i")
 
 
-def test_a_consumer_of_two_producers_waits_for_the_later_one() -> None:
+def test_a_consumer_waits_for_the_later_of_two_producers() -> None:
     x = tl.placeholder((6,), name="X")
     f = tl.compute((6,), lambda i: x[i] + 1, name="f")
     g = tl.compute((6,), lambda i: x[i] * 2, name="g")
-    out = tl.compute((6,), lambda i: f[i] * g[5 - i], name="v")
-    s = tl.Schedule(out)
-    error = refused(s, "TL-S301", "does not read 'g' element by element", "reverse_compute_at", "v", "g.i")
-    assert error.stage == "v"
-    s.reverse_compute_at("v", "f.i") if s.can("reverse_compute_at", "v", "f.i") else None
-    check(s)
+    s = tl.Schedule(tl.compute((6,), lambda i: f[i] * g[5 - i], name="v"))
+    refused(s, "TL-S301", "does not read 'g' element by element", "reverse_compute_at", "v", "g.i")
+    error = refused(s, "TL-S103", "'g' still changes it", "reverse_compute_at", "v", "f.i")
+    assert error.counterexample is not None
 
 
 @pytest.mark.parametrize(
     "steps",
     [
-        lambda s: (s.compute_at("h", "v.x"), s.store_at("h", "v.y"), s.reorder("v.y", "v.x")),
-        lambda s: (s.fuse("v.y", "v.x"), s.compute_at("h", "v.y_x")),
-        lambda s: (s.cache_read("X", at="h.y"), s.compute_at("h", "v.y"), s.compute_root("h")),
+        lambda s: (s.compute_at("h", "v.x"), s.store_at("h", "v.y")),
+        lambda s: (s.split("v.y", 4), s.cache_read("X", at="h.y"), s.compute_root("X_cache"), s.parallel("v.y_o")),
         lambda s: (s.compute_at("h", "v.y"), s.split("v.x", 8, "shift"), s.compute_root("h")),
+        lambda s: (s.compute_at("h", "v.y"), s.cache_write("v", at="v.y"), s.compute_root("h"), s.vectorize(s.split("h.x", 8)[1])),
     ],
 )
 def test_placement_works_with_other_directives(steps: Callable[[tl.Schedule], object]) -> None:
     s = tl.Schedule(blur())
-    try:
-        steps(s)
-    except tl.ScheduleError as error:
-        assert error.code in ("TL-S105", "TL-S301", "TL-S103")  # noqa: PT017 - a reasoned refusal is an answer
+    steps(s)
     check(s)

@@ -116,7 +116,7 @@ def scaled_add() -> Tensor:
 
 def wide_add(builder: Any, tiles: dict[str, Any]) -> None:
     """2 x + z, written with the builder."""
-    from llvmlite import ir  # noqa: PLC0415 - only this test writes LLVM
+    from llvmlite import ir
 
     four = ir.VectorType(ir.FloatType(), 4)
     x, z = (builder.load(tiles[name], typ=four, align=4) for name in ("x", "z"))
@@ -138,14 +138,34 @@ def test_a_user_defines_an_instruction_by_a_builder(n: int) -> None:
     check(s)
 
 
-def test_a_user_defines_an_instruction_by_an_intrinsic() -> None:
+def test_the_registers_of_an_instruction_hold_its_tiles() -> None:
     x, z = tl.placeholder((8,), name="x"), tl.placeholder((8,), name="z")
     largest = tl.compute((8,), lambda i: tl.fmax(x[i], z[i]), name="y")
     registers = (Register("x", "float", 8), Register("z", "float", 8))
-    with pytest.raises(Exception, match="no register for y"):
-        s = tl.Schedule(tl.compute((8,), lambda i: tl.fmax(x[i], z[i]), name="Y"))
-        s.tensorize("i", Instruction("largest", largest, "llvm.maxnum.v8f32", registers))
-        tl.build(s)
+    s = tl.Schedule(tl.compute((8,), lambda i: tl.fmax(x[i], z[i]), name="Y"))
+    step = ("tensorize", "i")
+    refused(
+        s, "TL-S005", "has no register for its result 'y'", *step, Instruction("largest", largest, "llvm.x86.avx.max.ps.256", registers)
+    )
+    wrong = (Register("y", "float", 4), *registers)
+    refused(
+        s,
+        "TL-S005",
+        "the tile 'y' have 32 bytes, and its register has 16",
+        *step,
+        Instruction("largest", largest, "llvm.x86.avx.max", wrong),
+    )
+    refused(s, "TL-S005", "an intrinsic is named llvm...", *step, Instruction("largest", largest, "abort", registers))
+
+
+def test_an_instruction_that_llvm_cannot_compile_is_a_build_error() -> None:
+    doubled = tl.compute((8,), lambda i: tl.placeholder((8,), name="x")[i] * 2, name="y")
+    registers = (Register("y", "float", 8), Register("x", "float", 8))
+    x = tl.placeholder((8,), name="X")
+    s = tl.Schedule(tl.compute((8,), lambda i: x[i] * 2, name="Y"))
+    s.tensorize("i", Instruction("careless", doubled, "llvm.x86.avx.max.ps.256", registers))
+    with pytest.raises(tl.BuildError, match="'careless' cannot be compiled for x86-64; state what it requires"):
+        tl.build(s, target="x86-64")
 
 
 # Refusals

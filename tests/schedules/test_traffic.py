@@ -21,13 +21,16 @@ def asm(s: tl.Schedule, target: str = "native") -> str:
 def test_each_line_of_the_next_iteration_is_asked_for() -> None:
     s = tl.Schedule(scale(5, 40))
     s.prefetch("X", "i", distance=2)
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 Y(X: float32[5, 40]) -> Y: float32[5, 40]
     for i in range(5):
         unroll d1 in range(4):
             prefetch X[i + 2, minimum(16 * d1, 39)]
         for j in range(40):
             Y[i, j] = X[i, j] * 3.0 + 1.0                    # Y"""
+    )
     assert "prefetcht0" in asm(s, "x86-64-v3")
     check(s)
 
@@ -54,7 +57,11 @@ def test_prefetch_of_run_time_extents() -> None:
 
 
 def test_hints_go_with_the_storage_that_they_are_about() -> None:
-    for move in (lambda s: s.compute_at("h", "v.y"), lambda s: s.compute_inline("h"), lambda s: s.transform_layout("h", lambda y, x: (x, y))):
+    for move in (
+        lambda s: s.compute_at("h", "v.y"),
+        lambda s: s.compute_inline("h"),
+        lambda s: s.transform_layout("h", lambda y, x: (x, y)),
+    ):
         s = tl.Schedule(blur())
         s.prefetch("h", "v.y")
         move(s)
