@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Final, Any, Self
+from typing import Any, Final, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -88,7 +88,8 @@ def final_table(result: Result, peak: Peak) -> Table:
     table.add_row("best", *_row(result.best, result.speedup, peak, result.target.l3))
     least = None if result.default is None else result.default.time / result.best.time
     if least is not None and result.speedup is not None and not 1 / AGREE < result.speedup / least < AGREE:
-        table.caption = f"the machine was busy: paired rounds say {result.speedup:.2f}x, least times {least:.2f}x; measure again when it is quiet"
+        said = f"paired rounds say {result.speedup:.2f}x, least times {least:.2f}x"
+        table.caption = f"the machine was busy: {said}; measure again when it is quiet"
     return table
 
 

@@ -68,9 +68,9 @@ class Fission:
         while isinstance(body, Alloc):
             storage.append(body.buffer)
             body = body.body
-        if not isinstance(body, Block) or len(body.body) < 2:
+        parts = _with_hints(body.body) if isinstance(body, Block) else [body]
+        if len(parts) < 2:
             raise Refusal("TL-S105", f"{short(self.loop)!r} holds a single statement, so there is nothing to separate", loop=self.loop)
-        parts = list(body.body)
         for buffer in reversed(storage):
             users = [position for position, part in enumerate(parts) if any(access.buffer.name == buffer.name for access in accesses(part))]
             if len(users) > 1:
@@ -97,3 +97,15 @@ class Fission:
                         loop=self.loop,
                         counterexample=example,
                     )
+
+
+def _with_hints(body: tuple[Stmt, ...]) -> list[Stmt]:
+    """The statements, what only prefetches joined to the one that follows."""
+    parts: list[Stmt] = []
+    hints: list[Stmt] = []
+    for part in body:
+        hints.append(part)
+        if any(True for _ in stores(part)):
+            parts.append(block(*hints))
+            hints = []
+    return [*parts[:-1], block(*parts[-1:], *hints)]

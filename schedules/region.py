@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Split, Window
 from tensorlang.linear import Linear, expression, linear
-from tensorlang.schedules.edit import loops
+from tensorlang.schedules import edit
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, substitute
 
@@ -108,7 +108,7 @@ def _natural(nest: Nest, form: Linear) -> bool:
     """Is a form nowhere below zero, as far as the starts of loops tell? A shifted or skewed loop may start there."""
     if form.constant < 0 or any(factor < 0 for factor in form.terms.values()):
         return False
-    starts = {part.loop: part.lo for part in loops(nest.body)}
+    starts = {part.loop: part.lo for part in edit.loops(nest.body)}
     for relation in nest.relations:
         match relation:
             case Split(parent, lo=lo):

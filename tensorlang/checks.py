@@ -174,11 +174,12 @@ def _outside(spelled: str, does: str, tensor: str, load: Load, position: int, po
     verb = "read" if does == "reads" else "written"
     where = f"axis {position} is {verb} at {text(index) if value is None else value}"
     data = any(isinstance(node, Load) for node in walk(index))
-    hint = (
-        f"keep a data-dependent index inside with tl.clamp, or {verb.replace('written', 'write')} under a condition on the same expression"
-        if data
-        else "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
-    )
+    if does == "writes":
+        hint = "keep the index inside with tl.clamp, or write under where= with a condition on it"
+    elif data:
+        hint = "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
+    else:
+        hint = "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
     return f"{spelled} outside {tensor}: at {', '.join(at) or 'every point'}, {where}; {hint}"
 
 

@@ -144,3 +144,10 @@ def test_an_outer_reduction_loop_that_may_be_empty_is_refused(k: int) -> None:
     s.split("k", 8)
     s.reorder("k_o", "i", "j", "k_i")
     assert not s.can("decompose_reduction", "i")
+
+
+def test_a_loop_that_counts_elements_and_the_reduction_at_once_places_no_tile() -> None:
+    for k in (0, 1, 3):
+        s = tl.Schedule(matmul(3, 4, k))
+        s.fuse("j", "k")
+        assert code(s.can("decompose_reduction", "j_k")) == "TL-S104"

@@ -164,6 +164,26 @@ def test_a_skewed_tile_accumulates_and_is_cached() -> None:
     check(s)
 
 
+def test_a_tile_that_starts_late_or_never_in_the_reduction_keeps_its_initialisation() -> None:
+    s = tl.Schedule(matmul())
+    s.reorder("j", "i", "k")
+    s.skew("k", by="i")
+    s.reorder("k_s", "i")  # row i is first touched where k_s == i
+    s.accumulate("C", at="i")
+    assert "C.init" in s.stages()
+    check(s)
+    s = tl.Schedule(matmul(3, 4, 0))
+    s.reorder("i", "k", "j")
+    s.skew("j", by="k")
+    s.accumulate("C", at="k")
+    check(s)
+    s = tl.Schedule(matmul(3, 4, 0))
+    s.reorder("j", "i", "k")
+    s.fuse("i", "k")
+    s.accumulate("C", at="i_k")
+    check(s)
+
+
 @pytest.mark.parametrize("amount", [5, -3])
 def test_a_shifted_loop_counts_from_elsewhere(amount: int) -> None:
     s = tl.Schedule(matmul())

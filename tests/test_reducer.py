@@ -1,0 +1,140 @@
+"""`tl.reducer` makes associative, commutative combinations of one or several values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+from scipy import special
+
+import tensorlang as tl
+
+rng = np.random.default_rng(9)
+
+
+def welford() -> Any:
+    def combine(a: Any, b: Any) -> Any:
+        count = a[0] + b[0]
+        share = tl.select(count > 0, b[0] / tl.maximum(count, 1.0), 0.0)
+        apart = b[1] - a[1]
+        return count, a[1] + apart * share, a[2] + b[2] + apart * apart * a[0] * share
+
+    return tl.reducer(combine, (0.0, 0.0, 0.0), "welford")
+
+
+def online_softmax() -> Any:
+    """The greatest value, and the sum of exponentials relative to it."""
+
+    def combine(a: Any, b: Any) -> Any:
+        top = tl.maximum(a[0], b[0])
+
+        def scaled(part: Any) -> Any:
+            return tl.select(part[1] == 0.0, 0.0, part[1] * tl.exp(part[0] - top))
+
+        return top, scaled(a) + scaled(b)
+
+    return tl.reducer(combine, (-np.inf, 0.0), "online_softmax")
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 1e-4), ("float64", 1e-12)])
+def test_welford_is_mean_and_variance_in_one_stage(dtype: str, rtol: float) -> None:
+    X = tl.placeholder((4, 37), dtype, name="X")
+    k = tl.reduce_axis(37, name="k")
+    one, zero = tl.cast(1.0, dtype), tl.cast(0.0, dtype)
+    W = tl.compute((4,), lambda i: welford()((one, X[i, k], zero), axis=k), name="W")
+    x = rng.random((4, 37)).astype(dtype)
+    count, mean, rest = W
+    agree((count, mean, rest), {X: x}, (np.full(4, 37, dtype), x.mean(1), x.var(1) * 37), rtol=rtol)
+    assert tl.Schedule(W).stages() == ("W.init", "W")
+
+
+def test_components_of_one_reduction_share_its_stage() -> None:
+    X = tl.placeholder((4, 37), "float64", name="X")
+    k = tl.reduce_axis(37, name="k")
+
+    def body(i: Any) -> Any:
+        count, _, rest = welford()((tl.cast(1.0, "float64"), X[i, k], tl.cast(0.0, "float64")), axis=k)
+        return rest / count
+
+    V = tl.compute((4,), body, name="V")
+    x = rng.random((4, 37))
+    agree(V, {X: x}, x.var(1))
+    assert tl.Schedule(V).stages() == ("V.1.init", "V.1", "V")
+
+
+def test_online_softmax_reads_its_row_once() -> None:
+    X = tl.placeholder((5, 19), "float64", name="X")
+    k = tl.reduce_axis(19, name="k")
+    top, total = tl.compute((5,), lambda i: online_softmax()((X[i, k], tl.cast(1.0, "float64")), axis=k), name="m")
+    Y = tl.compute((5, 19), lambda i, j: tl.exp(X[i, j] - top[i]) / total[i], name="Y")
+    x = rng.standard_normal((5, 19)) * 30
+    agree(Y, {X: x}, special.softmax(x, axis=1), rtol=1e-10)
+
+
+def test_a_custom_reduction_runs_in_vectors() -> None:
+    X = tl.placeholder((64,), "float64", name="X")
+    k = tl.reduce_axis(64, name="k")
+    s = tl.Schedule(tl.compute((), lambda: online_softmax()((X[k], tl.cast(1.0, "float64")), axis=k), name="m"))
+    s.vectorize(s.split("m.k", 8)[1])
+    x = rng.standard_normal(64) * 5
+    top, total = tl.build(s)(x)
+    np.testing.assert_allclose(top + np.log(total), special.logsumexp(x))
+
+
+def test_a_reducer_of_one_value_is_a_plain_function() -> None:
+    X = tl.placeholder((4, 9), "int32", name="X")
+    k = tl.reduce_axis(9, name="k")
+    xor = tl.reducer(lambda a, b: a ^ b, 0, "xor")
+    Y = tl.compute((4,), lambda i: xor(X[i, k] * 3, axis=k, where=k != 2) + 1, name="Y")
+    x = rng.integers(0, 99, (4, 9)).astype("int32")
+    agree(Y, {X: x}, np.bitwise_xor.reduce(np.delete(x, 2, 1) * 3, axis=1) + 1)
+
+
+def test_an_arg_reduction_of_ones_own() -> None:
+    def nearest(a: Any, b: Any) -> Any:
+        first = (a[0] < b[0]) | ((a[0] == b[0]) & (a[1] <= b[1]))
+        return tl.select(first, a[0], b[0]), tl.select(first, a[1], b[1])
+
+    X = tl.placeholder((6, 11), "float64", name="X")
+    k = tl.reduce_axis(11, name="k")
+    best = tl.reducer(nearest, (np.inf, tl.cast(1 << 40, "int64")), "nearest")
+    d, at = tl.compute((6,), lambda i: best((tl.abs(X[i, k] - 0.5), k), axis=k), name="N")
+    x = rng.random((6, 11))
+    agree((d, at), {X: x}, (np.abs(x - 0.5).min(1), np.abs(x - 0.5).argmin(1)))
+
+
+@pytest.mark.parametrize(
+    ("combine", "identity", "law"),
+    [
+        (lambda a, b: a - b, 0, r"combine\(identity, a\) == a fails at a ="),
+        (lambda a, b: a * b, 0, r"combine\(identity, a\) == a fails at a ="),
+        (lambda a, b: a + b, 1, r"combine\(identity, identity\) == identity fails at a = 1"),
+        (lambda a, b: tl.select(a == 0, b, tl.select(b == 0, a, a - b)), 0, r"combine\(a, b\) == combine\(b, a\) fails at a ="),
+        (lambda a, b: a + b + a * b * 0.5 * (a - b) * (a - b), 0.0, r"combine\(combine\(a, b\), c\)"),
+    ],
+)
+def test_a_broken_law_is_refused_with_an_example(combine: Any, identity: Any, law: str) -> None:
+    X = tl.placeholder((9,), "float64", name="X")
+    with pytest.raises(tl.DefinitionError, match=law):
+        tl.reducer(combine, identity, "odd")(X[0], axis=tl.reduce_axis(9))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda X, k: tl.reducer(lambda a, b: a + b, X[0], "r"), "identity of reducer r"),
+        (lambda X, k: tl.reducer(3, 0, "r"), "must be a function"),  # type: ignore[arg-type]
+        (lambda X, k: tl.reducer(lambda a, b: a + b, 0, "r s"), "cannot name a reducer"),
+        (lambda X, k: tl.reducer(lambda a, b: a, (0, 0), "r")((X[k],), axis=k), "takes 2 values"),
+        (lambda X, k: tl.reducer(lambda a, b: (a[0],), (0, 0), "r")((X[k], X[k]), axis=k), "states of 2 parts into 1"),
+        (lambda X, k: tl.reducer(lambda a, b: a + b, tl.cast(0, "int32"), "r")(X[k], axis=k), "kinds differ"),
+        (lambda X, k: tl.reducer(lambda a, b: a + b, tl.cast(0, "float32"), "r")(X[k], axis=k), "states of float32"),
+        (lambda X, k: tl.reducer(lambda a, b: a + b, 0, "r")(X[k], axis=3), "reduction axes"),
+    ],
+)
+def test_misuse_is_a_definition_error(make: Any, message: str) -> None:
+    X = tl.placeholder((9,), "float64", name="X")
+    with pytest.raises(tl.DefinitionError, match=message):
+        make(X, tl.reduce_axis(9, name="k"))
