@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang.codegen.passes.bounds import tighten
+from tensorlang.codegen.passes.digits import digits
 from tensorlang.codegen.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.passes.partials import vector_partials
 from tensorlang.codegen.passes.storage import hoist_allocations, privatise
@@ -31,6 +32,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("hoist", lambda part: replace(part, body=hoist(part.body))),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
+        ("digits", lambda part: replace(part, body=digits(part.body))),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
     )
     for name, step in passes:

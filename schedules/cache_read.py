@@ -38,7 +38,7 @@ class CacheRead:
         """The nest with the copy."""
         path = path_to_loop(nest, self.at)
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         require_used(nest, loop, self.tensor, self.at)
         outer = tuple(part for part in path if isinstance(part, For))
         require_no_lanes(outer, self.tensor, self.at)

@@ -38,7 +38,7 @@ from tensorlang.schedules.edit import (
     stores,
     without_alloc,
 )
-from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.legality import accesses, conflict
 from tensorlang.schedules.placed import Placed, is_implicit, placed
 from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.raising import raised, unplaced
@@ -117,6 +117,11 @@ class ComputeAt:
         if not place.loops:
             return None
         around = [part.loop for part in place.loops]
+        inside = [part.loop for part in path_to_loop(nest, self.loop) if isinstance(part, For)]
+        own = stage_of(self.loop) in place.own
+        if not own and len(inside) > len(around) and inside[: len(around)] == around and not place.conditions:
+            self._require_unchanged(nest, place)
+            return None
         implicit = is_implicit(nest, place) or (not place.buffers[0].shape and self.loop in around)
         if self.loop == around[-1]:
             raise Refusal("TL-S301", f"{self.stage!r} is computed at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
@@ -126,8 +131,31 @@ class ComputeAt:
         if implicit:
             for part in place.loops[: around.index(self.loop) + 1]:
                 if part.kind in ("vector", "unroll"):
-                    raise Refusal("TL-S301", f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}", stage=self.stage, loop=self.loop)
+                    raise Refusal(
+                        "TL-S301",
+                        f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}",
+                        stage=self.stage,
+                        loop=self.loop,
+                    )
         return place, implicit
+
+    def _require_unchanged(self, nest: Nest, place: Placed) -> None:
+        """Raise `Refusal` where a later statement in the same iteration of the loops around writes what the stage reads."""
+        found = list(accesses(place.loops[-1], place.loops[:-1]))
+        reads = [access for access in found if access.stage in place.own and not access.writes]
+        last = max(access.position for access in found if access.stage in place.own)
+        shared = frozenset(loop.loop for loop in place.loops)
+        for write in found:
+            for read in reads if write.writes and write.position > last else ():
+                example = conflict(nest, read, write, shared, ()) if read.buffer.name == write.buffer.name else None
+                if example is not None:
+                    raise Refusal(
+                        "TL-S103",
+                        f"{self.stage!r} reads {example['element']}, which {write.stage!r} writes before {short(self.loop)!r} has run",
+                        stage=self.stage,
+                        loop=self.loop,
+                        counterexample=example,
+                    )
 
     def _placed(self, nest: Nest, part: Stmt, spans: tuple[Span, ...], outer: tuple[For, ...]) -> Stmt:
         """The producer's nest over the region instead of the whole tensor."""
@@ -197,7 +225,7 @@ def may_exceed(nest: Nest, end: Expr, limit: Expr, outer: tuple[For, ...]) -> bo
     above = simplify(Compare("gt", end, limit))
     if above == FALSE:
         return False
-    facts = [fact for loop in outer for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
+    facts: list[Expr] = [fact for loop in outer for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
     facts += [fact for relation in in_scope(nest, (loop.loop for loop in outer)) for fact in equations(relation)]
     return find(*facts, above) is not None
 

@@ -26,6 +26,7 @@ from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.legality import repeated
+from tensorlang.schedules.rfactor import require_static
 from tensorlang.traverse import axes_of
 
 
@@ -121,6 +122,7 @@ class DecomposeReduction:
             raise Refusal(
                 "TL-S301", f"{stage!r} has no initialisation of its own that could move, or several copies", stage=stage, loop=self.loop
             )
+        require_static(own[0], self.loop)
         return own[0], starts[0]
 
     def _require_first(self, nest: Nest, store: Store, around: list[For], shared: set[str]) -> None:

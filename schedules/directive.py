@@ -7,7 +7,6 @@ rows of `CODES`.
 
 from __future__ import annotations
 
-
 from typing import Any, Final, Protocol
 
 from tensorlang.ir import Nest

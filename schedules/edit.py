@@ -13,7 +13,6 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_statements, statements, substatements
 
-
 AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
 """How the stages end that only start or end a tile of another stage."""
 
@@ -51,7 +50,7 @@ def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
 def find_loop(nest: Nest, loop: str) -> For:
     """A loop by full name. Raises `Refusal` where there is none."""
     found = path_to_loop(nest, loop)[-1]
-    assert isinstance(found, For)  # noqa: S101 - path_to_loop looked for one
+    assert isinstance(found, For)
     return found
 
 

@@ -68,7 +68,7 @@ class Fission:
         while isinstance(body, Alloc):
             storage.append(body.buffer)
             body = body.body
-        parts = _with_hints(body.body) if isinstance(body, Block) else [body]
+        parts: list[Stmt] = _with_hints(body.body) if isinstance(body, Block) else [body]
         if len(parts) < 2:
             raise Refusal("TL-S105", f"{short(self.loop)!r} holds a single statement, so there is nothing to separate", loop=self.loop)
         for buffer in reversed(storage):

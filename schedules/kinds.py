@@ -110,7 +110,7 @@ def _racing(what: str, loop: For, example: dict[str, Any]) -> str:
 def _serial(nest: Nest, name: str) -> tuple[For, list[For]]:
     path = path_to_loop(nest, name)
     loop = path[-1]
-    assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+    assert isinstance(loop, For)
     if loop.kind != "serial":
         raise Refusal("TL-S107", f"the loop is already {loop.kind}", loop=name)
     return loop, [part for part in path[:-1] if isinstance(part, For)]

@@ -46,7 +46,7 @@ class Pack:
         """The nest with the packed copy."""
         path = path_to_loop(nest, self.at)
         loop = path[-1]
-        assert isinstance(loop, For)  # noqa: S101 - the path ends in the loop
+        assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
         require_no_lanes(outer, self.tensor, self.at)
         use = self._use(nest, loop, outer)
@@ -110,7 +110,7 @@ class Pack:
 
     def _guard(self, nest: Nest, buffer: Buffer, index: tuple[Expr, ...], loops: tuple[For, ...]) -> Expr | None:
         """The condition under which a copied element lies inside the tensor, where that is not always so."""
-        facts = [fact for loop in loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
+        facts: list[Expr] = [fact for loop in loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
         relations = in_scope(nest, (loop.loop for loop in loops))
         facts += [fact for relation in relations for fact in equations(relation)]
         guard: Expr | None = None

@@ -143,7 +143,7 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) 
         if not varying:
             break
         for atom, factor in varying:
-            assert isinstance(atom, Axis)  # noqa: S101 - chosen above
+            assert isinstance(atom, Axis)
             del pending[atom]
             loop = inside[atom.name]
             trips = trip_bound(loop)
@@ -158,9 +158,9 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) 
             reach = factor * (trips - 1)
             spread += abs(reach)
             base = Linear(base.constant + min(reach, 0), base.terms)
-    for atom, factor in pending.items():
-        if axes_of(atom) - set(outer) or any(True for _ in loads_of(atom)):
+    for rest, factor in pending.items():
+        if axes_of(rest) - set(outer) or any(True for _ in loads_of(rest)):
             return None  # a loaded index may be readable only under the conditions of its use
         if factor:
-            base = base.plus(Linear(0, {atom: factor}))
+            base = base.plus(Linear(0, {rest: factor}))
     return base, spread + 1

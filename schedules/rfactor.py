@@ -39,7 +39,7 @@ from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_lo
 from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_statements
+from tensorlang.traverse import axes_of, loads_of, map_statements
 
 MAX_PARTIAL_BYTES = 1 << 30
 
@@ -188,7 +188,19 @@ def reduction_in(nest: Nest, loop: For) -> Store:
         raise Refusal(
             "TL-S304", f"{short(loop.loop)!r} {what}; name a loop over a reduction axis", stage=stage_of(loop.loop), loop=loop.loop
         )
+    require_static(own[0], loop.loop)
     return own[0]
+
+
+def require_static(store: Store, loop: str) -> None:
+    """Raise `Refusal` where data decides to which element a reduction stores."""
+    if any(True for part in store.index for _ in loads_of(part)):
+        raise Refusal(
+            "TL-S304",
+            f"data decide which element {store.stage!r} combines into, so its loops cannot be told apart",
+            stage=store.stage,
+            loop=loop,
+        )
 
 
 def _moved(nest: Nest, store: Store, loop: str) -> bool:

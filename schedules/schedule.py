@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from tensorlang.canonical import fingerprint
 from tensorlang.errors import ScheduleError, did_you_mean
@@ -32,7 +32,6 @@ from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
 from tensorlang.tensor import Tensor, as_outputs
-
 
 
 class Loop(str):
@@ -171,14 +170,16 @@ class Schedule(Placement, Structural):
             case "split":
                 loop, factor, *rest = args
                 names = options.pop("names", None)
-                return Split(self._loop(loop), factor, *rest, **options, names=None if names is None else tuple(names))
+                options["names"] = None if names is None else tuple(names)
+                return Split(self._loop(loop), factor, *rest, **options)
             case "fuse":
                 return Fuse(self._loop(args[0]), self._loop(args[1]), *args[2:], **options)
             case "reorder":
                 return Reorder(tuple(self._loop(loop) for loop in args))
             case "unroll" | "vectorize" | "parallel":
                 (loop,) = args
-                return {"unroll": Unroll, "vectorize": Vectorize, "parallel": Parallel}[kind](self._loop(loop))
+                kinds: dict[str, type[Unroll | Vectorize | Parallel]] = {"unroll": Unroll, "vectorize": Vectorize, "parallel": Parallel}
+                return kinds[kind](self._loop(loop))
             case "compute_at":
                 return ComputeAt(_text(args[0], "a stage"), self._loop(args[1]))
             case "compute_inline":

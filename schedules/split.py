@@ -48,7 +48,7 @@ class Split:
         require_int(self.factor, "the factor of split", 1, MAX_FACTOR, self.loop)
         if self.tail not in TAILS:
             raise Refusal("TL-S005", f"tail {self.tail!r} is not one of {', '.join(TAILS)}", loop=self.loop)
-        if self.names is not None and (len(self.names) != 2 or self.names[0] == self.names[1]):  # noqa: PLR2004 - outer and inner
+        if self.names is not None and (len(self.names) != 2 or self.names[0] == self.names[1]):
             raise Refusal("TL-S005", f"names= of split takes two different names, not {self.names!r}", loop=self.loop)
         if loop.kind != "serial":
             raise Refusal("TL-S107", f"the loop is already {loop.kind}; split it before", loop=self.loop)

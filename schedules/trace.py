@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from tensorlang.errors import did_you_mean
@@ -98,7 +99,7 @@ def from_json(text: str) -> tuple[tuple[AnyDirective, ...], str]:
 
 
 def _step(position: int, entry: object) -> AnyDirective:
-    if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and isinstance(entry[1], dict)):  # noqa: PLR2004 - name and fields
+    if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and isinstance(entry[1], dict)):
         raise Refusal("TL-S007", f"step {position} is not a name with fields: {entry!r:.80}")
     name, given = entry
     if name not in STEPS:
@@ -117,4 +118,5 @@ def _step(position: int, entry: object) -> AnyDirective:
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {known[field].type}")
         if isinstance(value, list) and not all(isinstance(part, str) for part in value):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not a list of names")
-    return kind(**{field: tuple(value) if isinstance(value, list) else value for field, value in given.items()})
+    make: Callable[..., AnyDirective] = kind
+    return make(**{field: tuple(value) if isinstance(value, list) else value for field, value in given.items()})

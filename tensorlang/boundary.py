@@ -5,7 +5,8 @@ from __future__ import annotations
 from tensorlang.elementary import clamp, select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr
-from tensorlang.tensor import Extent, Tensor, compute
+from tensorlang.extent import Extent
+from tensorlang.tensor import Tensor, compute
 
 MODES = ("constant", "edge", "reflect", "wrap")
 

@@ -117,8 +117,9 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes  # noqa: PLC0415 - loaded on use: it costs import time and few need it
 
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+        name = ml_dtypes.bfloat16
+    found: np.dtype[Any] = np.dtype(name)
+    return found
 
 
 def promote(left: DType, right: DType) -> DType | None:

@@ -11,8 +11,9 @@ import re
 
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, binary
+from tensorlang.extent import Extent
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Extent, ReduceAxis, Tensor, compute, reduce_axis
+from tensorlang.tensor import ReduceAxis, Tensor, compute, reduce_axis
 
 _SPEC = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*(->[A-Za-z]*)?\Z")
 

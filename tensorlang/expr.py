@@ -32,8 +32,8 @@ class Expr:
     def __init__(self, node: ir.Expr, operands: tuple[Expr, ...] = (), *, weak: bool = False) -> None:
         self.node = node
         self.weak = weak
-        self.size = 1 + sum(operand.size for operand in operands)
-        self.depth = 1 + max((operand.depth for operand in operands), default=0)
+        self.size: int = 1 + sum(operand.size for operand in operands)
+        self.depth: int = 1 + max((operand.depth for operand in operands), default=0)
         if self.depth > MAX_DEPTH or self.size > MAX_SIZE:
             raise DefinitionError(
                 f"an expression of {self.size} nodes, {self.depth} deep, is too large (at most {MAX_SIZE} and {MAX_DEPTH}); "

@@ -195,7 +195,11 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 def map_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
     """The statement over `fn` of every whole expression in it and in its parts."""
-    stmt = map_statements(stmt, lambda part: map_expressions(part, fn))
+    return map_own_expressions(map_statements(stmt, lambda part: map_expressions(part, fn)), fn)
+
+
+def map_own_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
+    """The statement over `fn` of every whole expression that it itself holds, its parts' and the shape of its storage aside."""
     match stmt:
         case Store():
             return replace(stmt, index=tuple(map(fn, stmt.index)), values=tuple(map(fn, stmt.values)))

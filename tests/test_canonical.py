@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from strategies import Program, programs
 from tensorlang.canonical import describe, extents, family, fingerprint
 from tensorlang.rebuild import rebuild
 from tensorlang.tensor import Placeholder, Tensor, definitions
+from tests.strategies import Program, programs
 
 
 def matmul(M: Any, N: Any, K: Any, names: str = "ABC", dtype: str = "float32", axis: str = "k") -> Tensor:

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from strategies import Program, programs
 from tensorlang import interpret, ir, meaning
 from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.expr import Expr
 from tensorlang.ir import Compare, Const, Param, Reducer, Select
 from tensorlang.tensor import ReduceAxis
+from tests.strategies import Program, programs
 
 rng = np.random.default_rng(23)
 

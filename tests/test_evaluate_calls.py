@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from strategies import Program, programs
 from tensorlang import interpret
+from tests.strategies import Program, programs
 
 rng = np.random.default_rng(29)
 

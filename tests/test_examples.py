@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import digits
-import photo
+from examples import digits, photo
 
 
 def test_photographs_are_filtered_as_scipy_does_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from fuzz import case as cases
-from fuzz.definitions import definition
-from fuzz.memory import PAGE, Memory
-from fuzz.oracles import Judge
-from fuzz.program import Builder, operands
-from fuzz.replay import Wrong
-from fuzz.shrink import candidates, signature
-from fuzz.tags import Terms, trace
+from tests.fuzz import case as cases
+from tests.fuzz.definitions import definition
+from tests.fuzz.memory import PAGE, Memory
+from tests.fuzz.oracles import Judge
+from tests.fuzz.program import Builder, operands
+from tests.fuzz.replay import Wrong
+from tests.fuzz.shrink import candidates, signature
+from tests.fuzz.tags import Terms, trace
 
 ROOT = Path(__file__).resolve().parents[1]
 

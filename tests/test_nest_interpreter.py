@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies import Program, programs
 from tensorlang import ir, meaning
 from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.errors import InternalError
@@ -37,6 +36,7 @@ from tensorlang.ir import (
 from tensorlang.nest_interpreter import run_nest
 from tensorlang.program import lower_definition
 from tensorlang.verify import verify
+from tests.strategies import Program, programs
 
 c = ir.const
 rng = np.random.default_rng(5)

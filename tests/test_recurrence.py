@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree
 
 import tensorlang as tl
 from tensorlang.sequential import leading
 from tensorlang.tensor import Stage, Tensor
+from tests.agreement import agree
 
 rng = np.random.default_rng(5)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree
 from scipy import special
 
 import tensorlang as tl
+from tests.agreement import agree
 
 rng = np.random.default_rng(9)
 

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from agreement import agree
 
 import tensorlang as tl
+from tests.agreement import agree
 
 rng = np.random.default_rng(6)
 KEEP = pytest.mark.parametrize("keep", ["all", "last"])

@@ -89,7 +89,7 @@ def _chunks(vector: For, body: Stmt, lanes: Callable[[DType], int]) -> Stmt:
 
 
 def _shifted(body: Stmt, loop: str, start: Expr) -> Stmt:
-    value = {loop: Binary("add", start, Axis(loop))}
+    value: dict[str, Expr] = {loop: Binary("add", start, Axis(loop))}
     return map_expressions(body, lambda expr: simplify(substitute(expr, value)))
 
 

@@ -54,9 +54,9 @@ class Contraction:
         rows = [loop for loop in stage.outer[:-1] if any(stage.moves(load, loop) == 0 for load in moved) and size(loop) > 1]
         row = max(rows, key=lambda loop: (any(stage.moves(load, loop) != 0 for load in fixed), size(loop)), default=None)
         scattered = any(stage.moves(load, vector) != 1 for load in moved)
-        if scattered and (row is None or size(row) < 8):  # noqa: PLR2004 - packing must pay
+        if scattered and (row is None or size(row) < 8):
             return None
-        if size(vector) < 4 or not moved:  # noqa: PLR2004 - too short for vectors
+        if size(vector) < 4 or not moved:
             return None
         depth = max(stage.reduced, key=size)
         return cls(
@@ -144,16 +144,16 @@ class Contraction:
 
     def _vector_sizes(self) -> tuple[int, ...]:
         most = max(1, -(-size(self.vector) // self.lanes))
-        return tuple(count for count in range(1, MAX_VECTORS + 1) if count <= most and count * self.lanes <= 128)  # noqa: PLR2004 - the lane budget
+        return tuple(count for count in range(1, MAX_VECTORS + 1) if count <= most and count * self.lanes <= 128)
 
     def _row_sizes(self) -> tuple[int, ...]:
-        assert self.row is not None  # noqa: S101 - asked only with a row axis
+        assert self.row is not None
         return tuple(count for count in range(1, MAX_ROWS + 1) if count <= size(self.row))
 
     def _tile(self) -> tuple[int, int]:
         """Rows and vectors with the most arithmetic for each load, ragged edges counted as lost."""
         if self.row is None:
-            return 1, max(count for count in self._vector_sizes() if count <= 4)  # noqa: PLR2004 - enough to hide the latency of an addition
+            return 1, max(count for count in self._vector_sizes() if count <= 4)
         best, score = (1, 1), 0.0
         for rows in self._row_sizes():
             for vectors in self._vector_sizes():
@@ -204,7 +204,7 @@ class Contraction:
             s.parallel(target)
 
     def _pack(self, s: Schedule, load: Load, at: str, lane: str) -> None:
-        assert isinstance(load.buffer, Buffer)  # noqa: S101 - loads of a nest name buffers
+        assert isinstance(load.buffer, Buffer)
         if not s.can("pack", load.buffer.name, at=at):
             return
         before = set(s.stages())

@@ -47,7 +47,7 @@ class Rows:
         found: list[Knob] = []
         if self.vector is not None:
             most = max(1, -(-size(self.vector) // self.lanes))
-            found.append(Sizes(f"{prefix}vectors", tuple(count for count in (1, 2, 4, 8) if count <= most and count * self.lanes <= 128)))  # noqa: PLR2004 - the lane budget
+            found.append(Sizes(f"{prefix}vectors", tuple(count for count in (1, 2, 4, 8) if count <= most and count * self.lanes <= 128)))
             if self.stage.reduced and not self.reduces:
                 found.append(Flag(f"{prefix}inside"))
         if self.threads > 1 and self.stage.outer:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, cast
+from tensorlang.extent import Extent
 from tensorlang.reduction import accumulator
-from tensorlang.tensor import Extent, Tensor, compute
+from tensorlang.tensor import Tensor, compute
 
 
 def need(op: str, what: str, tensor: object, *ranks: int, least: int | None = None) -> Tensor:

@@ -14,11 +14,12 @@ import numpy as np
 from tensorlang.elementary import exp, log, rsqrt
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, cast
+from tensorlang.extent import Extent
 from tensorlang.ops.arguments import agree, define, floating, index_names, need, one_of, whole_axis, wide
 from tensorlang.reduction import accumulator
 from tensorlang.reduction import max as max_over
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Extent, Tensor, reduce_axis
+from tensorlang.tensor import Tensor, reduce_axis
 
 
 def _part(name: str | None, suffix: str) -> str | None:

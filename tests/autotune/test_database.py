@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_log import fields
 
 import tensorlang as tl
 from tensorlang import canonical
@@ -19,6 +18,7 @@ from tensorlang.autotune.log import Log
 from tensorlang.codegen.target import target
 from tensorlang.errors import LogError
 from tensorlang.schedules.strategies import choose
+from tests.autotune.test_log import fields
 
 
 def matmul(n: int, name: str = "C") -> tl.Tensor:

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
-from test_log import fields
-
 from tensorlang.autotune.finalists import Finalist, nominate, winner
 from tensorlang.autotune.measure import Policy, interleave, measure
 from tensorlang.autotune.record import Trial
+from tests.autotune.test_log import fields
 
 POLICY = Policy()
 

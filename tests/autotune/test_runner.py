@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stand_ins import spec
 
 from tensorlang.autotune.arrays import inputs
 from tensorlang.autotune.measure import Policy
 from tensorlang.autotune.runner import Limits, Runner
+from tests.autotune.stand_ins import spec
 
 HERE = str(Path(__file__).parent)
 FAST = Policy(sample_s=1e-4, least=3, most=5)

@@ -9,13 +9,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from nests import Array, Guarded, Run
 
 from tensorlang import ir
 from tensorlang.codegen import binding
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.symbols import load_object
 from tensorlang.codegen.target import Target, target
+from tests.codegen.nests import Array, Guarded, Run
 
 
 @cache

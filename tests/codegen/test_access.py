@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from nests import Guarded, Run, arg, index, loop, store
 
 from tensorlang.codegen.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
 from tensorlang.dtype import INT32, INT64, DType
 from tensorlang.ir import Axis, Binary, Block, Cast, Compare, Dim, Expr, If, Load, Nest, Stmt, Unary, const
+from tests.codegen.nests import Guarded, Run, arg, index, loop, store
 
 LANES = 12
 SPACE = Space()

@@ -6,10 +6,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
-import handmade
 import numpy as np
 import pytest
-from handmade import argument
 
 from tensorlang import ir
 from tensorlang.codegen import archive
@@ -17,6 +15,8 @@ from tensorlang.codegen.kernel import Kernel, load
 from tensorlang.codegen.signature import Signature
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError
+from tests.codegen import handmade
+from tests.codegen.handmade import argument
 
 a, b = np.arange(16, dtype="f4"), np.linspace(0, 1, 16, dtype="f4")
 

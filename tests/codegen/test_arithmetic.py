@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 import pytest
-from nests import SUM, Array, Run, arg, index, loop, store
 
 from tensorlang.codegen.binding import compile_module
 from tensorlang.codegen.emit import emit
@@ -38,6 +37,7 @@ from tensorlang.ir import (
     const,
 )
 from tensorlang.traverse import dtype_of
+from tests.codegen.nests import SUM, Array, Run, arg, index, loop, store
 
 Meaning: TypeAlias = Callable[..., Expr]
 

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import handmade
 import numpy as np
 import pytest
 
@@ -17,6 +16,7 @@ from tensorlang.codegen.binding import Passes
 from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError, InternalError
+from tests.codegen import handmade
 
 HERE = Path(__file__).parent
 HOST = binding.host()
@@ -119,7 +119,7 @@ def test_a_fork_waits_for_a_compilation_and_the_child_can_compile() -> None:
 import os, threading, time, warnings
 from tensorlang.codegen import binding
 warnings.simplefilter("ignore")
-import handmade
+from tests.codegen import handmade
 host = binding.host()
 body = "".join(f"  %x{n + 1} = fadd float %x{n}, {n}.0\\n" for n in range(4000))
 text = "define float @f(float %x0) {\\n" + body + "  ret float %x4000\\n}"

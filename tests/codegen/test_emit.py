@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nests import SUM, ZERO, Array, Guarded, Run, arg, index, loop, matmul_nest, operands, store, tile_nest, unary
 
 from tensorlang import ir
 from tensorlang.codegen import binding
@@ -39,6 +38,7 @@ from tensorlang.ir import (
     Store,
     const,
 )
+from tests.codegen.nests import SUM, ZERO, Array, Guarded, Run, arg, index, loop, matmul_nest, operands, store, tile_nest, unary
 
 
 def close(found: Array, a: Array, b: Array) -> bool:
@@ -288,7 +288,7 @@ def test_a_uniform_value_is_broadcast(run: Run) -> None:
 
 DIGEST = """
 import hashlib
-from nests import tile_nest
+from tests.codegen.nests import tile_nest
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.target import target
 text = emit(tile_nest(12, 39, 8, rows=6, lanes=32, mask=True, parallel=True), target("x86-64-v3"), name="f")

@@ -13,17 +13,17 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
-import handmade
 import ml_dtypes
 import numpy as np
 import pytest
-from handmade import argument, build
 
 from tensorlang import ir
 from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.signature import Signature
 from tensorlang.dtype import DTYPES
 from tensorlang.errors import CallError
+from tests.codegen import handmade
+from tests.codegen.handmade import argument, build
 
 a, b = np.arange(16, dtype="f4"), np.linspace(0, 1, 16, dtype="f4")
 N, M = ir.Dim("n"), ir.Dim("m")

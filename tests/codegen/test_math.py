@@ -7,7 +7,6 @@ import mpmath
 import numpy as np
 import pytest
 from llvmlite import ir
-from numpy_lanes import NumpyLanes
 from scipy import special
 
 from tensorlang import functions
@@ -18,6 +17,7 @@ from tensorlang.codegen.math.values import Mask, Real
 from tensorlang.codegen.target import target
 from tensorlang.dtype import dtype
 from tensorlang.errors import InternalError
+from tests.codegen.numpy_lanes import NumpyLanes
 
 # NaN, overflow and underflow are the subject here; signalling NaN are among the samples.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from nests import Guarded, Run, arg, loop, store
 
 from tensorlang.dtype import INT32, INT64
 from tensorlang.ir import (
@@ -30,6 +29,7 @@ from tensorlang.ir import (
     const,
 )
 from tensorlang.nest_interpreter import run_nest
+from tests.codegen.nests import Guarded, Run, arg, loop, store
 
 ROWS, COLUMNS, SEEDS = 13, 7, 5
 TABLE, POINTS, RESULT = arg("X", ROWS, COLUMNS, dtype=INT32), arg("P", COLUMNS, dtype=INT64), arg("Y", ROWS, COLUMNS, dtype=INT64)

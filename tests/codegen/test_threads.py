@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import handmade
 import numpy as np
 import pytest
 
 from tensorlang.codegen import binding, openmp
 from tensorlang.codegen.threads import get_threads, set_threads
 from tensorlang.errors import CallError
+from tests.codegen import handmade
 
 
 @pytest.fixture(autouse=True)

@@ -39,6 +39,12 @@ class Draft:
             self.case["symbolic"].append(name)
         return name
 
+    def fixed(self, value: int) -> str:
+        """A new named extent of this value, known when the definition is written."""
+        name = f"e{len(self.case['extents'])}"
+        self.case["extents"][name] = value
+        return name
+
     def extent(self, most: int = 64, *, least: int = 0) -> str:
         """A named extent of at most `most`, an old one more often than not."""
         old = [str(name) for name, value in self.case["extents"].items() if least <= value <= most]

@@ -227,6 +227,12 @@ def stream_stores(view: View) -> Step:
     return call("stream_stores", view.rng.choice([*(buffer.name for buffer in view.nest.outputs), *view.allocated()]))
 
 
+def tensorize(view: View) -> Step | None:
+    """The tile of an instruction: 16 lanes of 4 products."""
+    found = [chain[0] for chain in view.chains() if [literal_extent(loop) for loop in chain] == [16, 4]]
+    return call("tensorize", view.rng.choice(found or view.loops()).loop, view.rng.choice(("dpbusd", "dpbusd", "dpbf16ps")))
+
+
 def peel(view: View) -> Step:
     """Some first and last iterations."""
     return call("peel", view.loop().loop, first=view.rng.choice((0, 1, 1, 2)), last=view.rng.choice((0, 0, 1, 3)))
@@ -266,6 +272,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "transform_layout": (of_storage("transform_layout"), 2),
     "prefetch": (prefetch, 1),
     "stream_stores": (stream_stores, 1),
+    "tensorize": (tensorize, 1),
     "peel": (peel, 3),
     "shift": (shift, 2),
 }

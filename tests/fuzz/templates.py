@@ -154,6 +154,16 @@ def product(draft: Draft) -> None:
     finish(draft, "matmul", axes, ["sum", [["k", 0, k]], ["*", read(left, "i", "k"), read(right, "k", "j")], None, of], rough=rough)
 
 
+def narrow(draft: Draft) -> None:
+    """A product of bytes in wide sums, in tiles that an instruction computes."""
+    rng = draft.rng
+    rows, columns, terms = draft.extent(5), draft.fixed(rng.choice((16, 16, 32, 17))), draft.fixed(rng.choice((4, 4, 8, 5)))
+    left, right = draft.operand([rows, terms], "uint8"), draft.operand([columns, terms], "int8")
+    element = ["*", *[["cast", "int32", ["ld", name, [["ax", axis], ["ax", "k"]]]] for name, axis in ((left, "i"), (right, "j"))]]
+    body = ["red", "sum", [["k", 0, terms]], element, None, "int32"]
+    draft.add("narrow", {"i": rows, "j": columns}, [body], ["int32"], rough=False)
+
+
 def convolution(draft: Draft) -> None:
     """A convolution in one or two dimensions, with channels and a stride."""
     rng, of = draft.rng, draft.number()
@@ -317,6 +327,7 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "pad": (padded, 1),
     "reduce": (reduction, 6),
     "matmul": (product, 4),
+    "narrow": (narrow, 1),
     "conv": (convolution, 3),
     "gather": (gather, 2),
     "transpose": (transposed, 2),

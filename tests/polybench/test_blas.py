@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels import agree, array, operand
 
 import tensorlang as tl
+from tests.polybench.kernels import agree, array, operand
 
 N, M, K = 7, 9, 5
 ALPHA, BETA = 1.5, 1.2

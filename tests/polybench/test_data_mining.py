@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels import agree, array, operand
 
 import tensorlang as tl
+from tests.polybench.kernels import agree, array, operand
 
 N, M = 11, 7
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kernels import agree, array, operand
 
 import tensorlang as tl
+from tests.polybench.kernels import agree, array, operand
 
 P, Q, R, S, T = 5, 6, 7, 8, 9
 ALPHA, BETA = 1.5, 1.2

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from kernels import agree, array, operand, rng
 
 import tensorlang as tl
+from tests.polybench.kernels import agree, array, operand, rng
 
 W, H, N = 6, 9, 11
 

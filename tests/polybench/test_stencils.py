@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kernels import agree, array, operand
 
 import tensorlang as tl
+from tests.polybench.kernels import agree, array, operand
 
 T, N = 4, 8
 

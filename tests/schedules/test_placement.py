@@ -360,3 +360,13 @@ def test_placement_works_with_other_directives(steps: Callable[[tl.Schedule], ob
     s = tl.Schedule(blur())
     steps(s)
     check(s)
+
+
+def test_the_whole_tensor_ends_where_the_tails_of_its_consumer_end() -> None:
+    for tail in ("guard", "mask", "peel"):
+        s = tl.Schedule(rectified(7, 11, 5))
+        s.compute_at("C", "R.j")
+        s.split("R.j", 8, tail)
+        s.compute_root("C")
+        assert "C: float32[7, 11]" in str(s)
+        check(s)

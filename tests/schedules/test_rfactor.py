@@ -176,6 +176,20 @@ def test_other_kinds_imperfect_nests_and_huge_partial_results_are_refused() -> N
     assert refusal(tl.Schedule(matmul(4096, 4096, 4096)), "k").code == "TL-S203"
 
 
+def test_a_reduction_into_elements_that_data_choose_is_refused() -> None:
+    where = tl.placeholder((9,), "int32", name="B")
+    zero = tl.compute((4,), lambda i: tl.cast(i, "float32") * 0, name="Z")
+    s = tl.Schedule(
+        tl.scatter(zero, tl.reduce_axis(9, name="p"), lambda p: tl.clamp(where[p], 0, 3), lambda p: tl.cast(p, "float32"), name="U")
+    )
+    for packed in (False, True):
+        if packed:
+            s.pack("B", at="U.p")
+        verdict = s.can("rfactor", "U.p")
+        assert verdict.error is not None
+        assert verdict.error.code == "TL-S304"
+
+
 def test_a_refused_parallel_reduction_names_rfactor_as_the_alternative() -> None:
     s = rows()
     with pytest.raises(tl.ScheduleError) as refused:

@@ -238,6 +238,6 @@ def test_a_difference_names_the_steps_and_the_lines() -> None:
 
 
 def test_the_page_of_refusals_is_the_table_in_the_code() -> None:
-    from docs import make_errors  # noqa: PLC0415 - a script beside its page
+    from docs import make_errors
 
     assert make_errors.PAGE.read_text() == make_errors.page()

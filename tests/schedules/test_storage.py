@@ -250,3 +250,11 @@ def test_a_stored_intermediate_of_every_type() -> None:
         s.vectorize("v.j")
         a = np.arange(30).reshape(5, 6).astype(x.dtype.numpy)
         np.testing.assert_array_equal(tl.build(s)(a), a[::-1, ::-1])
+
+
+def test_a_tile_of_a_cached_reduction_starts_from_the_cache() -> None:
+    s = tl.Schedule(matmul(5, 9, 5))
+    s.cache_write("C", at="C.i")
+    s.accumulate("C_cache", at="C.j")
+    assert "# C.init" in str(s)
+    check(s, rtol=1e-4)

@@ -146,3 +146,14 @@ def test_the_copy_of_a_tile_streams_and_the_tile_does_not() -> None:
     assert "# Y_cache.store   stream" in str(s)
     refused(s, "TL-S301", "'X' is an input", "set_memory", "X", "heap")
     check(s)
+
+
+def test_a_hint_stays_with_the_statement_that_follows_it() -> None:
+    s = tl.Schedule(matmul())
+    s.prefetch("A", "C.i")
+    refused(s, "TL-S105", "holds a single statement", "fission", "C.i")
+    s = tl.Schedule(blur())
+    s.compute_at("h", "v.y")
+    s.prefetch("X", "v.y")
+    s.compute_root("h")
+    check(s)

@@ -1,0 +1,69 @@
+"""Quotients and remainders that loops decide go, and every value stays."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ir
+from tensorlang.codegen.lower import lower
+from tensorlang.codegen.passes.digits import digits
+from tensorlang.codegen.target import target
+from tensorlang.dtype import dtype
+from tensorlang.ir import Axis, Binary, Buffer, For, Nest, Store
+from tensorlang.nest_interpreter import run_nest
+from tensorlang.printer import print_nest, text
+
+EXTENTS = (3, 8)
+
+
+def nest(op: str, factors: tuple[int, int], offset: int, by: int) -> Nest:
+    """out[i, j] = (a i + b j + offset) // by, or % by."""
+    value: ir.Expr = ir.const(offset)
+    for name, factor in zip(("i", "j"), factors, strict=True):
+        value = Binary("add", value, Binary("mul", ir.const(factor), Axis(name)))
+    out = Buffer("out", tuple(ir.const(extent) for extent in EXTENTS), dtype("int64"), "argument")
+    body: ir.Stmt = Store("out", (out,), (Axis("i"), Axis("j")), (Binary(op, value, ir.const(by)),))
+    for name, extent in reversed(list(zip(("i", "j"), EXTENTS, strict=True))):
+        body = For(name, ir.const(0), ir.const(extent), body)
+    return Nest("out", (), (out,), (), body)
+
+
+@pytest.mark.parametrize("op", ["floordiv", "mod"])
+@pytest.mark.parametrize("by", [1, 4, 8, 9])
+def test_every_rewritten_index_has_the_value_that_it_had(op: str, by: int) -> None:
+    for factors in itertools.product((-8, -1, 0, 1, 3, 8), repeat=2):
+        for offset in (-9, 0, 5):
+            before = nest(op, factors, offset, by)
+            results = []
+            for body in (before.body, digits(before.body)):
+                out = np.zeros(EXTENTS, "int64")
+                run_nest(Nest("out", (), before.outputs, (), body), {"out": out}, {})
+                results.append(out)
+            np.testing.assert_array_equal(*results)
+
+
+def test_the_digits_of_a_split_come_back() -> None:
+    for op, expected in (("floordiv", "i"), ("mod", "j")):
+        (store,) = (part for part in ir_stores(digits(nest(op, (8, 1), 0, 8).body)))
+        assert text(store.values[0]) == expected
+
+
+def ir_stores(stmt: ir.Stmt) -> list[Store]:
+    """The stores of a nest of loops."""
+    while isinstance(stmt, For):
+        stmt = stmt.body
+    assert isinstance(stmt, Store)
+    return [stmt]
+
+
+def test_a_vector_over_one_block_of_a_layout_is_one_access() -> None:
+    x = tl.placeholder((32, 5), name="X")
+    h = tl.compute((32, 5), lambda c, y: x[c, y] * 2, name="h")
+    s = tl.Schedule(tl.compute((5, 32), lambda y, c: h[c, y] + 1, name="v"))
+    s.transform_layout("h", lambda c, y: (c // 8, y, c % 8))
+    s.vectorize(s.split("v.c", 8)[1])
+    assert "v[y, 8 * c_o + c_i] = h[c_o, y, c_i] + 1.0" in print_nest(lower(s.nest, target()))
