@@ -67,7 +67,7 @@ class Accumulate:
             Buffer(labels[buffer.name], tuple(ir.const(extent) for extent in shape), buffer.dtype, "register") for buffer in store.buffers
         )
         around = [part.loop for part in outer]
-        stage = local[store.buffers.index(self._target(nest, store))].name
+        stage = local[store.buffers.index(self._target(store))].name
         first, removable = self._first(nest, store, outer)
         clones: list[Clone] = []
 
@@ -154,7 +154,7 @@ class Accumulate:
                     counterexample=example,
                 )
 
-    def _target(self, nest: Nest, store: Store) -> Buffer:
+    def _target(self, store: Store) -> Buffer:
         return next(buffer for buffer in store.buffers if buffer.name == self.tensor)
 
     def _first(self, nest: Nest, store: Store, outer: list[For]) -> tuple[Expr, bool]:

@@ -126,7 +126,8 @@ class ComputeAt:
         if self.loop == around[-1]:
             raise Refusal("TL-S301", f"{self.stage!r} is computed at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)
         if implicit and self.loop not in around:
-            reason = f"{self.stage!r} depends on the loops around it; name one of {', '.join(map(short, around))}, or move it out with compute_root"
+            known = ", ".join(map(short, around))
+            reason = f"{self.stage!r} depends on the loops around it; name one of {known}, or move it out with compute_root"
             raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
         if implicit:
             for part in place.loops[: around.index(self.loop) + 1]:
@@ -225,7 +226,9 @@ def may_exceed(nest: Nest, end: Expr, limit: Expr, outer: tuple[For, ...]) -> bo
     above = simplify(Compare("gt", end, limit))
     if above == FALSE:
         return False
-    facts: list[Expr] = [fact for loop in outer for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
+    facts: list[Expr] = [
+        fact for loop in outer for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))
+    ]
     facts += [fact for relation in in_scope(nest, (loop.loop for loop in outer)) for fact in equations(relation)]
     return find(*facts, above) is not None
 

@@ -74,7 +74,12 @@ def require_single(nest: Nest, stage: str, loop: str = "") -> None:
     """Raise `Refusal` where a stage has several copies (`peel` and `specialize` make them), which move together or not at all."""
     found = [store.stage for store in stores(nest.body)]
     if found.count(stage) > 1 or found.count(f"{stage}.init") > 1:
-        raise Refusal("TL-S301", f"{stage!r} has several copies, of which none can move alone; move it before peel or specialize", stage=stage, loop=loop)
+        raise Refusal(
+            "TL-S301",
+            f"{stage!r} has several copies, of which none can move alone; move it before peel or specialize",
+            stage=stage,
+            loop=loop,
+        )
 
 
 def edit_loops(stmt: Stmt, wanted: Callable[[For], bool], fn: Callable[[For], Stmt]) -> Stmt:

@@ -74,7 +74,9 @@ class ComputeInline:
         """Raise `Refusal` where the expression reads storage that its readers do not see."""
         used = {load.buffer for value in store.values for load in loads_of(value)}
         targets = set(store.buffers)
-        readers = {id(part) for part in stores(nest.body) if targets & {load.buffer for expr in expressions(part) for load in loads_of(expr)}}
+        readers = {
+            id(part) for part in stores(nest.body) if targets & {load.buffer for expr in expressions(part) for load in loads_of(expr)}
+        }
         for part in statements(nest.body):
             if isinstance(part, Alloc) and part.buffer in used and not readers <= {id(inner) for inner in stores(part.body)}:
                 reason = f"{self.stage!r} reads {part.buffer.name!r}, which is only there inside its own loops; inline it first"

@@ -89,7 +89,8 @@ class Pack:
             if other.index != first.index or moving(nest, other.index, other.loops) != moving(nest, first.index, first.loops):
                 raise Refusal(
                     "TL-S303",
-                    f"{self.tensor!r} is used at different places inside {short(self.at)!r}; pack needs one, cache_read copies the region of all",
+                    f"{self.tensor!r} is used at different places inside {short(self.at)!r}; "
+                    "pack needs one, cache_read copies the region of all",
                     stage=self.tensor,
                     loop=self.at,
                 )
@@ -110,7 +111,9 @@ class Pack:
 
     def _guard(self, nest: Nest, buffer: Buffer, index: tuple[Expr, ...], loops: tuple[For, ...]) -> Expr | None:
         """The condition under which a copied element lies inside the tensor, where that is not always so."""
-        facts: list[Expr] = [fact for loop in loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))]
+        facts: list[Expr] = [
+            fact for loop in loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))
+        ]
         relations = in_scope(nest, (loop.loop for loop in loops))
         facts += [fact for relation in relations for fact in equations(relation)]
         guard: Expr | None = None
@@ -131,7 +134,8 @@ def _is_whole_axis(part: Expr, extent: Expr, loops: tuple[For, ...], relations: 
         return False
     zero = ir.const(0)
     return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
-        isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent) for relation in relations
+        isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent)
+        for relation in relations
     )
 
 
@@ -142,7 +146,10 @@ def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -
         name = getattr(load.buffer, "name", "")
         if name in made:
             raise Refusal(
-                "TL-S302", f"the index of {tensor!r} reads {name!r}, which is made inside {short(loop.loop)!r}", stage=tensor, loop=loop.loop
+                "TL-S302",
+                f"the index of {tensor!r} reads {name!r}, which is made inside {short(loop.loop)!r}",
+                stage=tensor,
+                loop=loop.loop,
             )
 
 

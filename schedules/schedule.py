@@ -294,10 +294,11 @@ class Schedule(Placement, Structural):
         schedule = cls(outputs)
         try:
             steps, made_for = trace.from_json(text)
-            if made_for and made_for != fingerprint(schedule.outputs):
-                raise Refusal("TL-S007", "the schedule was made for another definition (its fingerprint differs)")
         except Refusal as refusal:
             raise schedule._error(refusal, None) from None
+        if made_for and made_for != fingerprint(schedule.outputs):
+            reason = "the schedule was made for another definition (its fingerprint differs)"
+            raise schedule._error(Refusal("TL-S007", reason), None)
         for step in steps:
             schedule.apply(step)
         return schedule

@@ -84,7 +84,8 @@ class Split:
             if store.reducer is not None and store.buffers[0].name in written:
                 raise Refusal(
                     "TL-S106",
-                    f"tail 'shift' computes some iterations twice, and {store.stage!r} adds to its tensor each time; use guard, mask or peel",
+                    f"tail 'shift' computes some iterations twice, and {store.stage!r} adds to its tensor each time; "
+                    "use guard, mask or peel",
                     stage=store.stage,
                     loop=self.loop,
                 )

@@ -7,7 +7,7 @@
              | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
     kind     = serial | parallel | vector | unroll | tensor
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
-             | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent,  inner = inner_lo + fused % extent
+             | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
              | Window(parent, inner, base, hi, tail)                   parent = base + inner                      parent < hi
     expr     = Const(value, dtype) | Axis(name) | Dim(name) | Param(name, dtype) | Load(buffer, index*)
              | Cast(value, dtype) | Unary(op, value) | Binary(op, left, right) | Compare(op, left, right)
@@ -43,7 +43,9 @@ class Source(Protocol):
     """What a `Load` reads: a `Buffer` in a nest, a tensor in a definition."""
 
     @property
-    def dtype(self) -> DType: ...
+    def dtype(self) -> DType:
+        """The type of an element."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,9 @@ def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
     Lanes that share an element are left only where at most one of them runs; those take turns.
     """
     if isinstance(stmt, For) and stmt.kind == "vector":
-        shared = any(isinstance(part, Store) and all(stmt.loop not in axes_of(index) for index in part.index) for part in statements(stmt.body))
+        shared = any(
+            isinstance(part, Store) and all(stmt.loop not in axes_of(index) for index in part.index) for part in statements(stmt.body)
+        )
         return replace(stmt, kind="serial") if shared else _chunks(stmt, stmt.body, lanes)
     return map_statements(stmt, lambda part: narrow(part, lanes))
 

@@ -1,7 +1,8 @@
 """Strategies: for any definition a default schedule, a search space, and the directives of each point in it.
 
 The stage with the most arithmetic is the main one: a contraction or rows. Its knobs, those of the other row-wise stages, and whether
-intermediates are computed in rows are the space; a contraction beside the main stage gets its default. A strategy only ever writes directives that the schedule accepts.
+intermediates are computed in rows are the space; a contraction beside the main stage gets its default. A strategy only ever writes
+directives that the schedule accepts.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Contraction:
             depth=depth,
             rest=tuple(loop for loop in stage.outer if loop not in (vector, row)),
             reduced=tuple(loop for loop in stage.reduced if loop is not depth),
-            vector_operand=_operand(stage, moved),
+            vector_operand=_operand(moved),
             row_operand=next((load for load in fixed if row is not None and stage.moves(load, row) != 0), None),
             lanes=machine.lanes(_widest(stage)),
             registers=machine.registers,
@@ -219,7 +219,7 @@ def _tail(loop: For) -> Any:
     return "peel" if is_literal(loop) else "mask"
 
 
-def _operand(stage: StageInfo, moved: list[Load]) -> Load | None:
+def _operand(moved: list[Load]) -> Load | None:
     names = [getattr(load.buffer, "name", "") for load in moved]
     return moved[0] if len(set(names)) == len(names) == 1 else None
 

@@ -142,7 +142,7 @@ def replayed(schedule: Any) -> None:
     names = [buffer.name for buffer in schedule.nest.outputs]
     scope: dict[str, Any] = {"tl": tl, **dict(zip(names, schedule.outputs, strict=True))}
     try:
-        exec(repr(schedule), scope)  # noqa: S102 - our own text
+        exec(repr(schedule), scope)
     except Exception as error:
         raise Wrong("replay", f"repr does not run: {error!r:.200}") from error
     if scope["s"].nest != schedule.nest:

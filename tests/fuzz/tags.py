@@ -30,6 +30,7 @@ from tensorlang.traverse import children, dtype_of, walk
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
 OPERATIONS: Final = ("unary", "binary", "compare", "cast", "call")
+IDEMPOTENT: Final = ("min", "max", "fmin", "fmax", "and", "or")
 SYMMETRIC: Final = ("add", "mul", "min", "max", "fmin", "fmax", "and", "or", "xor")
 
 
@@ -80,6 +81,8 @@ class Terms:
             if not a or not b:
                 factor, terms, rest = (one, b, other) if not a else (other, a, one)
                 return self.linear_tag(kind, {atom: factor * value for atom, value in terms.items()}, factor * rest)
+        if op in IDEMPOTENT and left == right:
+            return left
         if op in SYMMETRIC and left > right:
             left, right = right, left
         return self.tag("binary", op, of, left, right)

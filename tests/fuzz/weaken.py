@@ -179,11 +179,11 @@ def offset_of_eight_bits(old: Any, builder: Any, dtype: Any, base: Any, offset: 
     return old(builder, dtype, base, offset if known(offset) is not None else builder.and_(offset, filled(offset.type, 127)))
 
 
-def unmasked_store(old: Any, builder: Any, reached: Any, value: Any, mask: Any) -> Any:  # noqa: ARG001 - that is the fault
+def unmasked_store(old: Any, builder: Any, reached: Any, value: Any, mask: Any) -> Any:
     return old(builder, reached, value, None)
 
 
-def unmasked_load(old: Any, builder: Any, target: Any, reached: Any, mask: Any) -> Any:  # noqa: ARG001 - that is the fault
+def unmasked_load(old: Any, builder: Any, target: Any, reached: Any, mask: Any) -> Any:
     return old(builder, target, reached, None)
 
 

@@ -154,8 +154,10 @@ REFUSALS: list[tuple[str, str, Callable[[tl.Schedule], object]]] = [
     ("TL-S006", "the name 'j' is taken in stage 'C'; give names=", lambda s: s.split("i", 4, names=("j", "x"))),
     (
         "TL-S101",
-        "two iterations of 'k' would race: one writes C[0, 0], another writes it; "
-        "a reduction runs in parallel through rfactor over a split-off part of it",
+        (
+            "two iterations of 'k' would race: one writes C[0, 0], another writes it; "
+            "a reduction runs in parallel through rfactor over a split-off part of it"
+        ),
         lambda s: s.parallel("k"),
     ),
     ("TL-S105", "'C.init.i' and 'C.j' are not in one nest of loops", lambda s: s.reorder("C.init.i", "C.j")),
