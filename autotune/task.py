@@ -8,8 +8,19 @@ from typing import Any, Final
 
 from tensorlang.autotune.arrays import Spec
 from tensorlang.errors import TuningError
-from tensorlang.ir import Const, Reduce
-from tensorlang.tensor import Placeholder, Stage, Tensor, as_outputs, definitions
+from tensorlang.ir import Const, Reduce, ReduceAxis
+from tensorlang.tensor import (
+    Definition,
+    Placeholder,
+    Scan,
+    Scatter,
+    Stage,
+    State,
+    Tensor,
+    as_outputs,
+    definitions,
+    expressions,
+)
 from tensorlang.traverse import walk
 
 UNKNOWN_LENGTH: Final = 4096
@@ -89,17 +100,34 @@ def _spec(tensor: Tensor) -> Spec:
 
 
 def longest_reduction(outputs: tuple[Tensor, ...]) -> int:
-    """A bound on the terms summed into one element: the longest reduction of each stage, added up along the program."""
-    total = 1
-    for definition in definitions(outputs):
-        if isinstance(definition, Stage):
-            reductions = (node for value in definition.values for node in walk(value) if isinstance(node, Reduce))
-            total += max((_length(reduction) for reduction in reductions), default=0)
+    """A bound on the terms summed into one element: the longest reduction of each stage, added up along the program.
+
+    A scan adds up its step as often as that runs, a recurrence along each of its axes.
+    """
+    return 1 + _terms(definitions(outputs))
+
+
+def _terms(program: tuple[Definition, ...]) -> int:
+    total = 0
+    for definition in program:
+        reductions = (node for value in expressions(definition) for node in walk(value) if isinstance(node, Reduce))
+        terms = max((_length(reduction.axes) for reduction in reductions), default=0)
+        match definition:
+            case Scan(axis=axis, body=body):
+                terms = _length((axis,)) * (1 + _terms(body))
+            case Scatter(axes=axes):
+                terms = _length(axes) * max(1, terms)
+            case Stage(shape=shape, itself=itself) if itself is not None:
+                steps = sum(int(extent.value) if isinstance(extent, Const) else UNKNOWN_LENGTH for extent in shape)
+                terms = steps * max(1, terms)
+            case Stage() | Placeholder() | State():
+                pass
+        total += terms
     return total
 
 
-def _length(reduction: Reduce) -> int:
+def _length(axes: tuple[ReduceAxis, ...]) -> int:
     return math.prod(
         max(int(axis.hi.value) - int(axis.lo.value), 0) if isinstance(axis.lo, Const) and isinstance(axis.hi, Const) else UNKNOWN_LENGTH
-        for axis in reduction.axes
+        for axis in axes
     )

@@ -129,9 +129,10 @@ def values_of(nest: Nest, place: Placed) -> tuple[Expr, ...]:
 def is_implicit(nest: Nest, place: Placed) -> bool:
     """Do the values depend on loops around the statements, other than by the box that these cover?"""
     own = {found.loop for part in place.parts for found in statements(part) if isinstance(found, For)}
-    box = frozenset().union(
+    covered = frozenset().union(
         *(axes_of(index) for part in place.parts for store in stores(part) if store.stage in place.own for index in store.index)
     )
+    box = closure(nest, covered)
     needed = set().union(*(axes_of(expr) for expr in values_of(nest, place)))
     for relation in reversed(nest.relations):
         given, derived = sides(relation)

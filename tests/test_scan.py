@@ -57,7 +57,7 @@ def test_states_may_change_places(keep: Keep) -> None:
 def test_one_tensor_may_be_several_states(keep: Keep) -> None:
     A = tl.placeholder((3,), "float64", name="A")
 
-    def step(t: Any, s: Any) -> Any:
+    def step(_: Any, s: Any) -> Any:
         double = tl.compute((3,), lambda i: s[0][i] * 2 + s[1][i], name="double")
         return double, double
 
@@ -161,12 +161,12 @@ def test_recurrences_scatters_and_arg_reductions_stand_in_a_step() -> None:
 def test_what_depends_on_no_state_is_computed_once() -> None:
     A = tl.placeholder((4,), name="A")
 
-    def step(t: Any, s: Any) -> Any:
+    def step(_: Any, s: Any) -> Any:
         twice = tl.compute((4,), lambda i: A[i] * 2, name="twice")
         return tl.compute((4,), lambda i: s[i] + twice[i], name="next")
 
     nest = str(tl.Schedule(tl.scan(step, A, 5, name="S")))
-    assert nest.index("# twice") < nest.index("for t in range(5)")
+    assert nest.index("# twice") < nest.index("for _ in range(5)")
 
 
 def test_the_nest_of_a_kept_scan_reads_the_step_before() -> None:

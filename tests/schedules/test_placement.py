@@ -187,9 +187,11 @@ def test_a_stage_that_is_whole_already_is_not_moved() -> None:
 
 
 def test_an_implicit_stage_moves_only_along_the_loops_around_it() -> None:
-    s = tl.Schedule(centred())
+    inner = centred()
+    s = tl.Schedule(tl.compute((5, 9), lambda i, j: inner[i, j] * 2, name="D"))
     refused(s, "TL-S301", "is computed at 'j' already", "compute_at", "C.1", "C.j")
-    refused(s, "TL-S301", "depends on the loops around it", "compute_at", "C.1", "C.1.k")
+
+    refused(s, "TL-S301", "depends on the loops around it; name one of i, j", "compute_at", "C.1", "D.i")
 
 
 # store_at
@@ -370,3 +372,12 @@ def test_the_whole_tensor_ends_where_the_tails_of_its_consumer_end() -> None:
         s.compute_root("C")
         assert "C: float32[7, 11]" in str(s)
         check(s)
+
+
+def test_a_copy_whose_loops_are_shifted_and_split_stays_where_it_is() -> None:
+    s = tl.Schedule(blur())
+    s.cache_read("X", at="h.x")
+    s.shift("X_cache.d0", 2)
+    s.split("X_cache.d0_s", 4)
+    refused(s, "TL-S301", "the loops of 'X_cache' are already scheduled", "compute_root", "X_cache")
+    check(s)
