@@ -27,7 +27,8 @@ from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
 from tensorlang.schedules.legality import accesses, conflict, reads, repeated
-from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct
+from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct, require_fixed
+from tensorlang.schedules.pack import require_early
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
 
@@ -51,7 +52,9 @@ class Accumulate:
         self._require_own_lanes(nest, store, outer)
         inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
         tile = moving(nest, store.index, inside)
+        require_early(loop, [store.index], self.tensor)
         require_distinct(nest, store, tile, outer, self.tensor)
+        require_fixed(nest, tile, inside, f"accumulate of {self.tensor!r}")
         shape = literal_shape(tile, "accumulate")
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
         for extent in shape:
@@ -114,10 +117,11 @@ class Accumulate:
     def _require_own_lanes(self, nest: Nest, store: Store, outer: list[For]) -> None:
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
         for loop in outer:
-            if loop.kind == "vector" and loop.loop not in index:
+            if loop.kind in ("vector", "parallel") and loop.loop not in index:
                 raise Refusal(
                     "TL-S107",
-                    f"the lanes of {short(loop.loop)!r} add to one element, so each would load and store it; accumulate outside that loop",
+                    f"the {'lanes' if loop.kind == 'vector' else 'iterations'} of {short(loop.loop)!r} add to one element, "
+                    "so each would load and store it; accumulate outside that loop",
                     stage=store.stage,
                     loop=self.at,
                 )

@@ -27,7 +27,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
 from tensorlang.schedules.legality import reads
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, moving, offsets, require_distinct
-from tensorlang.schedules.pack import MAX_COPY_BYTES
+from tensorlang.schedules.pack import MAX_COPY_BYTES, require_early
 from tensorlang.schedules.placed import greatest
 from tensorlang.traverse import axes_of, loads_of
 
@@ -52,6 +52,7 @@ class CacheWrite:
         way = path_to(loop.body, lambda part: part is store)
         inside = tuple(part for part in way if isinstance(part, For))
         tile = moving(nest, store.index, inside)
+        require_early(loop, [store.index], self.tensor)
         require_distinct(nest, store, tile, outer, self.tensor)
         conditions = self._conditions(nest, way, inside, tile)
         shape = self._shape(nest, tile)

@@ -116,6 +116,19 @@ def fresh_buffer(nest: Nest, label: str) -> str:
     return name
 
 
+def require_fixed(nest: Nest, tile: Sequence[For], inside: Sequence[For], what: str) -> None:
+    """Raise `Refusal` where the bounds of a loop of the tile depend on a loop inside that the copy does not have."""
+    dropped = {loop.loop for loop in inside} - {loop.loop for loop in tile}
+    for loop in tile:
+        needs = closure(nest, axes_of(loop.lo) | axes_of(loop.hi)) & dropped
+        if needs:
+            raise Refusal(
+                "TL-S104",
+                f"the bounds of {short(loop.loop)!r} depend on {short(min(needs))!r}, which {what} would leave",
+                loop=loop.loop,
+            )
+
+
 def require_distinct(nest: Nest, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str) -> None:
     """Raise `Refusal` where two iterations of the tile's loops write one element (a scatter): the copy would hold it twice."""
     if store.reducer is None and all(isinstance(part, Axis) for part in store.index):

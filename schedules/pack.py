@@ -28,7 +28,7 @@ from tensorlang.relations import equations, in_scope
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
 from tensorlang.schedules.legality import Access, accesses, reads
-from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets
+from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
 from tensorlang.traverse import loads_of, map_children, map_expressions
 
 MAX_COPY_BYTES = 1 << 36
@@ -53,6 +53,7 @@ class Pack:
         require_early(loop, (use.index,), self.tensor)
         inside = use.loops[len(outer) :]
         used = moving(nest, use.index, inside)
+        require_fixed(nest, used, inside, f"pack of {self.tensor!r}")
         used = self._in_layout(used)
         shape = literal_shape(used, "pack")
         size = use.buffer.dtype.bytes

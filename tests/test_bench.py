@@ -34,4 +34,4 @@ def test_an_unknown_family_is_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as stopped:
         main(["frobnicate"])
     assert stopped.value.code == 2
-    assert "known: startup, call, matmul, tuner" in capsys.readouterr().err
+    assert "known: startup, call, scheduling, matmul, tuner" in capsys.readouterr().err
