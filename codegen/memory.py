@@ -13,6 +13,7 @@ LLVM keep the storage in registers. Lanes that are off load zeros. Addresses are
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from llvmlite import ir as llvm
 
@@ -27,6 +28,7 @@ from tensorlang.codegen.types import (
     Builder,
     Poison,
     Value,
+    element_of,
     filled,
     in_memory,
     intrinsic,
@@ -37,6 +39,9 @@ from tensorlang.codegen.types import (
     splat,
 )
 from tensorlang.dtype import BOOL, DType
+
+AVX512: Final = 512
+"""Bits of a vector where masked memory operands exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,11 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
     if access.uniform:
         value = builder.load(access.base, name=access.place.name, align=align, typ=element)
     elif access.step == 1:
-        value = _contiguous(builder, access.place.name, access.base, vector, align, mask)
+        value = _contiguous(builder, target, access.place.name, access.base, vector, align, mask)
     elif access.step == -1:
         first = address(builder, dtype, access.base, literal(I64, 1 - access.lanes))
         turned = None if mask is None else reverse(builder, mask)
-        value = reverse(builder, _contiguous(builder, access.place.name, first, vector, align, turned))
+        value = reverse(builder, _contiguous(builder, target, access.place.name, first, vector, align, turned))
     elif access.step == 2 and mask is None and access.lanes > 1:
         value = _every_second(builder, access, vector, align)
     else:
@@ -168,10 +173,32 @@ def _raw(builder: Builder, access: Access) -> Value:
     return _elements(builder, access, vector)
 
 
-def _contiguous(builder: Builder, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
+def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
-    return intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
+    found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
+    if target.is_x86 and target.vector_bits >= AVX512 and isinstance(vector.element, llvm.IntType):
+        return _opaque(builder, found)
+    return found
+
+
+def _opaque(builder: Builder, value: Value) -> Value:
+    """The vector, in a register of its own.
+
+    LLVM 22 folds a masked load of integers into instructions such as `vpmaddwd`, which read lanes that are off and fault there. An empty
+    piece of assembly keeps the load apart; it takes whole registers, so a shorter vector is padded for it.
+    """
+    lanes, bits = lanes_of(value), element_of(value).width
+    if lanes * bits > AVX512:
+        return value  # 64-bit elements beside narrower ones: no such instruction takes them
+    whole = next(size // bits for size in (128, 256, AVX512) if size // bits >= lanes)
+    places = llvm.Constant(llvm.VectorType(I32, whole), [lane if lane < lanes else 0 for lane in range(whole)])
+    wide = builder.shuffle_vector(value, Poison(value.type), places) if whole > lanes else value
+    kept = builder.asm(llvm.FunctionType(wide.type, [wide.type]), "", "=v,0", [wide], side_effect=False)
+    if whole == lanes:
+        return kept
+    first = llvm.Constant(llvm.VectorType(I32, lanes), list(range(lanes)))
+    return builder.shuffle_vector(kept, Poison(kept.type), first)
 
 
 def _every_second(builder: Builder, access: Access, vector: llvm.Type, align: int) -> Value:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +20,29 @@ from tests.fuzz.program import Builder, operands
 from tests.fuzz.replay import Wrong
 from tests.fuzz.shrink import candidates, signature
 from tests.fuzz.tags import Terms, trace
+from tests.fuzz.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[1]
+REGRESSIONS = (ROOT / "tests" / "fuzz" / "regressions.jsonl").read_text().splitlines()
 
 
 def test_two_hundred_cases_agree_in_every_oracle() -> None:
     words = [sys.executable, "-m", "tests.fuzz.run", "--cases", "200", "--seed", "20", "--workers", "2", "--quiet", "--shrink", "20"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    process = Worker()
+    yield process
+    process.close()
+
+
+@pytest.mark.parametrize("line", REGRESSIONS, ids=[json.loads(line)["found"][:60] for line in REGRESSIONS])
+def test_what_the_fuzzer_found_stays_fixed(worker: Worker, line: str) -> None:
+    answer = worker.ask({"case": cases.from_json(json.dumps(json.loads(line)["case"]))})
+    assert answer["done"] is None, answer["text"]
 
 
 def test_a_seed_gives_the_same_case_every_time() -> None:

@@ -95,7 +95,10 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
         rest = simplify(Binary("mod", extent, ir.const(first.factor)))
         if not _divides(scope, extent, first.factor):
             return _peel(nest, loop, scope, same, extent, rest)
-    return _whole_loop(nest, replace(loop, lo=scope.of(loop.lo), hi=scope.of(loop.hi)), scope)
+    lo = scope.of(loop.lo)
+    extent = simplify(Binary("sub", loop.hi, loop.lo))
+    hi = Binary("add", lo, extent) if isinstance(extent, Const) and not isinstance(lo, Const) else scope.of(loop.hi)
+    return _whole_loop(nest, replace(loop, lo=lo, hi=hi), scope)
 
 
 def _tiles(split: Split) -> Expr:

@@ -240,7 +240,7 @@ class Judge:
             loosely(name, result, expected, oracle)
             return
         self.tally.add("bound", "used")
-        error = builder.errors[name]
+        error = builder.errors.get(name)
         feeds = {program.operands[key]: array for key, array in operands(program, case, extents, twin=False).items()}
         limit = np.zeros(expected.shape)
         if error is not None:

@@ -84,6 +84,8 @@ class Worker:
     def start(self) -> subprocess.Popen[bytes]:
         """The running process, a new one where there is none."""
         if self.process is None:
+            if self.log is not None:
+                self.log.close()
             self.log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
             command = [sys.executable, "-m", "tests.fuzz.run", "--serve", *([] if self.fault is None else ["--fault", self.fault])]
             paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
@@ -107,6 +109,12 @@ class Worker:
             code = self.process.returncode if code is None else code
         self.process = None
         return code
+
+    def close(self) -> None:
+        """End the process and forget its last words."""
+        self.stop()
+        if self.log is not None:
+            self.log.close()
 
     def _line(self, deadline: float) -> bytes | None:
         """The next line, b"" where the process ended, None where the time is up."""
