@@ -10,6 +10,7 @@ samples themselves showed.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from dataclasses import dataclass
 from typing import Any, Final
@@ -81,6 +82,8 @@ def fit(features: Array, logs: Array, best: float, noise: float, failed: Array, 
 
 def preload() -> None:
     """Import the libraries, which takes a second or two, before they are needed."""
+    for library in ("sklearn.ensemble", "skopt.acquisition", "skopt.learning"):
+        importlib.import_module(library)
 
 
 def _regressor(features: Array, logs: Array, noise: float, seed: int) -> Any:

@@ -1,6 +1,8 @@
 """Every searcher proposes each feasible point at most once, ends, and can be replayed; the Bayesian one is worth its cost."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -109,3 +111,16 @@ def test_a_model_proposal_carries_its_prediction() -> None:
     trace(search, 20)
     predictions = [proposal.prediction for _ in range(3) if (proposal := search.ask()) is not None]
     assert any(p is not None and set(p) == {"mean", "deviation", "valid", "score"} for p in predictions)
+
+
+def test_preparing_loads_the_models_so_that_no_proposal_waits_for_an_import() -> None:
+    """The imports were once gone from `preload`, and the first model proposal took a second."""
+    program = (
+        "import sys\n"
+        "from tensorlang.autotune.surrogate import preload\n"
+        "preload()\n"
+        "before = set(sys.modules)\n"
+        "import skopt.acquisition, skopt.learning, sklearn.ensemble\n"
+        "assert before == set(sys.modules), set(sys.modules) - before\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
