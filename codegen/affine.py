@@ -125,6 +125,7 @@ class Space:
     axes: dict[str, Polynomial] = field(default_factory=dict)
     opaque: dict[str, ir.Expr] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    quotients: dict[tuple[frozenset[tuple[Monomial, int]], int], ir.Expr] = field(default_factory=dict)
     depth: int = 0
 
     def loop(self, name: str) -> Atom:
@@ -152,11 +153,24 @@ class Space:
             case ir.Binary("mul", left, right):
                 product = self.polynomial(left) * self.polynomial(right)
                 return product if len(product.terms) <= MAX_TERMS else self.whole(expr)
+            case ir.Binary("floordiv", left, ir.Const(divisor)) if divisor > 0:
+                return self.quotient(left, int(divisor))
+            case ir.Binary("mod", left, ir.Const(divisor)) if divisor > 0:
+                return self.polynomial(left) - self.quotient(left, int(divisor)) * number(int(divisor))
             case ir.Binary(op, left, right) if op in ARITHMETIC:
                 a, b = self.polynomial(left).constant, self.polynomial(right).constant
                 return self.whole(expr) if a is None or b is None else number(fold(op, INT64, a, b))
             case _:
                 return self.whole(expr)
+
+    def quotient(self, dividend: ir.Expr, divisor: int) -> Polynomial:
+        """A floored quotient: one atom for equal dividends, so that the digits of a fused index add up to the index again."""
+        inside = self.polynomial(dividend)
+        if inside.constant is not None:
+            return number(inside.constant // divisor)
+        key = (frozenset(inside.terms.items()), divisor)
+        expr = self.quotients.setdefault(key, ir.Binary("floordiv", dividend, ir.Const(divisor, INT64)))
+        return self.whole(expr)
 
     def whole(self, expr: ir.Expr) -> Polynomial:
         """An expression as one atom; the same expression is the same atom."""

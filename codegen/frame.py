@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from llvmlite import ir as llvm
 
@@ -20,12 +21,16 @@ from tensorlang.codegen.memory import Place
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.types import POINTER, VOID, Builder, Type, Value, external
 
+if TYPE_CHECKING:
+    from tensorlang.codegen.transpose import Pending
+
 
 @dataclass(slots=True)
 class Frame:
     """The state of emission in one function.
 
-    `entry` writes where stack storage is declared, `memo` lives for one statement, `streamed` says that a fence is due.
+    `entry` writes where stack storage is declared, `memo` lives for one statement, `streamed` says that a fence is due, `deferred`
+    holds stores that wait for their neighbours (see `transpose`).
     """
 
     target: Target
@@ -39,6 +44,7 @@ class Frame:
     heap: list[Value] = field(default_factory=list)
     outlined: bool = False
     streamed: bool = False
+    deferred: list[Pending] | None = None
     lanes: int = 0
     lane_axis: str = ""
     mask: Value | None = None

@@ -14,6 +14,7 @@ from tensorlang.codegen.expression import value
 from tensorlang.codegen.frame import Frame, readable
 from tensorlang.codegen.types import I64, Value, known, lanes_of, literal
 from tensorlang.errors import InternalError
+from tensorlang.schedules.edit import literal_extent
 
 Body = Callable[[Frame], None]
 MAX_LANES = 256
@@ -87,6 +88,8 @@ def bounds(frame: Frame, loop: ir.For) -> tuple[Value, Value]:
 def constant_extent(frame: Frame, loop: ir.For) -> int | None:
     """The number of iterations where it is known."""
     extent = (frame.space.polynomial(loop.hi) - frame.space.polynomial(loop.lo)).constant
+    if extent is None:  # an atom of a polynomial is one object; two equal ones cancel here
+        extent = literal_extent(loop)
     return None if extent is None else max(extent, 0)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tensorlang import ir
-from tensorlang.codegen import loops, memory, storage, tensors
+from tensorlang.codegen import loops, memory, storage, tensors, transpose
 from tensorlang.codegen.access import access_of, any_lane
 from tensorlang.codegen.arithmetic import both, unary
 from tensorlang.codegen.convert import narrow, widen
@@ -40,6 +40,8 @@ def statement(frame: Frame, stmt: ir.Stmt) -> None:
         case ir.Prefetch(buffer, index):
             frame.fresh()
             memory.prefetch(frame.builder, access_of(frame, buffer, index, value))
+        case ir.For(kind="unroll", body=inner) if frame.deferred is None and transpose.side_by_side(stmt):
+            transpose.collected(frame, lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
         case ir.For(kind=kind, body=inner):
             emit_loop = {
                 "serial": loops.serial,
@@ -118,8 +120,11 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
 
 
 def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Value]) -> None:
-    for access, new in zip(accesses, values, strict=True):
-        if stmt.stream and memory.streams(frame.target, access, frame.mask):
+    for buffer, access, new in zip(stmt.buffers, accesses, values, strict=True):
+        if transpose.defers(frame, access) and frame.deferred is not None:
+            offset = frame.space.offset(stmt.index, buffer.shape).part(varying=False)
+            frame.deferred.append(transpose.Pending(access, offset, new, stmt.stream))
+        elif stmt.stream and memory.streams(frame.target, access, frame.mask):
             frame.streamed = True
             memory.stream(frame.builder, access, new)
         else:

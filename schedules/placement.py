@@ -1,8 +1,8 @@
 """The methods of a schedule that say where values are computed and stored.
 
-These are `compute_root`, `store_at`, `reverse_compute_at`, `cache_write`, `set_memory`, `transform_layout`, `pad_to`, `align`,
-`prefetch`, `stream_stores` and `tensorize`. They stand apart from `Schedule` because they share nothing with it but how a directive is
-made and applied.
+These are `compute_root`, `store_at`, `reverse_compute_at`, `reverse_compute_inline`, `cache_write`, `set_memory`, `transform_layout`,
+`pad_to`, `align`, `prefetch`, `stream_stores` and `tensorize`. They stand apart from `Schedule` because they share nothing with it but how
+a directive is made and applied.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from tensorlang.schedules.compute_root import ComputeRoot
 from tensorlang.schedules.instructions import Instruction, define
 from tensorlang.schedules.layout import TransformLayout, spelled
 from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
+from tensorlang.schedules.reverse_inline import ReverseComputeInline
 from tensorlang.schedules.storage import Align, PadTo, SetMemory
 from tensorlang.schedules.store_at import StoreAt
 from tensorlang.schedules.tensorize import Tensorize
 from tensorlang.schedules.traffic import PrefetchRegion, StreamStores
 
 PlacementDirective: TypeAlias = (
-    "ComputeRoot | StoreAt | ReverseComputeAt | CacheWrite | SetMemory | TransformLayout | PadTo | Align | PrefetchRegion | StreamStores"
-    " | Tensorize"
+    "ComputeRoot | StoreAt | ReverseComputeAt | ReverseComputeInline | CacheWrite | SetMemory | TransformLayout | PadTo | Align"
+    " | PrefetchRegion | StreamStores | Tensorize"
 )
 
 PLACEMENT: dict[str, type[PlacementDirective]] = {
     "compute_root": ComputeRoot,
     "store_at": StoreAt,
     "reverse_compute_at": ReverseComputeAt,
+    "reverse_compute_inline": ReverseComputeInline,
     "cache_write": CacheWrite,
     "set_memory": SetMemory,
     "transform_layout": TransformLayout,
@@ -43,9 +45,12 @@ PLACEMENT: dict[str, type[PlacementDirective]] = {
 def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str], str], *args: Any, **options: Any) -> PlacementDirective:
     """The frozen value of a call; `loop` and `name` resolve what it names. Raises `Refusal`."""
     match kind:
-        case "store_at" | "reverse_compute_at":
+        case "store_at":
+            stage, at, *rest = args
+            return StoreAt(name(stage, "a stage"), loop(at), *rest, **options)
+        case "reverse_compute_at":
             stage, at = args
-            return (StoreAt if kind == "store_at" else ReverseComputeAt)(name(stage, "a stage"), loop(at))
+            return ReverseComputeAt(name(stage, "a stage"), loop(at))
         case "cache_write":
             at = options.pop("at") if "at" in options else args[1]
             return CacheWrite(name(args[0], "a tensor"), loop(at))
@@ -65,6 +70,8 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
         case "set_memory" | "pad_to" | "align":
             step: Callable[..., PlacementDirective] = {"set_memory": SetMemory, "pad_to": PadTo, "align": Align}[kind]
             return step(name(args[0], "a tensor"), *args[1:], **options)
+        case "reverse_compute_inline":
+            return ReverseComputeInline(name(args[0], "a stage"))
         case _:
             return ComputeRoot(name(args[0], "a stage"))
 
@@ -84,13 +91,17 @@ class Placement:
         """Compute a producer whole, before the loops that use it; see `schedules.compute_root`."""
         self._do("compute_root", stage)
 
-    def store_at(self: _Applies, stage: str, loop: str) -> None:
-        """Keep the storage of a placed producer at an outer loop; see `schedules.store_at`."""
-        self._do("store_at", stage, loop)
+    def store_at(self: _Applies, stage: str, loop: str, reuse: str = "slide") -> None:
+        """Keep the storage of a placed producer, and what earlier iterations computed, at an outer loop; see `schedules.store_at`."""
+        self._do("store_at", stage, loop, reuse)
 
     def reverse_compute_at(self: _Applies, stage: str, loop: str) -> None:
         """Compute a consumer where its operand is complete; see `schedules.reverse_compute_at`."""
         self._do("reverse_compute_at", stage, loop)
+
+    def reverse_compute_inline(self: _Applies, stage: str) -> None:
+        """Write a consumer into the statement that completes its operand; see `schedules.reverse_inline`."""
+        self._do("reverse_compute_inline", stage)
 
     def cache_write(self: _Applies, tensor: str, at: str) -> None:
         """Compute into a local buffer and copy it back; see `schedules.cache_write`."""

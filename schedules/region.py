@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Split, Window
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Relation, Select, Split, Window
 from tensorlang.linear import Linear, expression, linear
+from tensorlang.relations import tile_start
 from tensorlang.schedules import edit
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, substitute
@@ -25,18 +26,25 @@ class Span:
     extent: Expr
 
 
+def solved(relation: Relation) -> dict[str, Expr]:
+    """The axes that follow from a relation, as values."""
+    match relation:
+        case Split(parent, inner=inner):
+            return {parent: Binary("add", tile_start(relation), Axis(inner))}
+        case Window(parent, inner, base):
+            return {parent: Binary("add", base, Axis(inner))}
+        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            high, low = Binary("floordiv", Axis(fused), extent), Binary("mod", Axis(fused), extent)
+            return {outer: Binary("add", outer_lo, high), inner: Binary("add", inner_lo, low)}
+
+
 def expand(nest: Nest, expr: Expr, loops: Iterable[str]) -> Expr:
     """The expression over loops alone, where its derived axes are splits and windows; other derived axes stay."""
     known = set(loops)
     values: dict[str, Expr] = {}
     for relation in reversed(nest.relations):
-        match relation:
-            case Split(parent, outer, inner, factor, lo, _, tail) if tail != "shift" and parent not in known:
-                values[parent] = Binary("add", Binary("add", lo, Binary("mul", ir.const(factor), Axis(outer))), Axis(inner))
-            case Window(parent, inner, base) if parent not in known:
-                values[parent] = Binary("add", base, Axis(inner))
-            case Split() | Fuse() | Window():
-                pass
+        if not isinstance(relation, Fuse):
+            values.update({axis: value for axis, value in solved(relation).items() if axis not in known})
     while axes_of(expr) & values.keys():
         expr = substitute(expr, values)
     return simplify(expr)
@@ -54,12 +62,27 @@ def bound(extent: Expr) -> int | None:
             return None
 
 
+def whole_start(loop: For) -> Expr:
+    """Where a loop that slides (see `slide`) would start if it did not: its start has a choice of two literals that its end has not."""
+    sides = (loop.hi.left, loop.hi.right) if isinstance(loop.hi, Binary) and loop.hi.op == "min" else (loop.hi,)
+    form = linear(loop.lo)
+    for atom, factor in tuple(form.terms.items()):
+        match atom:
+            case Select(_, Const(yes), Const(no)) if not any(atom in linear(side).terms for side in sides):
+                ends = (factor * int(yes), factor * int(no))
+                form = form.plus(Linear(0, {atom: factor}), -1).plus(Linear(min(ends)))
+            case _:
+                pass
+    return expression(form) if form.terms != linear(loop.lo).terms else loop.lo
+
+
 def trip_bound(loop: For) -> int | None:
     """A literal that the number of iterations never exceeds."""
     candidates = [loop.hi]
     if isinstance(loop.hi, Binary) and loop.hi.op == "min":
         candidates = [loop.hi.left, loop.hi.right]
-    found = [bound(simplify(Binary("sub", hi, loop.lo))) for hi in candidates]
+    start = whole_start(loop)
+    found = [bound(simplify(Binary("sub", hi, start))) for hi in candidates]
     literal = [value for value in found if value is not None]
     return min(literal) if literal else None
 
@@ -117,7 +140,25 @@ def _natural(nest: Nest, form: Linear) -> bool:
                 starts[outer], starts[inner] = outer_lo, inner_lo
             case Window():
                 pass
-    return all(isinstance(atom, ir.Dim) or (isinstance(atom, Axis) and _starts_at_zero(starts, atom.name)) for atom in form.terms)
+    return all(_not_negative(atom, starts) for atom in form.terms)
+
+
+def _not_negative(atom: Expr, starts: dict[str, Expr]) -> bool:
+    match atom:
+        case ir.Dim():
+            return True
+        case Axis(name):
+            return _starts_at_zero(starts, name)
+        case Binary("min", left, right):  # the start of a shifted tile
+            forms = (linear(left), linear(right))
+            return all(
+                form.constant >= 0 and all(factor > 0 and _not_negative(part, starts) for part, factor in form.terms.items())
+                for form in forms
+            )
+        case Binary("mod", _, Const(by)):
+            return by > 0
+        case _:
+            return False
 
 
 def _starts_at_zero(starts: dict[str, Expr], name: str) -> bool:
@@ -151,7 +192,7 @@ def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) 
                 return None
             if trips == 0:
                 return base, 0
-            lo = linear(expand(nest, loop.lo, (*outer, *inside)))
+            lo = linear(expand(nest, whole_start(loop), (*outer, *inside)))
             base = Linear(base.constant + factor * lo.constant, base.terms)
             for part, coefficient in lo.terms.items():
                 pending[part] = pending.get(part, 0) + factor * coefficient

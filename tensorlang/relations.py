@@ -64,16 +64,20 @@ def rebounded(relation: Relation, fn: Callable[[Expr], Expr]) -> Relation:
             return replace(relation, base=fn(base), hi=fn(hi))
 
 
+def tile_start(split: Split) -> Expr:
+    """Where the tile of a split begins: the value of its parent where the inner loop is at 0."""
+    start: Expr = Binary("mul", ir.const(split.factor), Axis(split.outer))
+    if split.tail == "shift":
+        last = Binary("max", ir.const(0), Binary("sub", Binary("sub", split.hi, split.lo), ir.const(split.factor)))
+        start = Binary("min", start, last)
+    return Binary("add", split.lo, start)
+
+
 def equations(relation: Relation) -> tuple[Expr, ...]:
     """What a relation says, as conditions on its axes."""
     match relation:
-        case Split(parent, outer, inner, factor, lo, hi, tail):
-            start: Expr = Binary("mul", ir.const(factor), Axis(outer))
-            if tail == "shift":
-                last = Binary("max", ir.const(0), Binary("sub", Binary("sub", hi, lo), ir.const(factor)))
-                start = Binary("min", start, last)
-            value = Binary("add", Binary("add", lo, start), Axis(inner))
-            return (Compare("eq", Axis(parent), value), Compare("lt", Axis(parent), hi))
+        case Split(parent, inner=inner, hi=hi):
+            return (Compare("eq", Axis(parent), Binary("add", tile_start(relation), Axis(inner))), Compare("lt", Axis(parent), hi))
         case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
             inside = (
                 Compare("ge", Axis(inner), inner_lo),

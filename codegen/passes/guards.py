@@ -8,16 +8,18 @@ emitted twice, `if` the tile is whole without its conditions, `else` with them. 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
 from tensorlang import ir
+from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.linear import linear
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.kinds import code_size
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_statements, substatements, substitute
+from tensorlang.traverse import axes_of, dtype_of, map_statements, substatements, substitute
 
 MAX_VERSIONED: Final = 512
 
@@ -50,7 +52,7 @@ def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str]) -> Iterat
     match stmt:
         case If(Compare("lt", left, right) as cond, then, None):
             moved = axes_of(cond) & tiles.keys()
-            if moved and not axes_of(cond) & serial:
+            if moved and not axes_of(cond) & serial and _is_linear(left, right, moved):
                 yield cond, simplify(Compare("lt", _most(left, right, tiles), right))
             yield from _guards(then, tiles, serial)
         case For(loop, body=body, kind="unroll" | "vector" | "tensor"):
@@ -60,6 +62,14 @@ def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str]) -> Iterat
         case _:
             for part in substatements(stmt):
                 yield from _guards(part, tiles, serial)
+
+
+def _is_linear(left: Expr, right: Expr, tiles: AbstractSet[str]) -> bool:
+    """Is the difference linear in the loops of the tile, so that it is greatest at their ends? What is loaded is not."""
+    if dtype_of(left) != INT64:
+        return False
+    atoms = linear(Binary("sub", left, right)).terms
+    return all(isinstance(atom, Axis) or not axes_of(atom) & tiles for atom in atoms)
 
 
 def _most(left: Expr, right: Expr, tiles: dict[str, For]) -> Expr:

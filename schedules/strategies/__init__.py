@@ -8,7 +8,7 @@ directives that the schedule accepts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.schedules.knobs import Flag, Knob
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.space import Config, Space
-from tensorlang.schedules.strategies.analysis import StageInfo, stages_of
+from tensorlang.schedules.strategies.analysis import StageInfo, readers, stages_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise
 from tensorlang.schedules.strategies.machine import Machine
@@ -76,8 +76,23 @@ class Staged:
     @cached_property
     def _kinds(self) -> dict[str, Contraction | Rows]:
         """How each stage runs, in program order."""
-        infos = stages_of(self._plain.nest)
-        return {info.name: Contraction.of(info, self.machine, self.threads) or Rows.of(info, self.machine, self.threads) for info in infos}
+        found: dict[str, Contraction | Rows] = {}
+        for info in stages_of(self._plain.nest):
+            kind = Contraction.of(info, self.machine, self.threads)
+            found[info.name] = (kind and self._with_epilogue(kind)) or Rows.of(info, self.machine, self.threads)
+        return found
+
+    def _with_epilogue(self, kind: Contraction) -> Contraction:
+        """The contraction with the stage that can be computed from its tiles, if there is one."""
+        names = {stage for stage, _ in readers(self._plain.nest, kind.stage.store.buffers)} - {kind.stage.name}
+        for name in names if len(names) == 1 else ():
+            fused = replace(kind, consumer=name)
+            try:
+                fused.schedule(self._plain.copy(), {**fused.default(), "epilogue": "fused"})
+            except ScheduleError:
+                continue
+            return fused
+        return kind
 
     @cached_property
     def _kind(self) -> Contraction | Rows | None:
@@ -92,10 +107,15 @@ class Staged:
         """`contraction` or `rows`, by the main stage."""
         return type(self._kind).__name__.lower() if self._kind is not None else "none"
 
+    @cached_property
+    def _epilogues(self) -> frozenset[str]:
+        """The stages that are computed from the tiles of a contraction by default."""
+        return frozenset(kind.consumer for kind in self._kinds.values() if isinstance(kind, Contraction) and kind.consumer)
+
     def _others(self) -> Iterator[tuple[str, Rows]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
         for name, kind in self._kinds.items():
-            if isinstance(kind, Rows) and self._main is not None and name != self._main.name:
+            if isinstance(kind, Rows) and self._main is not None and name != self._main.name and name not in self._epilogues:
                 yield f"{name}.", kind
 
     @cached_property
@@ -122,11 +142,14 @@ class Staged:
         s = self._plain.copy()
         moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
         for name, kind in self._kinds.items():
+            if name not in s.stages():  # computed from the tiles of another one
+                continue
             main = self._main is not None and name == self._main.name
             trial = s.copy()
             try:
                 if isinstance(kind, Rows):
-                    kind.schedule(trial, config, "" if main else f"{name}.", alone=name not in moved)
+                    point = config if name not in self._epilogues else kind.default(f"{name}.")
+                    kind.schedule(trial, point, "" if main else f"{name}.", alone=name not in moved)
                 else:
                     kind.schedule(trial, config if main else kind.default())
             except ScheduleError:  # a recurrence, a scatter or the step of a scan, where a usual directive is not legal: its plain loops

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
 from tensorlang.linear import linear
@@ -16,7 +18,7 @@ UNKNOWN_EXTENT = 1024
 """Assumed of an extent that is known only at run time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StageInfo:
     """One stage of an unscheduled nest."""
 
@@ -24,18 +26,18 @@ class StageInfo:
     store: Store
     loops: tuple[For, ...]
 
-    @property
+    @cached_property
     def outer(self) -> tuple[For, ...]:
         """The loops over the elements of the output, outermost first."""
         index = frozenset().union(*(axes_of(part) for part in self.store.index)) if self.store.index else frozenset()
         return tuple(loop for loop in self.loops if loop.loop in index)
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[For, ...]:
         """The loops of the reduction, outermost first."""
         return tuple(loop for loop in self.loops if loop not in self.outer)
 
-    @property
+    @cached_property
     def loads(self) -> tuple[Load, ...]:
         """What each iteration reads."""
         return tuple(load for value in self.store.values for load in loads_of(value) if isinstance(load.buffer, Buffer))
@@ -43,10 +45,7 @@ class StageInfo:
     @property
     def iterations(self) -> int:
         """How often the statement runs, with a guess for extents known only at run time."""
-        total = 1
-        for loop in self.loops:
-            total *= max(1, size(loop))
-        return total
+        return math.prod(max(1, size(loop)) for loop in self.loops)
 
     def moves(self, load: Load, loop: For) -> int | None:
         """How far a load moves in memory per iteration of a loop, in elements of its last dimension: 0, 1, another stride, or None."""
@@ -57,9 +56,67 @@ class StageInfo:
             return None
         return linear(load.index[-1]).terms.get(axis)
 
+    def stride(self, access: Load | Store, loop: For) -> int | None:
+        """How far an access moves in memory per iteration of a loop, in elements; None where that is not a constant."""
+        buffer = access.buffer if isinstance(access, Load) else access.buffers[0]
+        shape = buffer.shape if isinstance(buffer, Buffer) else ()
+        total, step = 0, 1
+        for place, extent in zip(reversed(access.index), reversed(shape), strict=True):
+            if loop.loop in axes_of(place):
+                factor = linear(place).terms.get(Axis(loop.loop))
+                rest = linear(place).terms.keys() - {Axis(loop.loop)}
+                if factor is None or step < 0 or any(loop.loop in axes_of(part) for part in rest):
+                    return None
+                total += factor * step
+            step = step * int(extent.value) if isinstance(extent, Const) and step > 0 else -1
+        return total
+
     def contiguous(self, loop: For) -> bool:
         """Does some load walk its tensor element by element along this loop?"""
         return any(self.moves(load, loop) == 1 for load in self.loads)
+
+    def groups(self, loops: tuple[For, ...]) -> tuple[Group, ...]:
+        """The loops of more than one iteration, those joined that every access walks as one (the rows and columns of an image)."""
+        found: list[Group] = []
+        for loop in (loop for loop in loops if size(loop) != 1):
+            last = found[-1].loops[-1] if found else None
+            if last is not None and self._adjacent(last, loop) and self._walked_as_one(last, loop):
+                found[-1] = Group((*found[-1].loops, loop))
+            else:
+                found.append(Group((loop,)))
+        return tuple(found)
+
+    def _adjacent(self, outer: For, inner: For) -> bool:
+        place = self.loops.index(outer)
+        return self.loops[place + 1 : place + 2] == (inner,)
+
+    def _walked_as_one(self, outer: For, inner: For) -> bool:
+        if not (is_literal(outer) and is_literal(inner) and outer.lo == inner.lo == Const(0, outer.lo.dtype)):
+            return False
+        pairs = [(self.stride(access, outer), self.stride(access, inner)) for access in (*self.loads, self.store)]
+        return all(far is not None and near is not None and far == size(inner) * near for far, near in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Adjacent loops that every access of a stage walks as if they were one."""
+
+    loops: tuple[For, ...]
+
+    @property
+    def last(self) -> For:
+        """The innermost, whose stride is the group's."""
+        return self.loops[-1]
+
+    @property
+    def size(self) -> int:
+        """Iterations of them all."""
+        return math.prod(max(1, size(loop)) for loop in self.loops)
+
+    @property
+    def literal(self) -> bool:
+        """Is the number of iterations a literal?"""
+        return all(map(is_literal, self.loops))
 
 
 def size(loop: For) -> int:
@@ -96,8 +153,3 @@ def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Ex
 def label(loop: For | str) -> str:
     """The short name of a loop."""
     return short(loop if isinstance(loop, str) else loop.loop)
-
-
-def all_literal(exprs: tuple[Expr, ...]) -> bool:
-    """Are all of these literals?"""
-    return all(isinstance(expr, Const) for expr in exprs)

@@ -1,16 +1,18 @@
 """Contractions: reductions whose operands are reused (matrix products, convolutions, any einsum).
 
-The tile of the output that fits the vector registers is `rows` x (`vectors` * lanes) elements, over a row axis and the vector axis.
-The reduction runs in blocks of `depth`, so that the panel of the vector operand stays in the first-level cache; packing makes that
-panel contiguous. This is the blocking of Goto and van de Geijn (2008), "Anatomy of high-performance matrix multiplication", read off
-the operator's indices.
+The tile of the output that fits the vector registers is `rows` x (`vectors` * lanes) elements. The reduction runs in blocks of `depth`,
+so that the panel of the operand that varies from lane to lane stays in cache; packing makes that panel contiguous. This is the blocking
+of Goto and van de Geijn (2008), "Anatomy of high-performance matrix multiplication", read off the operator's indices.
 
     for j_o, k_o, i_o (in the order `order`): for other reduction axes: for k_i: unroll i_i: vector j_i: C_acc[i_i, j_i] += ...
+
+Where the reduction is not blocked, the stage that consumes the result (bias, activation, residual, conversion) is computed from the tile
+while it is in registers (`epilogue`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,210 +20,243 @@ from tensorlang.dtype import DType
 from tensorlang.ir import Buffer, For, Load
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size
+from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, label, size
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.packing import pack
+from tensorlang.schedules.strategies.roles import Roles, roles_of
 
 MAX_ROWS = 16
 MAX_VECTORS = 6
 ORDERS = ("jki", "kji", "kij", "ijk")
+IDEAL = 1.33
+"""The value of a tile of 14 x 2 registers without ragged edges, by which others are judged."""
+COPIED = 0.2
+TURNED = 1.0
+"""Cycles for an element that is packed along memory, and across it; an output across the lanes costs as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The roles of a contraction's axes and operands."""
+    """A contraction in its roles on a machine. `consumer` is the stage that may be its epilogue, or ""."""
 
-    stage: StageInfo
-    vector: For
-    row: For | None
-    depth: For
-    rest: tuple[For, ...]
-    reduced: tuple[For, ...]
-    vector_operand: Load | None
-    row_operand: Load | None
+    roles: Roles
     lanes: int
     registers: int
     l1: int
+    l2: int
     threads: int
+    consumer: str = ""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Contraction | None:
-        """The roles, or None where the stage is no contraction that reuses operands."""
-        if stage.store.reducer is None or len(stage.store.buffers) > 1 or not stage.outer or not stage.reduced:
-            return None
-        vector = stage.outer[-1]
-        moved = [load for load in stage.loads if stage.moves(load, vector) != 0]
-        fixed = [load for load in stage.loads if stage.moves(load, vector) == 0]
-        rows = [loop for loop in stage.outer[:-1] if any(stage.moves(load, loop) == 0 for load in moved) and size(loop) > 1]
-        row = max(rows, key=lambda loop: (any(stage.moves(load, loop) != 0 for load in fixed), size(loop)), default=None)
-        scattered = any(stage.moves(load, vector) != 1 for load in moved)
-        if scattered and (row is None or size(row) < 8):
-            return None
-        if size(vector) < 4 or not moved:
-            return None
-        depth = max(stage.reduced, key=size)
-        return cls(
-            stage=stage,
-            vector=vector,
-            row=row,
-            depth=depth,
-            rest=tuple(loop for loop in stage.outer if loop not in (vector, row)),
-            reduced=tuple(loop for loop in stage.reduced if loop is not depth),
-            vector_operand=_operand(moved),
-            row_operand=next((load for load in fixed if row is not None and stage.moves(load, row) != 0), None),
-            lanes=machine.lanes(_widest(stage)),
-            registers=machine.registers,
-            l1=machine.l1,
-            threads=threads,
-        )
+    def of(cls, stage: StageInfo, machine: Machine, threads: int, consumer: str = "") -> Contraction | None:
+        """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
+        lanes = machine.lanes(_widest(stage))
+        found = [cls(roles, lanes, machine.registers, machine.l1, machine.l2, threads, consumer) for roles in roles_of(stage)]
+        return min(found, key=lambda kind: kind.cost, default=None)
+
+    @property
+    def stage(self) -> StageInfo:
+        """The stage that contracts."""
+        return self.roles.stage
+
+    @property
+    def cost(self) -> float:
+        """Cycles for each vector multiply-add that has to be done, against the best possible."""
+        roles, (rows, vectors) = self.roles, self._tile()
+        extra = 0.0
+        if roles.scattered or self._panels_pay(rows):
+            extra += roles.packed * (TURNED if roles.scattered else COPIED)
+        if roles.turned:
+            extra += roles.written * TURNED
+        return IDEAL / self._value(rows, vectors) + extra * 2 * self.lanes / max(1, self.stage.iterations)
 
     # The space --------------------------------------------------------------------------------------------------------------
 
     def knobs(self) -> tuple[Knob, ...]:
-        """Tile sizes within the registers and caches, loop order, packing, threads."""
+        """Tile sizes within the registers and caches, loop order, packing, epilogue, threads."""
+        roles = self.roles
         found: list[Knob] = [Sizes("vectors", self._vector_sizes())]
-        if self.row is not None:
+        if roles.row is not None:
             found += [Sizes("rows", self._row_sizes()), Choice("order", list(ORDERS))]
-        depth = Split("depth", size(self.depth), lo=min(8, size(self.depth)), hi=size(self.depth))
-        found += [depth, Sizes("unroll", (1, 2, 4))]
-        if self._packable(self.vector_operand) and self.row is not None:
+        found += [self._depths(), Sizes("unroll", (1, 2, 4))]
+        if self._packs(roles.operand) and not roles.scattered:
             found.append(Flag("pack_vector"))
-        if self._packable(self.row_operand) and self.row is not None:
+        if self._packs(roles.row_operand):
             found.append(Flag("pack_row"))
+        if self.consumer:
+            found.append(Choice("epilogue", ["fused", "apart"]))
         if self.threads > 1:
-            found.append(
-                Choice("parallel", ["none", "vector", *(["row"] if self.row is not None else []), *(["rest"] if self.rest else [])])
-            )
+            found.append(Choice("parallel", ["none", *self._parts(1, 1)]))
         return tuple(found)
 
     def fits(self, config: Mapping[str, Any]) -> bool:
-        """Do the accumulators and operands of a point fit the vector registers, with the unrolled code in bounds?"""
+        """Do the accumulators and operands of a point fit the vector registers, the code its bounds, and has every panel a place?"""
         rows, vectors = config.get("rows", 1), config["vectors"]
-        places = [self._place(self._order(config), reuse) for knob, reuse in (("pack_vector", "i"), ("pack_row", "j")) if config.get(knob)]
+        order = self._order(config)
+        places = [_place(order, reuse) for wanted, reuse in ((self._packs_vector(config), "i"), (config.get("pack_row"), "j")) if wanted]
         small = rows * vectors + vectors + 1 <= self.registers and rows * vectors * config["unroll"] <= 4 * self.registers
-        return small and None not in places
-
-    def _order(self, config: Mapping[str, Any]) -> str:
-        """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i)."""
-        present = {"j"} | ({"k"} if config["depth"] < size(self.depth) else set()) | ({"i"} if self.row is not None else set())
-        return "".join(name for name in config.get("order", "jki") if name in present)
-
-    def _place(self, order: str, reuse: str) -> str | None:
-        """The loop at which a packed panel is made: directly outside the loop that reuses it."""
-        at = order.find(reuse)
-        return order[at - 1] if at > 0 else None
+        whole = config.get("epilogue") != "fused" or config["depth"] >= size(self.roles.depth)
+        return small and whole and None not in places
 
     def default(self) -> dict[str, Any]:
         """The point that the model of registers and caches names."""
-        rows, vectors = self._tile()
-        panel = max(1, self.l1 * 3 // 4 // (vectors * self.lanes * self._bytes()))
-        depth = min(size(self.depth), max(64, min(512, panel)))
-        sizes = Split("depth", size(self.depth), lo=min(8, size(self.depth)), hi=size(self.depth)).values
+        roles, (rows, vectors) = self.roles, self._tile()
+        others = 1
+        for loop in roles.reduced:
+            others *= size(loop)
+        panel = max(1, self.l2 // 2 // (vectors * self.lanes * self._bytes() * others))
+        sizes = self._depths().values
+        whole = roles.turned or panel >= size(roles.depth)  # a tile across the lanes is dear to load again
         config: dict[str, Any] = {
             "vectors": vectors,
-            "depth": max((value for value in sizes if value <= depth), default=sizes[0]),
+            "depth": sizes[-1] if whole else max((value for value in sizes if value <= panel), default=sizes[0]),
             "unroll": 1,
         }
-        if self.row is not None:
+        if roles.row is not None:
             config |= {"rows": rows, "order": "jki"}
-        if self._packable(self.vector_operand) and self.row is not None:
-            strided = self.vector_operand is not None and self.stage.moves(self.vector_operand, self.vector) != 1
-            config["pack_vector"] = strided or (size(self.row) >= 8 * rows and not self.reduced)
-        if self._packable(self.row_operand) and self.row is not None:
+        if self._packs(roles.operand) and not roles.scattered:
+            config["pack_vector"] = self._panels_pay(rows)
+        if self._packs(roles.row_operand):
             config["pack_row"] = False
+        if self.consumer:
+            config["epilogue"] = "fused" if whole else "apart"
         if self.threads > 1:
-            parts = {"vector": size(self.vector) / (vectors * self.lanes), "row": size(self.row) / rows if self.row is not None else 0}
-            if self.rest:
-                parts["rest"] = size(self.rest[0])
+            parts = self._parts(rows, vectors)
             best = max(parts, key=lambda name: parts[name])
             config["parallel"] = best if self.stage.iterations >= 1 << 18 and parts[best] > 1 else "none"
         return config
 
+    def _depths(self) -> Split:
+        depth = size(self.roles.depth)
+        return Split("depth", depth, lo=min(8, depth), hi=depth)
+
+    def _packs(self, load: Load | None) -> bool:
+        return load is not None and self.roles.packable and self.roles.row is not None
+
+    def _packs_vector(self, config: Mapping[str, Any]) -> bool:
+        return self.roles.scattered or bool(config.get("pack_vector"))
+
+    def _panels_pay(self, rows: int) -> bool:
+        """Is a panel that already lies along the lanes reused often enough to copy it?"""
+        roles = self.roles
+        return self._packs(roles.operand) and roles.row is not None and roles.row.size >= 8 * rows and not roles.reduced
+
+    def _parts(self, rows: int, vectors: int) -> dict[str, float]:
+        """How many parts each loop that threads may share has."""
+        parts = {"vector": self.roles.vector.size / (vectors * self.lanes)}
+        if self.roles.row is not None:
+            parts["row"] = self.roles.row.size / rows
+        if outside := self._outside():
+            parts["rest"] = size(outside[0])
+        return parts
+
+    def _outside(self) -> list[For]:
+        """The other loops of the output along which the operand of the lanes varies: outside its panels."""
+        return [loop for loop in self.roles.rest if self.roles.moves(loop)]
+
     def _bytes(self) -> int:
         return self.stage.store.buffers[0].dtype.bytes
 
-    def _packable(self, load: Load | None) -> bool:
-        return load is not None and all(is_literal(loop) for loop in self.stage.loops)
-
     def _vector_sizes(self) -> tuple[int, ...]:
-        most = max(1, -(-size(self.vector) // self.lanes))
+        most = max(1, -(-self.roles.vector.size // self.lanes))
         return tuple(count for count in range(1, MAX_VECTORS + 1) if count <= most and count * self.lanes <= 128)
 
     def _row_sizes(self) -> tuple[int, ...]:
-        assert self.row is not None
-        return tuple(count for count in range(1, MAX_ROWS + 1) if count <= size(self.row))
+        most = 1 if self.roles.row is None else self.roles.row.size
+        return tuple(count for count in range(1, MAX_ROWS + 1) if count <= most)
+
+    def _value(self, rows: int, vectors: int) -> float:
+        """Arithmetic for each load of a tile, ragged edges and idle units counted as lost."""
+        whole = _filled(self.roles.vector.size, vectors * self.lanes)
+        if self.roles.row is not None:
+            whole *= _filled(self.roles.row.size, rows)
+        independent: float = min(1.0, rows * vectors / 10)
+        return float(whole * independent * (2 * rows * vectors / (rows + 2 * vectors)) ** 0.25)
 
     def _tile(self) -> tuple[int, int]:
-        """Rows and vectors with the most arithmetic for each load, ragged edges counted as lost."""
-        if self.row is None:
+        """The rows and vectors of the most value."""
+        if self.roles.row is None:
             return 1, max(count for count in self._vector_sizes() if count <= 4)
-        best, score = (1, 1), 0.0
-        for rows in self._row_sizes():
-            for vectors in self._vector_sizes():
-                if rows * vectors + vectors + 1 > self.registers:
-                    continue
-                whole_rows = size(self.row) / (-(-size(self.row) // rows) * rows)
-                width = vectors * self.lanes
-                whole_lanes = size(self.vector) / (-(-size(self.vector) // width) * width)
-                independent = min(1.0, rows * vectors / 10)
-                value = whole_rows * whole_lanes * independent * (2 * rows * vectors / (rows + 2 * vectors)) ** 0.25
-                if value > score:
-                    best, score = (rows, vectors), value
-        return best
+        tiles = [(rows, vectors) for rows in self._row_sizes() for vectors in self._vector_sizes()]
+        fitting = [(rows, vectors) for rows, vectors in tiles if rows * vectors + vectors + 1 <= self.registers]
+        return max(fitting, key=lambda tile: self._value(*tile), default=(1, 1))
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
     def schedule(self, s: Schedule, config: Mapping[str, Any]) -> None:
         """Append the directives of a point to a schedule."""
-        width = config["vectors"] * self.lanes
-        j_o, j_i = s.split(self.vector.loop, width, _tail(self.vector), (f"{label(self.vector)}_o", f"{label(self.vector)}_i"))
+        roles = self.roles
+        j_o, j_i = _tiled(s, roles.vector, config["vectors"] * self.lanes)
         outer: dict[str, str] = {"j": j_o}
-        inner = []
-        depth, unroll = min(config["depth"], size(self.depth)), config["unroll"]
-        k = self.depth.loop
-        if depth < size(self.depth):
-            outer["k"], k = s.split(k, depth, "peel" if is_literal(self.depth) else "guard")
-        unrolled = None
+        inner: list[str] = []
+        depth, unroll = min(config["depth"], size(roles.depth)), config["unroll"]
+        k = roles.depth.loop
+        if depth < size(roles.depth):
+            outer["k"], k = s.split(k, depth, _tail(is_literal(roles.depth), "guard"))
+        unrolled: list[str] = []
         if unroll > 1:
-            k, unrolled = s.split(k, unroll, "peel" if is_literal(self.depth) else "guard", (f"{label(k)}_b", f"{label(k)}_u"))
-        if self.row is not None:
-            outer["i"], i_i = s.split(self.row.loop, config["rows"], _tail(self.row))
+            k, last = s.split(k, unroll, _tail(is_literal(roles.depth), "guard"), (f"{label(k)}_b", f"{label(k)}_u"))
+            unrolled = [last]
+        if roles.row is not None:
+            outer["i"], i_i = _tiled(s, roles.row, config["rows"])
             inner.append(i_i)
         names = self._order(config)
-        order = [outer[name] for name in names]
-        rest = [loop.loop for loop in self.rest]
-        s.reorder(*rest, *order, *(loop.loop for loop in self.reduced), k, *([unrolled] if unrolled else []), *inner, j_i)
-        tile = order[-1]
-        for knob, reuse, load, lane in (("pack_vector", "i", self.vector_operand, j_i), ("pack_row", "j", self.row_operand, "")):
-            place = self._place(names, reuse)
-            if config.get(knob) and load is not None and place is not None:
-                self._pack(s, load, outer[place], lane)
-        s.accumulate(self.stage.store.buffers[0].name, at=tile)
+        order = list(self._placed(names, outer))
+        summed = [k if loop is roles.depth else loop.loop for loop in self.stage.reduced]
+        s.reorder(*order, *summed, *unrolled, *inner, j_i)
+        for wanted, reuse, load in ((self._packs_vector(config), "i", roles.operand), (config.get("pack_row"), "j", roles.row_operand)):
+            place = _place(names, reuse)
+            if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
+                pack(s, load.buffer, outer[place], self.lanes)
+        s.accumulate(self.stage.store.buffers[0].name, at=order[-1])
         s.vectorize(j_i)
-        for loop in (*inner, *([unrolled] if unrolled else [])):
+        for loop in (*inner, *unrolled):
             s.unroll(loop)
-        target = {"vector": j_o, "row": outer.get("i"), "rest": rest[0] if rest else None}.get(config.get("parallel", "none"))
+        if config.get("epilogue") == "fused":
+            s.reverse_compute_inline(self.consumer)
+        before = self._outside()
+        target = {"vector": j_o, "row": outer.get("i"), "rest": before[0].loop if before else None}.get(config.get("parallel", "none"))
         if target is not None and s.can("parallel", target):
             s.parallel(target)
 
-    def _pack(self, s: Schedule, load: Load, at: str, lane: str) -> None:
-        assert isinstance(load.buffer, Buffer)
-        if not s.can("pack", load.buffer.name, at=at):
-            return
-        before = set(s.stages())
-        s.pack(load.buffer.name, at=at)
-        (stage,) = set(s.stages()) - before
-        last = s.loops(stage)[-1]
-        if lane and self.stage.moves(load, self.vector) == 1 and last.endswith(label(lane)) and s.can("vectorize", last):
-            s.vectorize(last)
+    def _order(self, config: Mapping[str, Any]) -> str:
+        """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i)."""
+        present = {"j"} | ({"k"} if config["depth"] < size(self.roles.depth) else set()) | ({"i"} if self.roles.row is not None else set())
+        return "".join(name for name in config.get("order", "jki") if name in present)
+
+    def _placed(self, names: str, outer: Mapping[str, str]) -> Iterator[str]:
+        """The loops around the tile: loops that use the same panel stand inside of it."""
+        outside = self._outside()
+        yield from (loop.loop for loop in outside)
+        inside = [loop.loop for loop in self.roles.rest if loop not in outside]
+        for name in names:
+            if name == "i":
+                yield from inside
+            yield outer[name]
+        if "i" not in names:
+            yield from inside
 
 
-def _tail(loop: For) -> Any:
-    return "peel" if is_literal(loop) else "mask"
+def _place(order: str, reuse: str) -> str | None:
+    """The loop at which a packed panel is made: directly outside the loop that reuses it."""
+    at = order.find(reuse)
+    return order[at - 1] if at > 0 else None
 
 
-def _operand(moved: list[Load]) -> Load | None:
-    names = [getattr(load.buffer, "name", "") for load in moved]
-    return moved[0] if len(set(names)) == len(names) == 1 else None
+def _tiled(s: Schedule, group: Group, width: int) -> tuple[str, str]:
+    """A group as one loop, split into tiles."""
+    first, *others = (loop.loop for loop in group.loops)
+    for other in others:
+        first = s.fuse(first, other)
+    return s.split(first, width, _tail(group.literal, "mask"), (f"{label(first)}_o", f"{label(first)}_i"))
+
+
+def _tail(literal: bool, otherwise: str) -> Any:
+    return "peel" if literal else otherwise
+
+
+def _filled(extent: int, tile: int) -> float:
+    return extent / (-(-extent // tile) * tile)
 
 
 def _widest(stage: StageInfo) -> DType:

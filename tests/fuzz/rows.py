@@ -177,6 +177,15 @@ def reverse_compute_at(view: View) -> Step | None:
     return call("reverse_compute_at", stage, view.rng.choice(pool).loop) if pool else None
 
 
+def reverse_compute_inline(view: View) -> Step | None:
+    """A stage that reads an intermediate."""
+    own = set(view.allocated())
+    readers = {
+        store.stage for store in stores(view.nest.body) for value in store.values for load in loads_of(value) if name_of(load) in own
+    }
+    return call("reverse_compute_inline", view.rng.choice(sorted(readers))) if readers else None
+
+
 def compute_root(view: View) -> Step | None:
     """An intermediate."""
     found = view.intermediates()
@@ -265,6 +274,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "specialize": (specialize, 1),
     "store_at": (placed("store_at"), 2),
     "reverse_compute_at": (reverse_compute_at, 3),
+    "reverse_compute_inline": (reverse_compute_inline, 3),
     "compute_root": (compute_root, 2),
     "set_memory": (of_storage("set_memory"), 1),
     "align": (of_storage("align"), 1),

@@ -83,6 +83,8 @@ class Terms:
                 return self.linear_tag(kind, {atom: factor * value for atom, value in terms.items()}, factor * rest)
         if op in IDEMPOTENT and left == right:
             return left
+        if op in ("floordiv", "mod") and kind.is_integer and self.linear(right) == ({}, 1):
+            return left if op == "floordiv" else self.literal(of, 0)
         if op in SYMMETRIC and left > right:
             left, right = right, left
         return self.tag("binary", op, of, left, right)
@@ -136,6 +138,22 @@ class Terms:
         if tag not in self.values:
             self.values[tag] = self.evaluated(tag)
         return self.values[tag]
+
+    def settled(self, tag: int) -> int:
+        """The term with integers and truth values as what they are: an index that data decides shows once it is written into an expression."""
+        row = self.rows[tag]
+        match row:
+            case ("linear", of, *_) | ("element", _, _, of):
+                pass
+            case (operation, *_) if operation in OPERATIONS:
+                of = self.type_of(row)
+            case _:
+                return tag
+        if DType(of).is_integer or of == "bool":
+            return self.literal(of, self.value(tag))
+        if row[0] == "binary":
+            return self.binary(row[1], of, self.settled(row[3]), self.settled(row[4]))
+        return self.tag(*[self.settled(part) if isinstance(part, int) else part for part in row]) if row[0] in OPERATIONS else tag
 
     def evaluated(self, tag: int) -> Any:
         """The value of a term that is not known yet."""

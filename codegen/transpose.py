@@ -1,0 +1,150 @@
+"""Vector stores that stride through memory, next to each other: turned in registers and stored along memory instead.
+
+    unroll i in range(16):                          lane l of the 16 values, for each l:
+        vector j in range(16):          ->              one contiguous store of B[j0 + l, i0 .. i0 + 15]
+            B[j0 + j, i0 + i] = value
+
+The statements of such an unrolled loop are collected, and those whose elements lie side by side become the rows of a matrix that is
+transposed by interleaving its halves log2(rows) times (each step rotates the bits of the position in the flattened matrix by one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from llvmlite import ir as llvm
+
+from tensorlang import ir
+from tensorlang.codegen import memory
+from tensorlang.codegen.affine import Polynomial
+from tensorlang.codegen.frame import Frame
+from tensorlang.codegen.memory import Access, address
+from tensorlang.codegen.types import I1, I8, I32, I64, POINTER, VOID, Builder, Poison, Value, intrinsic, lanes_of, literal, shaped, splat
+from tensorlang.dtype import BOOL
+from tensorlang.traverse import loads_of, statements
+
+LEAST_ROWS: Final = 2
+MASKED_STORES: Final = 512
+"""Bits of a vector from which a store under a constant mask is one cheap instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A strided store not yet made. `offset` is that of its first lane in its buffer."""
+
+    access: Access
+    offset: Polynomial
+    value: Value
+    streamed: bool
+
+
+def side_by_side(loop: ir.For) -> bool:
+    """Is an unrolled loop nothing but vector stores, none of which is read in it?"""
+    parts = list(statements(loop.body))
+    stores = [part for part in parts if isinstance(part, ir.Store)]
+    written = {buffer.name for store in stores for buffer in store.buffers}
+    plain = all(
+        isinstance(part, (ir.Block, ir.Store)) or (isinstance(part, ir.For) and part.kind in ("unroll", "vector")) for part in parts
+    )
+    reads = {getattr(load.buffer, "name", "") for store in stores for value in (*store.values, *store.index) for load in loads_of(value)}
+    return plain and len(stores) == 1 and stores[0].reducer is None and not written & reads
+
+
+def defers(frame: Frame, access: Access) -> bool:
+    """Does a store wait for its neighbours?"""
+    lanes = access.lanes
+    return (
+        frame.deferred is not None
+        and frame.mask is None
+        and access.offsets is None
+        and abs(access.step) > 1
+        and lanes > 1
+        and lanes & (lanes - 1) == 0
+        and not access.owned
+    )
+
+
+def collected(frame: Frame, emit: Callable[[], None]) -> None:
+    """Emit statements, and then what they left pending."""
+    frame.deferred = []
+    emit()
+    waiting, frame.deferred = frame.deferred, None
+    for rows in _runs(waiting):
+        if len(rows) < LEAST_ROWS:
+            for row in rows:
+                memory.store(frame.builder, row.access, row.value, None)
+        else:
+            _store(frame, rows)
+
+
+def _runs(waiting: list[Pending]) -> Iterable[list[Pending]]:
+    """Stores whose elements lie side by side, as many as there are lanes at most; each by itself where they might overlap."""
+    if not waiting:
+        return
+    first = waiting[0].access
+    apart = [(row.offset - waiting[0].offset).constant for row in waiting]
+    known = [distance for distance in apart if distance is not None]
+    alike = all((row.access.place, row.access.lanes, row.access.step) == (first.place, first.lanes, first.step) for row in waiting)
+    elements = {distance + first.step * lane for distance in known for lane in range(first.lanes)}
+    if not alike or len(elements) < len(waiting) * first.lanes:
+        yield from ([row] for row in waiting)
+        return
+    ordered = sorted(zip(known, range(len(known)), strict=True))
+    run = [waiting[ordered[0][1]]]
+    for (before, _), (distance, place) in pairwise(ordered):
+        if distance != before + 1 or len(run) == first.lanes:
+            yield run
+            run = []
+        run.append(waiting[place])
+    yield run
+
+
+def _store(frame: Frame, rows: list[Pending]) -> None:
+    """The rows' lanes as contiguous stores."""
+    builder, first = frame.builder, rows[0].access
+    dtype, lanes, count = first.place.dtype, first.lanes, len(rows)
+    values = [splat(builder, row.value, lanes) for row in rows]
+    if dtype == BOOL:
+        values = [builder.zext(value, shaped(I8, lanes)) for value in values]
+    padded = 1 << (count - 1).bit_length()
+    columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
+    for lane in range(lanes):
+        vector, start = divmod(lane * padded, lanes)
+        base = address(builder, dtype, first.base, literal(I64, first.step * lane))
+        _write(frame, replace(first, base=base, lanes=count, step=1), columns[vector], start, streamed=rows[0].streamed)
+
+
+def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed: bool) -> None:
+    """The `access.lanes` elements of `column` from `start` on."""
+    builder, count, align = frame.builder, access.lanes, access.place.dtype.bytes
+    if count == lanes_of(column):
+        if streamed and access.place.dtype != BOOL and memory.streams(frame.target, access, None):
+            frame.streamed = True
+            memory.stream(builder, access, column)
+        else:
+            builder.store(column, access.base, align=align)
+    elif start == 0 and frame.target.vector_bits >= MASKED_STORES:
+        mask = llvm.Constant(llvm.VectorType(I1, lanes_of(column)), [int(lane < count) for lane in range(lanes_of(column))])
+        intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
+    else:
+        builder.store(_picked(builder, column, column, range(start, start + count)), access.base, align=align)
+
+
+def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
+    """A matrix of 2^n rows, flattened along its columns."""
+    half, lanes = len(rows) // 2, lanes_of(rows[0])
+    low = [lane // 2 + lanes * (lane % 2) for lane in range(lanes)]
+    high = [lane + lanes // 2 for lane in low]
+    step = 1
+    while step < len(rows):
+        rows = [_picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
+        step *= 2
+    return rows
+
+
+def _picked(builder: Builder, left: Value, right: Value, places: Iterable[int]) -> Value:
+    wanted = list(places)
+    return builder.shuffle_vector(left, right, llvm.Constant(llvm.VectorType(I32, len(wanted)), wanted))

@@ -1,0 +1,157 @@
+"""`reverse_compute_inline`: write a consumer into the statement that completes its operand.
+
+    for i_o in range(5):                            for i_o in range(5):
+        C_acc: float32[8] in registers                  C_acc: float32[8] in registers
+        ...                                             ...
+        for i_i in range(8):                            for i_i in range(8):
+            C[i] = C_acc[i_i]           ->                  R[i] = max(C_acc[i_i] + b[i], 0)
+    for i in range(37):
+        R[i] = max(C[i] + b[i], 0)
+
+So an epilogue (bias, activation, residual, conversion) is computed while its operand is in registers, and the operand is never stored.
+
+Legal where the consumer is one plain statement that reads all of the producer element by element and nobody else reads it, one plain
+statement completes the producer (a reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Load, Nest, Stmt, Store
+from tensorlang.schedules.copies import pruned
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import edit_stores, extent_of, path_to, remove, require_single, require_stage, stores, without_alloc
+from tensorlang.schedules.inline import MAX_NODES
+from tensorlang.schedules.legality import accesses
+from tensorlang.simplify import simplify
+from tensorlang.traverse import loads_of, map_children, map_statements, statements, substitute, walk
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseComputeInline:
+    """Compute `stage` where its operand is stored, instead of the operand."""
+
+    stage: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest without the operand."""
+        require_stage(nest, self.stage)
+        require_single(nest, self.stage)
+        consumer = self._consumer(nest)
+        read = self._operand(nest, consumer)
+        assert isinstance(read.buffer, Buffer)
+        last = self._last(nest, read.buffer)
+        self._require_there(nest, consumer, last, read.buffer)
+        at = {axis.name: part for axis, part in zip(read.index, last.index, strict=True) if isinstance(axis, Axis)}
+        uses = 0
+
+        def filled(expr: Expr) -> Expr:
+            nonlocal uses
+            if isinstance(expr, Load) and expr.buffer == read.buffer:
+                uses += 1
+                return last.values[0]
+            return map_children(expr, filled) if not isinstance(expr, Axis) else at.get(expr.name, expr)
+
+        values = tuple(filled(value) for value in consumer.values)
+        size = sum(1 for _ in walk(last.values[0]))
+        if uses * size > MAX_NODES:
+            raise self._refusal(
+                "TL-S202", f"the expression stands {uses} times in it, which makes {uses * size} nodes (at most {MAX_NODES})"
+            )
+        body = remove(nest.body, lambda part: part is consumer)
+        assert body is not None
+        moved = replace(last, buffers=consumer.buffers, index=tuple(substitute(part, at) for part in consumer.index), values=values)
+        body = edit_stores(body, lambda part: moved if part is last else part)
+        return pruned(replace(nest, body=_housed(body, read.buffer, consumer.buffers, nest)))
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, f"{self.stage!r}: {reason}", stage=self.stage)
+
+    def _consumer(self, nest: Nest) -> Store:
+        """The one plain store of the consumer, over loops of its own."""
+        path = path_to(nest.body, lambda part: isinstance(part, Store) and part.stage == self.stage)
+        store = path[-1]
+        assert isinstance(store, Store)
+        if store.reducer is not None or sum(part.stage in (self.stage, f"{self.stage}.init") for part in stores(nest.body)) != 1:
+            raise self._refusal("TL-S301", "it is not one plain statement, which is what can be written into another")
+        around = [part for part in path if isinstance(part, For)]
+        inner = path[len(path) - 1 - len(around) : -1]
+        names = [part.name for part in store.index if isinstance(part, Axis)]
+        if tuple(around) != inner or len(names) != len(store.index) or sorted(names) != sorted(part.loop for part in around):
+            raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
+        if any(part.kind != "serial" for part in around) or remove(around[0] if around else store, lambda part: part is store) is not None:
+            raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
+        return store
+
+    def _operand(self, nest: Nest, consumer: Store) -> Load:
+        """How the consumer reads the intermediate that it goes into: the last computed of those that it reads whole, element by element."""
+        chain = {part.loop: part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)}
+        own = {part.buffer for part in statements(nest.body) if isinstance(part, Alloc)}
+        written = [buffer for store in stores(nest.body) for buffer in store.buffers]
+        loads = [load for value in consumer.values for load in loads_of(value)]
+        found: list[tuple[int, Load]] = []
+        for load in loads:
+            axes = [part.name for part in load.index if isinstance(part, Axis)]
+            if (
+                not isinstance(load.buffer, Buffer)
+                or load.buffer not in own
+                or sorted(axes) != sorted(chain)
+                or len(axes) != len(load.index)
+            ):
+                continue
+            same = all(other.index == load.index for other in loads if other.buffer == load.buffer)
+            readers = {access.stage for access in accesses(nest.body) if access.buffer == load.buffer and not access.writes}
+            whole = all(simplify(extent_of(chain[axis])) == extent for axis, extent in zip(axes, load.buffer.shape, strict=True))
+            if same and whole and readers == {consumer.stage}:
+                found.append((max(place for place, buffer in enumerate(written) if buffer == load.buffer), load))
+        if not found:
+            raise self._refusal(
+                "TL-S301", "it reads no intermediate that it alone reads, whole and element by element, so there is nothing to go into"
+            )
+        return max(found, key=lambda entry: entry[0])[1]
+
+    def _last(self, nest: Nest, buffer: Buffer) -> Store:
+        """The one statement that completes the operand."""
+        found = [store for store in stores(nest.body) if buffer in store.buffers]
+        if len(found) != 1 or found[0].reducer is not None:
+            reason = (
+                f"{buffer.name!r} is completed by several statements; accumulate {buffer.name!r} outside the loops of its reduction first"
+            )
+            raise self._refusal("TL-S301", reason)
+        if len(found[0].buffers) != 1:
+            raise self._refusal("TL-S301", f"{buffer.name!r} is computed together with other results")
+        return found[0]
+
+    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer) -> None:
+        """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when the operand is completed."""
+        path = path_to(nest.body, lambda part: part is last)
+        around = next((part for part in path if isinstance(part, For)), None)
+        everything = list(accesses(nest.body))
+        begun = [access for access in everything if (around in access.loops if around is not None else access.buffer == operand)]
+        start = min(access.position for access in begun)
+        late = {access.buffer for access in everything if access.writes and access.position >= start}
+        housed = {part.buffer for part in path if isinstance(part, Alloc)}
+        for load in (load for value in (*consumer.values, *consumer.index) for load in loads_of(value)):
+            buffer = load.buffer
+            if not isinstance(buffer, Buffer) or buffer == operand or buffer in nest.inputs:
+                continue
+            if buffer in late or (buffer not in housed and buffer not in nest.outputs):
+                raise self._refusal("TL-S301", f"{buffer.name!r}, which it reads, is not there when {operand.name!r} is completed")
+
+
+def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:
+    """The consumer's storage, where it is an intermediate itself, in the place of the operand's."""
+    own = [buffer for buffer in made if buffer not in nest.outputs]
+    for buffer in own:
+        body = without_alloc(body, buffer)
+
+    def exchanged(part: Stmt) -> Stmt:
+        if isinstance(part, Alloc) and part.buffer == operand:
+            inner = part.body
+            for buffer in own:
+                inner = Alloc(buffer, inner)
+            return inner
+        return map_statements(part, exchanged)
+
+    return exchanged(body)

@@ -1,0 +1,91 @@
+"""Packing an operand, the copy written so that both sides are walked along memory.
+
+Where the panel lies along the source, its last loop is a vector. Where it lies across (a transposed operand, the weights of a
+convolution by output channel), the copy goes in square tiles: vectors along the source, turned in registers, stored along the panel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tensorlang.ir import Buffer, Expr, For, Load, Store
+from tensorlang.schedules.region import expand
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.analysis import label as short
+from tensorlang.traverse import statements
+
+MAX_UNROLLED = 16
+
+
+def pack(s: Schedule, operand: Buffer, at: str, lanes: int) -> None:
+    """Pack `operand` at the loop `at`, if that is legal, and schedule the copy for vectors of `lanes`."""
+    if not s.can("pack", operand.name, at=at):
+        return
+    before = set(s.stages())
+    s.pack(operand.name, at=at)
+    (name,) = set(s.stages()) - before
+    copy = _copy(s, name)
+    if copy is None or not copy.loops or len(copy.loads) != 1:
+        return
+    (load,) = copy.loads
+    last = copy.loops[-1]
+    if copy.stride(load, last) == 1 or size(last) < 2:
+        _along(s, last, lanes)
+    elif copy.stride(copy.store, last) == 1:
+        _across(s, copy, load, lanes)
+
+
+def _copy(s: Schedule, name: str) -> StageInfo | None:
+    """The copy as a stage, its loops innermost last."""
+    wanted = set(s.loops(name))
+    loops = tuple(part for part in statements(s.nest.body) if isinstance(part, For) and part.loop in wanted)
+    stores = [part for part in statements(s.nest.body) if isinstance(part, Store) and part.stage == name]
+    if len(stores) != 1 or not all(map(is_literal, loops)):
+        return None
+
+    def over_loops(expr: Expr) -> Expr:
+        return expand(s.nest, expr, [part.loop for part in loops])
+
+    (store,) = stores
+    values = tuple(
+        replace(value, index=tuple(map(over_loops, value.index))) if isinstance(value, Load) else value for value in store.values
+    )
+    return StageInfo(name, replace(store, index=tuple(map(over_loops, store.index)), values=values), loops)
+
+
+def _along(s: Schedule, last: For, lanes: int) -> None:
+    loop = last.loop
+    if size(last) > 4 * lanes:
+        _, loop = s.split(loop, lanes, "peel", (f"{short(loop)}_v", f"{short(loop)}_l"))
+    if s.can("vectorize", loop):
+        s.vectorize(loop)
+
+
+def _across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
+    """Vectors along the source, unrolled along the panel."""
+    *others, last = copy.loops
+    chain = [loop for loop in others if copy.stride(load, loop) == 1]
+    if not chain:
+        return
+    run = [chain[-1]]
+    for loop in reversed(others[: others.index(chain[-1])]):
+        if copy.stride(load, loop) != size(run[0]) * (copy.stride(load, run[0]) or 0):
+            break
+        run.insert(0, loop)
+    around = [loop.loop for loop in others if loop not in run]
+    first, *rest = (loop.loop for loop in run)
+    for loop in rest:
+        if not s.can("fuse", first, loop):
+            return
+        first = s.fuse(first, loop)
+    width = min(lanes, prod(map(size, run)))
+    tiles, vector = s.split(first, width, "peel", (f"{short(first)}_v", f"{short(first)}_l"))
+    panel = last.loop
+    if size(last) > MAX_UNROLLED:
+        part, panel = s.split(panel, MAX_UNROLLED, "peel", (f"{short(panel)}_u", f"{short(panel)}_r"))
+        around.append(part)
+    s.reorder(*around, tiles, panel, vector)
+    s.vectorize(vector)
+    s.unroll(panel)

@@ -1,0 +1,116 @@
+"""The roles of a contraction's loops: which become lanes, which rows of the register tile, which the depth.
+
+Lanes may run along any axis of the output. Along one that memory follows everywhere nothing has to be moved; along another one the
+operand that varies from lane to lane is packed, and a result that lies across the lanes is turned in registers when it is stored. So a
+convolution may take its pixels as lanes, or its output channels. Axes that memory walks as one (the rows and columns of an image under
+a 1 x 1 convolution) are one axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tensorlang.ir import Buffer, For, Load
+from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size
+
+LEAST_LANES = 4
+LEAST_ROWS = 4
+"""Rows below which packing the operand of scattered lanes is not worth it."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """One way to run a contraction.
+
+    `rest` are the other loops of the output, `reduced` the other loops of the reduction, `operand` is the one tensor that varies from
+    lane to lane (None: several do), `row_operand` one that varies from row to row only. `scattered`: lanes of the operand do not lie
+    side by side. `turned`: lanes of the output do not.
+    """
+
+    stage: StageInfo
+    vector: Group
+    row: Group | None
+    depth: For
+    rest: tuple[For, ...]
+    reduced: tuple[For, ...]
+    operand: Load | None
+    row_operand: Load | None
+    scattered: bool
+    turned: bool
+
+    @property
+    def packable(self) -> bool:
+        """Can operands be packed: is every extent a literal?"""
+        return all(is_literal(loop) for loop in self.stage.loops)
+
+    def moves(self, loop: For) -> bool:
+        """Does the operand of the lanes vary along a loop?"""
+        return self.operand is None or self.stage.stride(self.operand, loop) != 0
+
+    @property
+    def packed(self) -> int:
+        """Elements of the operand in all its packed panels."""
+        total = 1
+        for loop in self.stage.loops:
+            total *= max(1, size(loop)) if self.moves(loop) else 1
+        return total
+
+    @property
+    def written(self) -> int:
+        """Elements of the output."""
+        total = 1
+        for loop in self.stage.outer:
+            total *= max(1, size(loop))
+        return total
+
+
+def roles_of(stage: StageInfo) -> tuple[Roles, ...]:
+    """Every way to run a stage as a contraction; none where it does not reuse operands."""
+    if stage.store.reducer is None or len(stage.store.buffers) > 1 or not stage.outer or not stage.reduced:
+        return ()
+    return tuple(_found(stage))
+
+
+def _found(stage: StageInfo) -> Iterator[Roles]:
+    groups = stage.groups(stage.outer)
+    depth = max(stage.reduced, key=size)
+    for vector in groups:
+        moved = [load for load in stage.loads if stage.stride(load, vector.last) != 0]
+        fixed = [load for load in stage.loads if stage.stride(load, vector.last) == 0]
+        if vector.size < LEAST_LANES or not moved:
+            continue
+        rows = [group for group in groups if group is not vector and any(stage.stride(load, group.last) == 0 for load in moved)]
+        row = max(
+            rows,
+            key=lambda group: (any(stage.stride(load, group.last) != 0 for load in fixed), group.size, groups.index(group)),
+            default=None,
+        )
+        across = stage.stride(stage.store, vector.last)
+        turned = across != 1 and not _only_axis(stage, vector)
+        scattered = any(stage.stride(load, vector.last) != 1 for load in moved)
+        operand = moved[0] if len({getattr(load.buffer, "name", "") for load in moved}) == len(moved) == 1 else None
+        inside = {loop.loop for group in (vector, row) if group is not None for loop in group.loops}
+        roles = Roles(
+            stage,
+            vector,
+            row,
+            depth,
+            tuple(loop for loop in stage.outer if loop.loop not in inside),
+            tuple(loop for loop in stage.reduced if loop is not depth),
+            operand,
+            next((load for load in fixed if row is not None and stage.stride(load, row.last) != 0), None),
+            scattered,
+            turned,
+        )
+        worth = row is not None and row.size >= LEAST_ROWS
+        if scattered and not (worth and roles.packable and isinstance(getattr(operand, "buffer", None), Buffer)):
+            continue
+        if turned and (across is None or not worth or not roles.packable):
+            continue
+        yield roles
+
+
+def _only_axis(stage: StageInfo, vector: Group) -> bool:
+    """Is the output's extent unknown, so that its stride is, and the lanes its last axis?"""
+    return stage.store.index != () and stage.outer[-1] is vector.last and stage.stride(stage.store, vector.last) is None

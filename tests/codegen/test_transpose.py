@@ -1,0 +1,72 @@
+"""Strided vector stores side by side are turned in registers: the values stay, the scattered stores go."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+TYPES = ("bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32", "int64", "float64")
+
+
+def turned(n: int, m: int, dtype: str, rows: int, columns: int, tail: str = "peel", target: str | None = None) -> tl.Kernel:
+    a = tl.placeholder((n, m), dtype, name="A")
+    s = tl.Schedule(tl.compute((m, n), lambda i, j: a[j, i], name="B"))
+    io, jo, ii, ji = s.tile("i", "j", rows, columns, tail)
+    s.reorder(io, jo, ji, ii)
+    s.unroll(ji)
+    s.vectorize(ii)
+    return tl.build(s, target=target)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (8, 3), (4, 13), (16, 20), (32, 2), (6, 4)])
+def test_a_transposition_in_registers_is_numpys(dtype: str, rows: int, columns: int) -> None:
+    a = (np.random.default_rng(0).random((37, 53)) * 100).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    np.testing.assert_array_equal(turned(37, 53, dtype, rows, columns)(a), a.T)
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel", "shift"])
+@pytest.mark.parametrize(("n", "m"), [(0, 5), (1, 1), (5, 40), (40, 5), (33, 47)])
+def test_every_tail_and_extent_gives_the_same(tail: str, n: int, m: int) -> None:
+    a = np.random.default_rng(1).random((n, m)).astype(np.float32)
+    np.testing.assert_array_equal(turned(n, m, "float32", 16, 8, tail)(a), a.T)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_no_lane_is_stored_by_itself(target: str) -> None:
+    """A tile of 4 x 4 doubles takes four rows of stores where sixteen lanes were."""
+    code = turned(64, 64, "float64", 4, 4, target=target).inspect("llvm")
+    assert "extractelement" not in code
+    assert code.count("shufflevector") >= 4
+
+
+def test_elements_that_overlap_are_stored_in_order() -> None:
+    """Lanes of a neighbouring iteration may be the same elements where the stride is short: the last one stays."""
+    a = tl.placeholder((8, 8), "int32", name="A")
+    p, q = tl.reduce_axis(8, name="p"), tl.reduce_axis(8, name="q")
+    s = tl.Schedule(tl.scatter(tl.compute((24,), lambda i: 0), (p, q), lambda p, q: 2 * p + q, lambda p, q: a[p, q], "set", name="S"))
+    values = np.arange(64, dtype=np.int32).reshape(8, 8)
+    want = np.zeros(24, np.int32)
+    for p in range(8):
+        for q in range(8):
+            want[2 * p + q] = values[p, q]
+    np.testing.assert_array_equal(tl.build(s)(values), want)
+    for loop in ("S.p", "S.q"):
+        s.unroll(loop)
+    np.testing.assert_array_equal(tl.build(s)(values), want)
+
+
+def test_values_computed_in_a_register_tile_are_stored_across_it() -> None:
+    """A product whose lanes are rows of the result writes its tile along memory."""
+    a, b = tl.placeholder((30, 40), name="A"), tl.placeholder((40, 50), name="B")
+    k = tl.reduce_axis(40, name="k")
+    c = tl.compute((30, 50), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = tl.Schedule(c)
+    io, jo, ii, ji = s.tile("i", "j", 16, 5, "peel")
+    s.reorder(io, jo, "k", ji, ii)
+    s.accumulate("C", at=jo)
+    s.vectorize(ii)
+    s.unroll(ji)
+    x, y = np.random.default_rng(2).random((30, 40), np.float32), np.random.default_rng(3).random((40, 50), np.float32)
+    np.testing.assert_allclose(tl.build(s)(x, y), x @ y, rtol=1e-5)
