@@ -73,6 +73,19 @@ class _Subject:
         return f"{self.signature.name}: {self.role} {self.argument.name!r} ({self.argument})"
 
 
+def fixed(signature: Signature, argument: Argument, value: object) -> Array:
+    """A copy of `value` that can stand for an input for good, checked as in a call. Raises `CallError`."""
+    subject = _Subject(signature, argument, "argument")
+    array = arrays.as_array(value, subject)
+    _check_type(subject, array)
+    if not all(isinstance(extent, Const) for extent in argument.shape):
+        raise CallError(f"{signature.name}: {argument.name!r} has extents known only at run time, {argument}, and cannot be fixed")
+    _check_shape(subject, array, {})
+    copy = arrays.empty_aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
 def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The object given for each input, by position or by name."""
     names = [argument.name for argument in signature.inputs if argument.name not in bound]

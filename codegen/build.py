@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy.typing as npt
 
 from tensorlang.codegen import counts
 from tensorlang.codegen.binding import compile_module
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.lower import lower
-from tensorlang.codegen.program import Program, Provenance
+from tensorlang.codegen.program import Origin, Program, Provenance
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
@@ -42,13 +44,14 @@ def build(
     placeholders in the order in which they were created). Raises `BuildError` for an unknown target or a bad name.
     """
     machine = find_target(target)
-    schedule = program if isinstance(program, Schedule) else default_schedule(program, machine)
-    return build_schedule(schedule, machine, name=name, inputs=inputs)
+    if isinstance(program, Schedule):
+        return build_schedule(program, machine, name=name, inputs=inputs)
+    return build_schedule(default_schedule(program, machine), machine, name=name, inputs=inputs, chosen=True)
 
 
-def default_schedule(outputs: object, target: Target) -> Schedule:
-    """The schedule that is used where none is given or known; there is one for every definition."""
-    strategy = choose(outputs, target, get_threads())
+def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset()) -> Schedule:
+    """The schedule that is used where none is given or known; there is one for every definition. `constants` are packed for nothing."""
+    strategy = choose(outputs, target, get_threads(), constants)
     return strategy.schedule(strategy.default)
 
 
@@ -59,27 +62,36 @@ def build_schedule(
     name: str | None = None,
     inputs: Sequence[Tensor] | None = None,
     provenance: Provenance | None = None,
+    chosen: bool = False,
 ) -> Kernel:
-    """The kernel of a schedule for a target."""
+    """The kernel of a schedule for a target; `chosen`: it is the default schedule of its definition."""
     label = name or schedule.nest.name
     if not _NAME.match(label) or label in _TAKEN:
         raise BuildError(f"{label!r} cannot name a kernel; use letters, digits and _, and no name of the C library")
     plain = lower_definition(schedule.outputs, label, None if inputs is None else tuple(inputs))
     nest = Nest(label, plain.inputs, plain.outputs, plain.dims, schedule.nest.body, schedule.nest.relations)
+    order = None if inputs is None else tuple(inputs)
+    origin = Origin(schedule.outputs, order, nest, plain, chosen or provenance == "default")
+    return build_nest(origin, target, bound_arrays(schedule.outputs, order), provenance)
+
+
+def build_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Kernel:
+    """The kernel of a scheduled nest whose operands `bound` are fixed."""
+    nest = origin.nest
     lowered = lower(nest, target)
-    signature = Signature(label, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims)
-    compiled = compile_module(emit(lowered, target, name=label), target.machine)
+    signature = Signature(nest.name, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims)
     return Kernel(
         Program(
             signature=signature,
             target=target,
-            compiled=compiled,
+            compiled=compile_module(emit(lowered, target, name=nest.name), target.machine),
             nest=print_nest(nest),
-            flops=counts.flops(plain),
-            bytes=counts.traffic(plain),
+            flops=counts.flops(origin.plain),
+            bytes=counts.traffic(origin.plain),
             workspace_bytes=counts.workspace(lowered),
             provenance=provenance,
-            bound=bound_arrays(schedule.outputs, None if inputs is None else tuple(inputs)),
+            bound=bound,
+            origin=origin,
         )
     )
 

@@ -147,6 +147,15 @@ class Kernel:
             return functools.partial(self, *passed, out=invocation.result)
         return functools.partial(caller.run, invocation)
 
+    def prepack(self, **constants: Any) -> Kernel:
+        """A kernel in which these inputs are fixed to what they hold now, packed once: `f.prepack(B=b)(a)` is `f(a, b)`.
+
+        Raises `CallError` for a name that is no input and for an array that a call would refuse.
+        """
+        from tensorlang.codegen.prepack import prepack  # noqa: PLC0415 - it builds kernels
+
+        return prepack(self, constants)
+
     def time(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Timing:
         """Time calls with these arguments, warm: `repeats` samples in seconds, each of a millisecond or more.
 

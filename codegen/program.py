@@ -12,11 +12,26 @@ from tensorlang import ir
 from tensorlang.codegen.binding import Compiled
 from tensorlang.codegen.signature import Signature
 from tensorlang.codegen.target import Target
-from tensorlang.ir import Expr
+from tensorlang.ir import Expr, Nest
+from tensorlang.tensor import Tensor
 
 Provenance = Literal["tuned", "nearest", "default"]
 
 _NONE: Final = ir.const(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """What a kernel was built from: the definition, the order of its arguments, the scheduled and the plain nest.
+
+    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...] | None
+    nest: Nest
+    plain: Nest
+    chosen: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +40,7 @@ class Program:
 
     `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature.
     `bound` holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the
-    schedule came from, None for one that was given.
+    schedule came from, None for one that was given. `origin` is None for a kernel that was read from a file.
     """
 
     signature: Signature
@@ -37,3 +52,4 @@ class Program:
     workspace_bytes: int = 0
     provenance: Provenance | None = None
     bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    origin: Origin | None = None

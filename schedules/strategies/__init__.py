@@ -1,8 +1,8 @@
 """Strategies: for any definition a default schedule, a search space, and the directives of each point in it.
 
-The stage with the most arithmetic is the main one: a contraction or rows. Its knobs, those of the other row-wise stages, and whether
-intermediates are computed in rows are the space; a contraction beside the main stage gets its default. A strategy only ever writes
-directives that the schedule accepts.
+The stage with the most arithmetic is the main one: a contraction, a transposition or rows. Its knobs, those of the other row-wise
+stages, and whether intermediates are computed in rows are the space; a contraction beside the main stage gets its default. A strategy
+only ever writes directives that the schedule accepts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from tensorlang.errors import ScheduleError
 from tensorlang.schedules.knobs import Flag, Knob
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.space import Config, Space
-from tensorlang.schedules.strategies.analysis import StageInfo, readers, stages_of
+from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.contraction import Contraction
-from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise
+from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, raise_contractions
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.turned import Turned
 from tensorlang.tensor import Tensor, as_outputs
 
 __all__ = ["Machine", "Strategy", "choose"]
@@ -56,12 +57,13 @@ class Staged:
     outputs: tuple[Tensor, ...]
     machine: Machine
     threads: int
+    constants: frozenset[str] = frozenset()
 
     @cached_property
     def _plain(self) -> Schedule:
         s = Schedule(self.outputs)
         inline_pointwise(s)
-        return s
+        return raise_contractions(s)
 
     @cached_property
     def _main(self) -> StageInfo | None:
@@ -74,13 +76,17 @@ class Staged:
         return infos[0] if infos else None
 
     @cached_property
-    def _kinds(self) -> dict[str, Contraction | Rows]:
+    def _kinds(self) -> dict[str, Contraction | Rows | Turned]:
         """How each stage runs, in program order."""
-        found: dict[str, Contraction | Rows] = {}
+        found: dict[str, Contraction | Rows | Turned] = {}
         for info in stages_of(self._plain.nest):
-            kind = Contraction.of(info, self.machine, self.threads)
-            found[info.name] = (kind and self._with_epilogue(kind)) or Rows.of(info, self.machine, self.threads)
+            kind = Contraction.of(info, self.machine, self.threads, self.constants)
+            found[info.name] = self._apart(info) if kind is None else self._with_epilogue(kind)
         return found
+
+    def _apart(self, info: StageInfo) -> Rows | Turned:
+        """How a stage runs whose operands are not reused."""
+        return Turned.of(info, self.machine, self.threads) or Rows.of(info, self.machine, self.threads)
 
     def _with_epilogue(self, kind: Contraction) -> Contraction:
         """The contraction with the stage that can be computed from its tiles, if there is one."""
@@ -88,14 +94,14 @@ class Staged:
         for name in names if len(names) == 1 else ():
             fused = replace(kind, consumer=name)
             try:
-                fused.schedule(self._plain.copy(), {**fused.default(), "epilogue": "fused"})
+                fused.schedule(self._plain.copy(), {**fused.default(), "depth": size(kind.roles.depth), "epilogue": "fused"})
             except ScheduleError:
                 continue
             return fused
         return kind
 
     @cached_property
-    def _kind(self) -> Contraction | Rows | None:
+    def _kind(self) -> Contraction | Rows | Turned | None:
         return None if self._main is None else self._kinds[self._main.name]
 
     @cached_property
@@ -104,7 +110,7 @@ class Staged:
 
     @property
     def name(self) -> str:
-        """`contraction` or `rows`, by the main stage."""
+        """`contraction`, `turned` or `rows`, by the main stage."""
         return type(self._kind).__name__.lower() if self._kind is not None else "none"
 
     @cached_property
@@ -112,10 +118,10 @@ class Staged:
         """The stages that are computed from the tiles of a contraction by default."""
         return frozenset(kind.consumer for kind in self._kinds.values() if isinstance(kind, Contraction) and kind.consumer)
 
-    def _others(self) -> Iterator[tuple[str, Rows]]:
+    def _others(self) -> Iterator[tuple[str, Rows | Turned]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
         for name, kind in self._kinds.items():
-            if isinstance(kind, Rows) and self._main is not None and name != self._main.name and name not in self._epilogues:
+            if not isinstance(kind, Contraction) and self._main is not None and name != self._main.name and name not in self._epilogues:
                 yield f"{name}.", kind
 
     @cached_property
@@ -147,7 +153,7 @@ class Staged:
             main = self._main is not None and name == self._main.name
             trial = s.copy()
             try:
-                if isinstance(kind, Rows):
+                if not isinstance(kind, Contraction):
                     point = config if name not in self._epilogues else kind.default(f"{name}.")
                     kind.schedule(trial, point, "" if main else f"{name}.", alone=name not in moved)
                 else:
@@ -158,6 +164,6 @@ class Staged:
         return s
 
 
-def choose(outputs: object, machine: Machine, threads: int) -> Strategy:
-    """The strategy for a program on a machine; there is one for every definition."""
-    return Staged(as_outputs(outputs), machine, threads)
+def choose(outputs: object, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Strategy:
+    """The strategy for a program on a machine; there is one for every definition. `constants` are operands that are packed beforehand."""
+    return Staged(as_outputs(outputs), machine, threads, constants)

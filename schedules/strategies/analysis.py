@@ -91,9 +91,10 @@ class StageInfo:
         return self.loops[place + 1 : place + 2] == (inner,)
 
     def _walked_as_one(self, outer: For, inner: For) -> bool:
-        if not (is_literal(outer) and is_literal(inner) and outer.lo == inner.lo == Const(0, outer.lo.dtype)):
+        if not (is_literal(outer) and is_literal(inner) and from_zero(outer) and from_zero(inner)):
             return False
-        pairs = [(self.stride(access, outer), self.stride(access, inner)) for access in (*self.loads, self.store)]
+        walked: tuple[Load | Store, ...] = (*self.loads, self.store)
+        pairs = [(self.stride(access, outer), self.stride(access, inner)) for access in walked]
         return all(far is not None and near is not None and far == size(inner) * near for far, near in pairs)
 
 
@@ -128,6 +129,11 @@ def size(loop: For) -> int:
 def is_literal(loop: For) -> bool:
     """Is the number of iterations a literal?"""
     return literal_extent(loop) is not None
+
+
+def from_zero(loop: For) -> bool:
+    """Is the first iteration 0?"""
+    return isinstance(loop.lo, Const) and loop.lo.value == 0
 
 
 def stages_of(nest: Nest) -> tuple[StageInfo, ...]:

@@ -37,7 +37,7 @@ TURNED = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A contraction in its roles on a machine. `consumer` is the stage that may be its epilogue, or ""."""
+    """A contraction in its roles on a machine: `constants` are packed beforehand, `consumer` (or "") may be computed from its tiles."""
 
     roles: Roles
     lanes: int
@@ -45,13 +45,14 @@ class Contraction:
     l1: int
     l2: int
     threads: int
+    constants: frozenset[str] = frozenset()
     consumer: str = ""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, consumer: str = "") -> Contraction | None:
+    def of(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Contraction | None:
         """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
         lanes = machine.lanes(_widest(stage))
-        found = [cls(roles, lanes, machine.registers, machine.l1, machine.l2, threads, consumer) for roles in roles_of(stage)]
+        found = [cls(roles, lanes, machine.registers, machine.l1, machine.l2, threads, constants) for roles in roles_of(stage)]
         return min(found, key=lambda kind: kind.cost, default=None)
 
     @property
@@ -64,7 +65,7 @@ class Contraction:
         """Cycles for each vector multiply-add that has to be done, against the best possible."""
         roles, (rows, vectors) = self.roles, self._tile()
         extra = 0.0
-        if roles.scattered or self._panels_pay(rows):
+        if (roles.scattered or self._panels_pay(rows)) and not self._constant:
             extra += roles.packed * (TURNED if roles.scattered else COPIED)
         if roles.turned:
             extra += roles.written * TURNED
@@ -139,7 +140,14 @@ class Contraction:
     def _panels_pay(self, rows: int) -> bool:
         """Is a panel that already lies along the lanes reused often enough to copy it?"""
         roles = self.roles
-        return self._packs(roles.operand) and roles.row is not None and roles.row.size >= 8 * rows and not roles.reduced
+        worth = self._constant or (roles.row is not None and roles.row.size >= 8 * rows and not roles.reduced)
+        return self._packs(roles.operand) and worth
+
+    @property
+    def _constant(self) -> bool:
+        """Is the operand of the lanes packed beforehand?"""
+        load = self.roles.operand
+        return load is not None and getattr(load.buffer, "name", "") in self.constants
 
     def _parts(self, rows: int, vectors: int) -> dict[str, float]:
         """How many parts each loop that threads may share has."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tensorlang.ir import Axis
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
+from tensorlang.schedules.strategies.roles import roles_of
 
 
 def inline_pointwise(s: Schedule) -> None:
@@ -32,6 +33,18 @@ def _reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
     """Does the reader use each element at most once: every one of its loops is an index of the read?"""
     axes = [part.name for part in index if isinstance(part, Axis)]
     return len(axes) == len(index) and set(axes) == {loop.loop for loop in reader.loops}
+
+
+def raise_contractions(s: Schedule) -> Schedule:
+    """The schedule with every contraction that stands inside an expression computed as a stage of its own."""
+    for name in s.stages():
+        owner, _, number = name.rpartition(".")
+        if owner in s.stages() and number.isdigit() and s.can("compute_root", name):
+            trial = s.copy()
+            trial.compute_root(name)
+            if any(roles_of(info) for info in stages_of(trial.nest) if info.name == name):
+                s = trial
+    return s
 
 
 def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:

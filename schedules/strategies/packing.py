@@ -76,10 +76,10 @@ def _across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
         run.insert(0, loop)
     around = [loop.loop for loop in others if loop not in run]
     first, *rest = (loop.loop for loop in run)
-    for loop in rest:
-        if not s.can("fuse", first, loop):
+    for name in rest:
+        if not s.can("fuse", first, name):
             return
-        first = s.fuse(first, loop)
+        first = s.fuse(first, name)
     width = min(lanes, prod(map(size, run)))
     tiles, vector = s.split(first, width, "peel", (f"{short(first)}_v", f"{short(first)}_l"))
     panel = last.loop

@@ -48,9 +48,9 @@ def test_elements_that_overlap_are_stored_in_order() -> None:
     s = tl.Schedule(tl.scatter(tl.compute((24,), lambda i: 0), (p, q), lambda p, q: 2 * p + q, lambda p, q: a[p, q], "set", name="S"))
     values = np.arange(64, dtype=np.int32).reshape(8, 8)
     want = np.zeros(24, np.int32)
-    for p in range(8):
-        for q in range(8):
-            want[2 * p + q] = values[p, q]
+    for row in range(8):
+        for column in range(8):
+            want[2 * row + column] = values[row, column]
     np.testing.assert_array_equal(tl.build(s)(values), want)
     for loop in ("S.p", "S.q"):
         s.unroll(loop)

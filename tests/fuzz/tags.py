@@ -140,7 +140,7 @@ class Terms:
         return self.values[tag]
 
     def settled(self, tag: int) -> int:
-        """The term with integers and truth values as what they are: an index that data decides shows once it is written into an expression."""
+        """The term with integers and truth values as what they are, as an index shows once it is written into an expression."""
         row = self.rows[tag]
         match row:
             case ("linear", of, *_) | ("element", _, _, of):

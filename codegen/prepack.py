@@ -1,0 +1,149 @@
+"""Constant operands, packed once: a scheduled nest split into one that packs and one that computes.
+
+    for j_o in range(16):                           for j_o in range(16):               for j_o in range(16):
+        B_pack: float32[512, 32]                        for k in range(512):                for i_o in range(43):
+        for k in range(512):                ->              for j_i in range(32):   +           ... B_packed[j_o, k, j_i] ...
+            for j_i in range(32):                               B_packed[j_o, k, j_i] =
+                B_pack[k, j_i] = B[k, j]                            B[k, j]
+        for i_o in range(43): ...
+
+The panels become one tensor, with a dimension for each loop around them on which they depend. An operand that the schedule does not copy,
+or also reads otherwise, stays as it is and is only bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorlang import ir
+from tensorlang.codegen import arrays
+from tensorlang.codegen.arguments import fixed
+from tensorlang.codegen.build import build_nest, default_schedule
+from tensorlang.codegen.program import Origin
+from tensorlang.errors import CallError, did_you_mean
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Load, Nest, Stmt
+from tensorlang.relations import closure
+from tensorlang.schedules.copies import pruned
+from tensorlang.schedules.edit import literal_extent, path_to, remove, stores
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, expressions, loads_of, map_children, map_expressions, map_statements, statements
+
+if TYPE_CHECKING:
+    from tensorlang.codegen.kernel import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What became of an operand: the nest that packs it into `packed`, and the nest that reads `packed` instead."""
+
+    packer: Nest
+    packed: Buffer
+    rest: Nest
+
+
+def prepack(kernel: Kernel, constants: Mapping[str, object]) -> Kernel:
+    """The kernel with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
+
+    Where nobody gave a schedule, one is chosen for which the packing of these operands is free. Raises `CallError` for a name that is no
+    input and for an array that a call would refuse.
+    """
+    program = kernel.program
+    if not constants:
+        raise CallError(f"{kernel.name}: prepack() takes the constant operands by name, as prepack(B=b)")
+    wanted = [argument for argument in program.signature.inputs if argument.name not in program.bound]
+    names = [argument.name for argument in wanted]
+    for name in constants:
+        if name not in names:
+            raise CallError(f"{kernel.name}: prepack() got {name!r}, which is no input{did_you_mean(name, names)}; inputs are {names}")
+    given = {
+        argument.name: fixed(program.signature, argument, constants[argument.name]) for argument in wanted if argument.name in constants
+    }
+    origin = program.origin
+    if origin is None:  # read from a file: there is no nest to take apart
+        return type(kernel)(replace(program, bound={**program.bound, **given}))
+    if origin.chosen:
+        body = default_schedule(origin.outputs, program.target, frozenset(given)).nest
+        origin = replace(origin, nest=replace(origin.nest, body=body.body, relations=body.relations), chosen=False)
+    bound = dict(program.bound)
+    for name, array in given.items():
+        operand = next(buffer for buffer in origin.nest.inputs if buffer.name == name)
+        parts = split(origin.nest, operand)
+        if parts is None:
+            bound[name] = array
+            continue
+        packed = arrays.empty_aligned(tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const)), array.dtype)
+        packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
+        build_nest(Origin((), None, parts.packer, parts.packer, chosen=False), program.target, {})(array, out=packed)
+        bound[parts.packed.name] = packed
+        origin = replace(origin, nest=parts.rest)
+    return build_nest(origin, program.target, bound, program.provenance)
+
+
+def split(nest: Nest, operand: Buffer) -> Split | None:
+    """The two nests; None where the operand has no single copy that stands for all of its uses, or an extent is not a literal."""
+    copies = [store for store in stores(nest.body) if any(load.buffer == operand for value in store.values for load in loads_of(value))]
+    if len(copies) != 1:
+        return None
+    (copy,) = copies
+    (target, *others), value = copy.buffers, copy.values[0]
+    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer == target)
+    if others or not path or copy.reducer is not None or not isinstance(value, Load) or value.buffer != operand:
+        return None
+    if sum(target in store.buffers for store in stores(nest.body)) != 1 or _in_indices(nest, operand):
+        return None
+    home = path[-1]
+    assert isinstance(home, Alloc)
+    inside = [part for part in path_to(home, lambda part: part is copy) if isinstance(part, For)]
+    around = [part for part in path if isinstance(part, For)]
+    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (*value.index, *copy.index, *_bounds(inside)))))
+    kept = [part for part in around if part.loop in used]
+    extents = [literal_extent(part) for part in kept]
+    lows = [part.lo.value if isinstance(part.lo, Const) else None for part in kept]
+    if None in extents or None in lows or not all(isinstance(extent, Const) for extent in target.shape):
+        return None
+    leading = tuple(simplify(Binary("sub", Axis(part.loop), part.lo)) for part in kept)
+    packed = replace(
+        target, name=f"{operand.name}_packed", shape=(*(ir.const(extent or 0) for extent in extents), *target.shape), memory="auto"
+    )
+    body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
+    for loop in reversed(inside):
+        body = replace(loop, body=body)
+    for loop in reversed(kept):
+        body = For(loop.loop, loop.lo, loop.hi, body)
+    packer = pruned(Nest(f"{nest.name}_pack_{operand.name}", (operand,), (packed,), (), body, nest.relations))
+    rest = remove(nest.body, lambda part: part is copy)
+    if rest is None:
+        return None
+    rest = _redirected(_unhoused(rest, target), target, packed, leading)
+    inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
+    return Split(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
+
+
+def _bounds(loops: list[For]) -> tuple[Expr, ...]:
+    return tuple(bound for loop in loops for bound in (loop.lo, loop.hi))
+
+
+def _in_indices(nest: Nest, operand: Buffer) -> bool:
+    """Is the operand read anywhere but in the values of stores: in an index, a bound or a condition?"""
+    found = 0
+    for part in statements(nest.body):
+        found += sum(load.buffer == operand for expr in expressions(part) for load in loads_of(expr))
+    return found != 1
+
+
+def _unhoused(stmt: Stmt, buffer: Buffer) -> Stmt:
+    if isinstance(stmt, Alloc) and stmt.buffer == buffer:
+        return _unhoused(stmt.body, buffer)
+    return map_statements(stmt, lambda part: _unhoused(part, buffer))
+
+
+def _redirected(stmt: Stmt, old: Buffer, new: Buffer, leading: tuple[Expr, ...]) -> Stmt:
+    def visit(expr: Expr) -> Expr:
+        expr = map_children(expr, visit)
+        return replace(expr, buffer=new, index=(*leading, *expr.index)) if isinstance(expr, Load) and expr.buffer == old else expr
+
+    return map_expressions(stmt, visit)

@@ -1,0 +1,87 @@
+"""Stages that read across memory what they write along it: transpositions, changes of layout.
+
+Square tiles of registers: vectors run along what is read, an unrolled loop along what is written, and the tile is turned when it is
+stored. Both sides are then walked in whole vectors.
+
+    for i_o: for j_o: unroll j_i: vector i_i: B[i, j] = A[j, i]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlang.ir import For
+from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.rows import PARALLEL_FROM
+
+LEAST = 4
+"""Iterations of both loops below which a tile is not worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A stage whose reads lie along `lanes_loop` and whose writes lie along `along`."""
+
+    stage: StageInfo
+    across: For
+    along: For
+    lanes: int
+    threads: int
+
+    @classmethod
+    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Turned | None:
+        """The two loops, or None where reads and writes go the same way."""
+        if stage.reduced or len(stage.outer) < 2 or stage.store.reducer is not None:
+            return None
+        along = stage.outer[-1]
+        moved = [load for load in stage.loads if stage.moves(load, along) != 0]
+        if not moved or stage.stride(stage.store, along) != 1:
+            return None
+        for across in stage.outer[-2::-1]:
+            if all(stage.stride(load, across) == 1 and stage.stride(load, along) not in (1, None) for load in moved):
+                if min(size(across), size(along)) < LEAST or not stage.stride(stage.store, across):
+                    return None
+                kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
+                return cls(stage, across, along, machine.lanes(max(kinds, key=lambda kind: kind.bits)), threads)
+        return None
+
+    def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
+        """The tile along what is written, the order of the tiles, threads."""
+        most = max(LEAST, min(32, size(self.along)))
+        found: list[Knob] = [
+            Sizes(f"{prefix}tile", tuple(count for count in (4, 8, 16, 32) if count <= most)),
+            Flag(f"{prefix}reads_first"),
+        ]
+        if self.threads > 1:
+            found.append(Choice(f"{prefix}parallel", ["none", "outer"]))
+        return tuple(found)
+
+    def default(self, prefix: str = "") -> dict[str, Any]:
+        """A tile that fills a cache line, written in the order of memory."""
+        sizes = self.knobs(prefix)[0].values
+        wanted = 64 // max(1, self.stage.store.buffers[0].dtype.bytes)
+        config: dict[str, Any] = {
+            f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST)),
+            f"{prefix}reads_first": False,
+        }
+        if self.threads > 1:
+            config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM else "none"
+        return config
+
+    def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
+        """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
+        rest = [loop.loop for loop in self.stage.outer if loop.loop not in (self.across.loop, self.along.loop)]
+        read_o, read_i = s.split(self.across.loop, self.lanes, "peel" if is_literal(self.across) else "mask")
+        write_o, write_i = s.split(self.along.loop, config[f"{prefix}tile"], "peel" if is_literal(self.along) else "guard")
+        tiles = [write_o, read_o] if config[f"{prefix}reads_first"] else [read_o, write_o]
+        s.reorder(*rest, *tiles, write_i, read_i)
+        s.vectorize(read_i)
+        s.unroll(write_i)
+        first = [*rest, *tiles][0]
+        if alone and config.get(f"{prefix}parallel", "none") == "outer" and s.can("parallel", first):
+            s.parallel(first)
