@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench docs fuzz
+.PHONY: check test bench bench-tuner docs fuzz
 
 check:
 	$(PYTHON) -m ruff check .
@@ -14,6 +14,14 @@ test:
 
 bench:
 	$(PYTHON) -m bench
+
+# Every bench of the tuner; a bound that is not kept does not keep the others from running, but make fails at the end.
+KILLS ?= 200
+bench-tuner:
+	failed=0; \
+	for bench in "bench tuner" "bench.database" "bench.search" "bench.log_faults" "bench.tuner_faults --kills $(KILLS)"; do \
+	    echo "== $$bench"; $(PYTHON) -m $$bench || failed=1; \
+	done; exit $$failed
 
 docs:
 	$(PYTHON) -m docs.make_errors

@@ -1,6 +1,7 @@
-"""What the worker builds: a candidate's schedule, from a configuration or from directives, and its kernel.
+"""What workers build: a candidate's schedule, from a configuration or from directives, and its kernel; and the kernel as bytes.
 
-This module runs only in the disposable process (see `worker`); the tuner never imports it.
+This module runs only in disposable processes (see `worker`); the tuner never imports it. Operands that `tl.buffer` bound are arguments
+like any other here: one compiled candidate is a few kilobytes whatever they hold, and the worker that measures feeds their values.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from tensorlang.autotune.arrays import Array
 class Built(Protocol):
     """What is measured: a kernel, or a test's stand-in for one."""
 
-    def bind(self, *arguments: Array, out: Any) -> Callable[[], object]:
+    def bind(self, *arguments: Array, out: Any, **dims: int) -> Callable[[], object]:
         """A call without arguments on these arrays."""
         ...
 
-    def cost(self) -> Mapping[str, float]:
+    def cost(self, **dims: int) -> Mapping[str, float]:
         """Operations and bytes of one call."""
         ...
 
@@ -42,6 +43,32 @@ def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str],
     tell(schedule.to_json())
     kernel: Built = compiled(schedule, target=machine)
     return kernel
+
+
+def save(kernel: Any) -> bytes:
+    """A built kernel as bytes with their digest."""
+    from tensorlang.codegen.archive import encode  # noqa: PLC0415
+
+    return encode(kernel.program)
+
+
+def load(task: dict[str, Any], data: bytes) -> Built:
+    """The kernel in the bytes. Raises `BuildError` where they are damaged, or not for this machine."""
+    from tensorlang.codegen.archive import decode  # noqa: PLC0415
+    from tensorlang.codegen.kernel import Kernel  # noqa: PLC0415
+    from tensorlang.codegen.threads import set_threads  # noqa: PLC0415
+
+    set_threads(task["threads"])
+    return Kernel(decode(data))
+
+
+def warm(task: dict[str, Any]) -> None:
+    """Import what `build` needs and look at the machine, before this process is confined to some of its cores."""
+    from tensorlang.codegen import build  # noqa: F401, PLC0415
+    from tensorlang.codegen.target import target  # noqa: PLC0415
+    from tensorlang.schedules import strategies  # noqa: F401, PLC0415
+
+    target(task["target"])
 
 
 class _Frozen:

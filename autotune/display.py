@@ -31,6 +31,18 @@ def duration(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
+def clock(seconds: float | None) -> str:
+    """A length of time as people say it: `45s`, `12m05s`, `3h07m`, `2d04h`."""
+    if seconds is None:
+        return "?"
+    whole = round(seconds)
+    for unit, below, size in (("d", "h", 86400), ("h", "m", 3600), ("m", "s", 60)):
+        if whole >= size:
+            part = size // {"h": 24, "m": 60, "s": 60}[below]
+            return f"{whole // size}{unit}{whole % size // part:02d}{below}"
+    return f"{whole}s"
+
+
 class Monitor:
     """Shows a running job: call it with each `Progress`."""
 
@@ -54,15 +66,16 @@ class Monitor:
     def __call__(self, state: Progress) -> None:
         """Show the state."""
         if self._console.is_terminal:
-            self._bar.update(self._task, completed=state.done, total=state.total, best=_best(state))
+            self._bar.update(self._task, completed=state.done, total=state.total, best=best_so_far(state))
         elif state.last is not None:
             outcome = duration(state.last.time) if state.last.time is not None else state.last.status
-            plain(self._console, f"[{state.done:>4}/{state.total}] {state.last.source:<9} {outcome:<16} {_best(state)}")
+            plain(self._console, f"[{state.done:>4}/{state.total}] {state.last.source:<9} {outcome:<16} {best_so_far(state)}")
         else:
             plain(self._console, "measuring the finalists and the default again, side by side")
 
 
-def _best(state: Progress) -> str:
+def best_so_far(state: Progress) -> str:
+    """The best time, and what it is of the default's."""
     if state.best is None or state.best.time is None:
         return "no valid schedule yet"
     gain = f" ({state.default.time / state.best.time:.2f}x default)" if state.default and state.default.time else ""
@@ -94,10 +107,21 @@ def final_table(result: Result, peak: Peak) -> Table:
 
 
 def _row(choice: Choice, speedup: float | None, peak: Peak, cache: int) -> list[str]:
-    flops, moved = (float(choice.record.fields.get(name) or 0.0) for name in ("flops", "bytes"))
-    share = share_of_peak(flops / choice.time, moved / choice.time if moved > cache else 0.0, peak)
+    flops, moved = _rates(choice)
     gain = "-" if speedup is None else f"{speedup:.2f}x"
-    return [duration(choice.time), gain, f"{flops / choice.time / 1e9:.1f}", f"{moved / choice.time / 1e9:.1f}", share]
+    return [duration(choice.time), gain, f"{flops / 1e9:.1f}", f"{moved / 1e9:.1f}", share_of(choice, peak, cache)]
+
+
+def _rates(choice: Choice) -> tuple[float, float]:
+    """Operations and bytes a second."""
+    flops, moved = (float(choice.record.fields.get(name) or 0.0) / choice.time for name in ("flops", "bytes"))
+    return flops, moved
+
+
+def share_of(choice: Choice, peak: Peak, cache: int) -> str:
+    """What a schedule gets of the machine's measured peak; data of up to `cache` bytes does not count as memory traffic."""
+    flops, moved = _rates(choice)
+    return share_of_peak(flops, moved if moved * choice.time > cache else 0.0, peak)
 
 
 def share_of_peak(flops: float, moved: float, peak: Peak) -> str:

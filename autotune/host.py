@@ -53,11 +53,16 @@ def pinned(threads: int) -> list[int]:
 
 
 def memory() -> int:
-    """Bytes of physical memory; 0 if unknown."""
+    """Bytes of memory that this process may use, the container's share where it has one; 0 if unknown."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
-        return 0
+        physical = 0
+    try:
+        share = int(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):  # no limit reads "max"
+        return physical
+    return min(physical, share) if physical else share
 
 
 def _version(name: str) -> str:

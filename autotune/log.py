@@ -2,7 +2,7 @@
 
 The log is the checkpoint, so it must survive what happens to long jobs: a kill in mid-write, two writers, a full disk, a stray editor.
 A record is appended by one `write` under a lock, after a newline of its own if the last line is torn; reading skips whatever is not a
-whole record, says where and why in `problems`, and needs memory for one line only.
+whole record and says where and why in `problems`.
 """
 
 from __future__ import annotations
@@ -11,32 +11,22 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tensorlang.autotune.record import Trial, from_line, to_line
+from tensorlang.autotune.record import CHECKSUM, Reader, Trial, to_line
+from tensorlang.autotune.scan import Entry, Problem, Scan
 from tensorlang.errors import LogError
 
-LONGEST: Final = 8 << 20
-"""Bytes in the longest line that is looked at; canonical definitions are far shorter."""
+__all__ = ["Log", "Problem", "locked"]
 
 SYNC_S: Final = 2.0
+"""What was appended reaches the disk after so many seconds at the latest of a running job; a crash of the process alone loses nothing."""
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A line that was skipped: where it is and why."""
-
-    path: Path
-    line: int
-    offset: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line} (byte {self.offset}): {self.reason}"
+_UNSYNCABLE: Final = frozenset({errno.EINVAL, errno.EROFS, errno.ENOTSUP})
 
 
 class Log:
@@ -62,32 +52,52 @@ class Log:
     def records(self, *kinds: str) -> Iterator[Trial | dict[str, Any]]:
         """The whole records of these kinds (all if none is given): trials as `Trial`, others as plain objects.
 
-        Raises `LogError` if there is no such file or it cannot be read.
+        What records of a study share is shared: do not change it. Raises `LogError` if there is no such file or it cannot be read.
         """
         problems: list[Problem] = []
-        self.problems = ()
-        seen: set[str] = set()
-        for path in self.files():
-            for number, offset, line in _lines(path):
-                try:
-                    if line is None:
-                        raise ValueError(f"a line of more than {LONGEST} bytes")  # noqa: TRY301 - one place records problems
-                    fields = from_line(line)
-                    record = Trial.of(fields) if fields["kind"] == "trial" else fields
-                except ValueError as reason:
-                    problems.append(Problem(path, number, offset, str(reason)[:200]))
-                    self.problems = tuple(problems)
+        seen: dict[str, bytes] = {}
+        try:
+            for path, entry in self.entries(problems):
+                fields, content = entry.fields, entry.data[-CHECKSUM:]
+                if not entry.known or (kinds and fields["kind"] not in kinds):
                     continue
-                if fields.get("id") not in seen and (not kinds or fields["kind"] in kinds):
-                    seen.add(fields.get("id", ""))
-                    yield record
+                if seen.setdefault(fields.get("id", ""), content) is not content and "id" in fields:
+                    if seen[fields["id"]] != content:
+                        reason = f"the id of an earlier record, {fields['id']!r:.60}, with other content"
+                        problems.append(Problem(path, entry.line, entry.offset, reason))
+                    continue
+                try:
+                    yield Trial.of(fields) if fields["kind"] == "trial" else fields
+                except ValueError as reason:
+                    problems.append(Problem(path, entry.line, entry.offset, str(reason)[:200]))
+        finally:
+            self.problems = tuple(problems)
+
+    def entries(self, problems: list[Problem]) -> Iterator[tuple[Path, Entry]]:
+        """The whole records with their places, repeated ones and those of later schemas included; adds to `problems`.
+
+        A file of a folder that vanishes or cannot be read is a problem; raises `LogError` if the log itself is missing or unreadable.
+        """
+        read = Reader()
+        for path in self.files():
+            scan = Scan(path, read=read, problems=problems)
+            try:
+                for entry in scan:
+                    yield path, entry
+            except OSError as error:
+                if not self.folder:
+                    raise LogError(f"cannot read {path}: {error.strerror}") from None
+                problems.append(Problem(path, 0, scan.position.offset, f"cannot read the file: {error.strerror}"))
 
     def files(self) -> list[Path]:
         """The files to read. Raises `LogError` if there is none by this name."""
         if self.folder:
             if not self.path.is_dir():
                 raise LogError(f"there is no folder of logs at {self.path}")
-            return sorted(self.path.glob("*.jsonl"))
+            try:
+                return sorted(self.path / name for name in os.listdir(self.path) if name.endswith(".jsonl"))  # noqa: PTH208 - glob hides errors
+            except OSError as error:
+                raise LogError(f"cannot read {self.path}: {error.strerror}") from None
         if not self.path.exists():
             raise LogError(f"there is no log at {self.path}")
         return [self.path]
@@ -109,53 +119,66 @@ class Log:
     def append(self, fields: Mapping[str, Any]) -> None:
         """Add one record, whole or not at all.
 
-        Raises `LogError` if the disk is full or the file cannot be written; what was there before stays.
+        Raises `LogError` if the disk is full or the file cannot be written; what was there before stays. Raises `ValueError` for a
+        record that is not JSON.
         """
         line = to_line(fields)
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise self._failure(error) from None
-        try:
-            with contextlib.suppress(OSError):  # a file system without locks still appends atomically
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            data = b"\n" + line if torn else line
-            if os.write(descriptor, data) != len(data):
-                os.ftruncate(descriptor, size)
-                raise OSError(errno.ENOSPC, "No space left for a whole record")  # noqa: TRY301 - reported as any other
+            with locked(self.path) as (descriptor, alone):
+                size = os.fstat(descriptor).st_size
+                torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+                data = b"\n" + line if torn else line
+                if (written := os.write(descriptor, data)) != len(data):
+                    if alone:  # nobody else has written behind it
+                        os.ftruncate(descriptor, size)
+                    raise OSError(errno.ENOSPC, f"No space left after {written} of {len(data)} bytes")  # noqa: TRY301 - reported as any other
+                if time.monotonic() - self._synced > SYNC_S:
+                    _sync(descriptor)
+                    self._synced = time.monotonic()
             self._written += 1
-            if time.monotonic() - self._synced > SYNC_S:
-                with contextlib.suppress(OSError):
-                    os.fdatasync(descriptor)
-                self._synced = time.monotonic()
         except OSError as error:
-            raise self._failure(error) from None
+            why = f"cannot append to {self.path}: {error.strerror}; the {self._written} records of this run before it are kept"
+            raise LogError(why) from None
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[tuple[int, bool]]:
+    """The file, made if it is missing, open for appending; and whether it is locked against other writers.
+
+    A file system without locks still appends atomically. A file that was replaced while we waited is opened again.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            alone = _lock(descriptor)
+            if alone and not _is(descriptor, path):
+                continue
+            yield descriptor, alone
+            return
         finally:
             os.close(descriptor)
 
-    def _failure(self, error: OSError) -> LogError:
-        return LogError(f"cannot append to {self.path}: {error.strerror}; the {self._written} records of this run before it are kept")
 
-
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes | None]]:
-    """Line number, byte offset and content of each line; None for one that is too long.
-
-    Devices and pipes hold no records and may have no end.
-    """
-    if not path.is_file():
-        return
+def _lock(descriptor: int) -> bool:
     try:
-        with path.open("rb") as file:
-            number = offset = 0
-            while line := file.readline(LONGEST):
-                number, start, whole = number + 1, offset, True
-                offset += len(line)
-                while not line.endswith(b"\n") and (line_more := file.readline(LONGEST)):
-                    whole = False
-                    offset += len(line_more)
-                    line = line_more
-                yield number, start, line if whole else None
-    except OSError as error:
-        raise LogError(f"cannot read {path}: {error.strerror}") from None
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+def _is(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sync(descriptor: int) -> None:
+    """To the disk. Raises `OSError` if it did not get there; devices and pipes have none."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        try:
+            os.fdatasync(descriptor)
+        except OSError as error:
+            if error.errno not in _UNSYNCABLE:
+                raise

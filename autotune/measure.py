@@ -1,8 +1,9 @@
 """The measurement protocol: how many calls make a sample, how many samples make a measurement.
 
-A sample is the mean of enough calls to last a millisecond. Sampling goes on until the three least agree (the machine was quiet at least
-three times) or a cap is reached, and stops early for a candidate that two samples show to be far behind the best known. The least sample
-ranks candidates, since noise only ever adds; all are kept, and their median absolute deviation is the noise that the model is told.
+A sample is the mean of enough calls to last a millisecond, or, with cold caches, one call after they were emptied. Sampling goes on until
+the three least agree (the machine was quiet at least three times) or a cap is reached, and stops early for a candidate that two samples
+show to be far behind the best known. The least sample ranks candidates, since noise only ever adds; all are kept, and their median
+absolute deviation is the noise that the model is told.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Call = Callable[[], object]
+Clock = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Seconds in a sample; least and most samples; the spread at which to stop; the factor at which a loser is given up; seconds in all."""
+    """Seconds in a sample; least and most samples; the spread at which to stop; the factor at which a loser is given up; seconds in all.
+
+    `rounds` and `processes` are those of the final measurement: samples of each finalist in a process, and processes. `cache` is "warm"
+    or "cold" and part of a result's identity.
+    """
 
     sample_s: float = 1e-3
     least: int = 5
@@ -28,6 +34,7 @@ class Policy:
     loser: float = 2.5
     total_s: float = 2.0
     rounds: int = 15
+    processes: int = 3
     cache: str = "warm"
 
     def to_json(self) -> dict[str, Any]:
@@ -44,10 +51,12 @@ class Measurement:
     censored: bool = False
 
 
-def measure(call: Call, policy: Policy, incumbent: float | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> Measurement:
-    """Time `call` by the policy. `incumbent` is the best time known, in seconds."""
+def measure(
+    call: Call, policy: Policy, incumbent: float | None = None, clock: Clock = time.perf_counter_ns, flush: Call | None = None
+) -> Measurement:
+    """Time `call` by the policy. `incumbent` is the best time known, in seconds; `flush` is called before each sample of one call."""
     with _Quiet():
-        number, samples = _calibrate(call, policy, clock)
+        number, samples = _calibrate(call, policy, clock, flush)
         while len(samples) < policy.most:
             if incumbent is not None and len(samples) >= 2 and min(samples) > policy.loser * incumbent:
                 return Measurement(tuple(samples), number, censored=True)
@@ -55,41 +64,53 @@ def measure(call: Call, policy: Policy, incumbent: float | None = None, clock: C
                 break
             if len(samples) >= 3 and sum(samples) * number > policy.total_s:
                 break
-            samples.append(_sample(call, number, clock))
+            samples.append(_sample(call, number, clock, flush))
     return Measurement(tuple(samples), number)
 
 
-def interleave(calls: Sequence[Call], policy: Policy, clock: Callable[[], int] = time.perf_counter_ns) -> list[Measurement]:
-    """Time several calls in rounds, one sample of each in a round, so that drift of the machine meets all alike."""
+def interleave(
+    calls: Sequence[Call],
+    policy: Policy,
+    clock: Clock = time.perf_counter_ns,
+    flush: Call | None = None,
+    seconds: float | None = None,
+) -> list[Measurement]:
+    """Time several calls in rounds, one sample of each in a round, so that drift of the machine meets all alike.
+
+    After three rounds it stops where the policy's seconds, or `seconds` by the clock, are used up.
+    """
+    start = clock()
     with _Quiet():
-        calibrated = [_calibrate(call, policy, clock) for call in calls]
+        calibrated = [_calibrate(call, policy, clock, flush) for call in calls]
         samples: list[list[float]] = [[] for _ in calls]
         spent = 0.0
         for turn in range(policy.rounds):
+            if turn >= 3 and (spent > policy.total_s or (seconds is not None and (clock() - start) * 1e-9 > seconds)):
+                break
             for place in range(len(calls)):
                 at = (place + turn) % len(calls)
-                samples[at].append(_sample(calls[at], calibrated[at][0], clock))
+                samples[at].append(_sample(calls[at], calibrated[at][0], clock, flush))
                 spent += samples[at][-1] * calibrated[at][0]
-            if turn >= 4 and spent > 2 * policy.total_s:
-                break
     return [Measurement(tuple(taken), number) for taken, (number, _) in zip(samples, calibrated, strict=True)]
 
 
-def _calibrate(call: Call, policy: Policy, clock: Callable[[], int]) -> tuple[int, list[float]]:
+def _calibrate(call: Call, policy: Policy, clock: Clock, flush: Call | None) -> tuple[int, list[float]]:
     """The number of calls that lasts long enough, and the first two samples with it; both must last, or a hiccup would decide."""
     number = 1
     while True:
-        pair = [_sample(call, number, clock)]
-        if pair[0] * number >= policy.sample_s:
-            pair.append(_sample(call, number, clock))
+        pair = [_sample(call, number, clock, flush)]
+        if pair[0] * number >= policy.sample_s or flush is not None:
+            pair.append(_sample(call, number, clock, flush))
         each = min(pair)
-        if each * number >= policy.sample_s or number >= 1 << 20:
+        if each * number >= policy.sample_s or number >= 1 << 20 or flush is not None:
             return number, pair
         number = min(max(2 * number, math.ceil(1.2 * policy.sample_s / each)), 10 * number, 1 << 20)
 
 
-def _sample(call: Call, number: int, clock: Callable[[], int]) -> float:
+def _sample(call: Call, number: int, clock: Clock, flush: Call | None) -> float:
     """Seconds for one call, the mean of `number`; at least a picosecond, whatever the clock says."""
+    if flush is not None:
+        flush()
     calls = range(number)
     start = clock()
     for _ in calls:

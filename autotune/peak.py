@@ -6,15 +6,13 @@ not be folded), the second streams through memory that no cache holds.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from tensorlang.autotune import host
 from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.reference import worker_request
 from tensorlang.autotune.runner import Limits, Runner
-from tensorlang.autotune.session import worker_request
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import Target
 from tensorlang.dtype import DType, dtype
@@ -71,8 +69,8 @@ def _rate(program: Any, target: Target, threads: int, what: str) -> float | None
 
     candidate = {"schedule": program.to_json()} if given else {"config": choose(task.outputs, target, threads).default}
     try:
-        with tempfile.TemporaryDirectory(prefix="tensorlang-") as folder, Runner(Limits(memory=host.memory())) as runner:
-            runner.task = worker_request(task, target, threads, POLICY, Path(folder))
+        with Runner(Limits(memory=host.memory())) as runner:
+            runner.task = worker_request(task, target, threads, POLICY)
             outcome = runner.trial(candidate)
     except TuningError:
         return None

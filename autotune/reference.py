@@ -1,4 +1,4 @@
-"""The results that candidates are held to: computed once a task, by the reference evaluator, in the parent.
+"""What a worker is told of a task, and the results that candidates are held to: computed once, by the reference evaluator, in the parent.
 
 The evaluator is simple and slow. Where the whole result would take too long, it computes a sample of elements: corners, edges and random
 ones; the worker then also compares whole results with the default schedule's.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from tensorlang.autotune.arrays import Array, Spec, inputs
+from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.settings import BUILDER
 from tensorlang.autotune.task import Task, placeholders
+from tensorlang.codegen.target import Target
 from tensorlang.interpret import evaluate
 from tensorlang.tensor import Tensor
 
@@ -28,56 +30,81 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Files with the expected results; for each the elements that they are (None: all); whether the inputs have negative floats."""
+    """The expected results as bytes; for each the elements that they are (None: all); whether the inputs have negative floats."""
 
-    paths: tuple[str, ...]
+    values: tuple[bytes, ...]
     at: tuple[list[Point] | None, ...]
     signed: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """What the worker is told."""
-        return {"reference": list(self.paths), "at": [at and [list(point) for point in at] for at in self.at], "signed": self.signed}
+
+def worker_request(task: Task, target: Target, threads: int, policy: Policy, builder: str = BUILDER) -> dict[str, Any]:
+    """What a worker is told of a task, here or on another host. Its "blobs" are bytes: expected results, then bound operands.
+
+    The reference results are computed now. The worker's "cores" are added where it runs.
+    """
+    reference = make_reference(task, seed=0)
+    arrays = bound(task.outputs)
+    return {
+        "at": [at and [list(point) for point in at] for at in reference.at],
+        "signed": reference.signed,
+        "blobs": [*reference.values, *(np.ascontiguousarray(array).tobytes() for array in arrays.values())],
+        "bound": list(arrays),
+        "definition": task.definition,
+        "dims": task.dims,
+        "fingerprint": task.fingerprint,
+        "inputs": [spec.to_json() for spec in task.inputs],
+        "outputs": [spec.to_json() for spec in task.results],
+        "reduction": task.reduction,
+        "seed": 0,
+        "target": target.name,
+        "threads": threads,
+        "policy": policy.to_json(),
+        "builder": builder,
+    }
 
 
-def write_reference(task: Task, folder: Path, seed: int) -> Reference:
-    """Evaluate the task on the inputs of this seed and store the results in `folder`.
+def bound(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
+    """The arrays of operands that `tl.buffer` bound, by their place among the arguments."""
+    found = (getattr(tensor.definition, "array", None) for tensor in placeholders(outputs))
+    return {place: array for place, array in enumerate(found) if array is not None}
+
+
+def make_reference(task: Task, seed: int) -> Reference:
+    """Evaluate the task on the inputs of this seed, and on the operands bound to arrays.
 
     Inputs have negative values unless that makes results NaN or infinite (a logarithm, a square root).
     """
     signed, expected = True, _expected(task, seed, signed=True)
     if not all(_mostly_finite(values) for values, _ in expected):
         signed, expected = False, _expected(task, seed, signed=False)
-    paths = []
-    for place, (values, _) in enumerate(expected):
-        path = folder / f"reference{place}.npy"
-        np.save(path, values.view(np.uint16) if values.dtype.name == "bfloat16" else values, allow_pickle=False)
-        paths.append(str(path))
-    return Reference(tuple(paths), tuple(at for _, at in expected), signed)
+    return Reference(tuple(values.tobytes() for values, _ in expected), tuple(at for _, at in expected), signed)
 
 
 def _expected(task: Task, seed: int, *, signed: bool) -> list[tuple[Array, list[Point] | None]]:
     made = inputs(task.inputs, seed, signed=signed)
-    feeds = {placeholder: guarded.array for placeholder, guarded in zip(placeholders(task.outputs), made, strict=True)}
-    return [_values(tensor, spec, feeds) for tensor, spec in zip(task.outputs, task.results, strict=True)]
+    fixed = bound(task.outputs)
+    arguments = enumerate(zip(placeholders(task.outputs), made, strict=True))
+    feeds = {placeholder: guarded.array for place, (placeholder, guarded) in arguments if place not in fixed}
+    return [_values(tensor, spec, feeds, task.dims) for tensor, spec in zip(task.outputs, task.results, strict=True)]
 
 
-def _values(tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array]) -> tuple[Array, list[Point] | None]:
+def _values(tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array], dims: dict[str, int]) -> tuple[Array, list[Point] | None]:
     """The result or a sample of it, whichever is affordable."""
     size = int(np.prod(spec.shape, dtype=np.int64))
     if size <= PROBE:
-        return _array(evaluate(tensor, arrays)), None
+        return _array(evaluate(tensor, arrays, None, **dims)), None
     points = sample_points(spec.shape, SAMPLED)
-    _, first = _timed(tensor, arrays, points[:PROBE])
-    values, both = _timed(tensor, arrays, points)
+    _, first = _timed(tensor, arrays, dims, points[:PROBE])
+    values, both = _timed(tensor, arrays, dims, points)
     slope = max(both - first, 1e-6) / max(len(points) - PROBE, 1)
     if first + slope * size <= WHOLE_S or size <= len(points):
-        return _array(evaluate(tensor, arrays)), None
+        return _array(evaluate(tensor, arrays, None, **dims)), None
     return values, points
 
 
-def _timed(tensor: Tensor, arrays: dict[Tensor, Array], points: list[Point]) -> tuple[Array, float]:
+def _timed(tensor: Tensor, arrays: dict[Tensor, Array], dims: dict[str, int], points: list[Point]) -> tuple[Array, float]:
     start = time.perf_counter()
-    values = _array(evaluate(tensor, arrays, at=points))
+    values = _array(evaluate(tensor, arrays, points, **dims))
     return values, time.perf_counter() - start
 
 

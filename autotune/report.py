@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -11,13 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tensorlang import rebuild
+from tensorlang.autotune.analysis import gain, improvements, knob_effects, number, ordered, overhead, slow
 from tensorlang.autotune.database import Study, study_of
 from tensorlang.autotune.display import duration, failure_line, plain, plural, shape_of
 from tensorlang.autotune.log import Log
 from tensorlang.autotune.record import Trial
 from tensorlang.autotune.result import best_of, failures
-from tensorlang.errors import LogError, TensorlangError
+from tensorlang.errors import LogError
 from tensorlang.schedules.space import spelling
 
 TOP = 10
@@ -30,6 +29,8 @@ class Tuned:
     trials: tuple[Trial, ...]
     final: dict[str, Any] | None
     ended: str | None
+    starts: tuple[dict[str, Any], ...] = ()
+    """What its runs set out to do."""
 
     @property
     def title(self) -> str:
@@ -62,22 +63,34 @@ class Tuned:
 def studies(log: Log) -> list[Tuned]:
     """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
     trials: dict[Study, list[Trial]] = {}
-    finals: dict[Study, dict[str, Any]] = {}
+    finals: list[dict[str, Any]] = []
     ended: dict[str, str] = {}
     homes: dict[str, Study] = {}
+    starts: dict[str, dict[str, Any]] = {}
     for record in log.records():
         if isinstance(record, Trial):
             if (study := study_of(record)) is not None:
                 trials.setdefault(study, []).append(record)
                 homes[record.id] = study
-        elif record["kind"] == "final" and record.get("winner") in homes and isinstance(record.get("time"), float):
-            finals[homes[str(record["winner"])]] = record
+        elif record["kind"] == "final" and isinstance(record.get("time"), float):
+            finals.append(record)
+        elif record["kind"] == "run_start":
+            starts[str(record.get("run"))] = record
         elif record["kind"] == "run_end":
             ended[str(record.get("run"))] = str(record.get("reason"))
     if not trials:
         lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
         raise LogError(f"{log.path} holds no trial{lines}")
-    return [Tuned(tuple(own), finals.get(study), ended.get(str(own[-1].fields.get("run")))) for study, own in trials.items()]
+    last: dict[Study, dict[str, Any]] = {}
+    for record in sorted(finals, key=lambda record: number(record.get("time_unix")) or 0.0):  # a merged log may hold them in any order
+        if (study := homes.get(str(record.get("winner")))) is not None:
+            last[study] = record
+    return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
+
+
+def _tuned(own: tuple[Trial, ...], final: dict[str, Any] | None, ended: dict[str, str], starts: dict[str, dict[str, Any]]) -> Tuned:
+    runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
+    return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
 
 
 def status(console: Console, log: Log) -> None:
@@ -96,56 +109,51 @@ def status(console: Console, log: Log) -> None:
 
 def best(console: Console, log: Log) -> None:
     """For each study the best configuration, and its schedule as Python."""
+    from tensorlang.autotune.rebuilt import texts  # noqa: PLC0415 - other reports need no compiler
+
     for tuned in studies(log):
         plain(console, f"{tuned.title}: {duration(tuned.time)}" + ("" if tuned.speedup is None else f", {tuned.speedup:.2f}x default"))
         if tuned.best is None:
             plain(console, "no valid schedule\n" + failure_line(tuned.trials))
             continue
         plain(console, f"configuration: {spelling(tuned.best.config)}")
-        plain(console, _python(tuned.best) + "\n")
+        nest, python = texts(tuned.best)
+        plain(console, (python if python.startswith("s = ") else f"{nest}\n{python}") + "\n")
 
 
 def report(console: Console, log: Log) -> None:
     """For each study the fastest trials, failures by reason, noise, and how the best came about."""
     for tuned in studies(log):
-        table = Table("#", "source", "time", "noise", "compile", "configuration", title=tuned.title, title_justify="left")
+        table = Table("trial", "source", "time", "noise", "compile", "configuration", title=tuned.title, title_justify="left")
         valid = sorted((trial for trial in tuned.trials if trial.time is not None), key=lambda trial: trial.time or math.inf)
+        places = {trial.id: count for count, trial in enumerate(tuned.trials, 1)}
         for trial in valid[:TOP]:
             table.add_row(
-                str(trial.seq), trial.source, duration(trial.time), f"{trial.noise:.1%}", duration(trial.compile_s), spelling(trial.config)
+                str(places[trial.id]),
+                trial.source,
+                duration(trial.time),
+                f"{trial.noise:.1%}",
+                duration(trial.compile_s),
+                spelling(trial.config),
             )
         console.print(table)
         noise = f"{median(trial.noise for trial in valid):.1%}" if valid else "-"
-        busy, wall = (sum(trial.compile_s + trial.run_s for trial in tuned.trials), sum(trial.wall_s for trial in tuned.trials))
-        share = f"{1 - busy / wall:.0%}" if wall else "-"
-        plain(console, f"{plural(len(tuned.trials), 'trial')} in {duration(wall)}, of which {share} overhead; median noise {noise}")
-        plain(console, "best so far: " + ", ".join(f"{duration(time)} (#{seq})" for seq, time in _improvements(tuned.trials)))
+        wall, spent = sum(trial.wall_s for trial in tuned.trials), overhead(tuned.trials)
+        share = "" if spent is None else f", of which {spent:.0%} overhead"
+        plain(console, f"{plural(len(tuned.trials), 'trial')} in {duration(wall)}{share}; median noise {noise}")
+        for stretch in slow(tuned.trials):
+            plain(console, str(stretch))
+        if valid:
+            steps = (f"{duration(time)} (trial {count})" for count, time in improvements(tuned.trials))
+            plain(console, f"best so far: {', '.join(steps)}")
         if tuned.final is not None:
-            error = tuned.final.get("speedup_error")
-            margin = "" if error is None else f" +- {2 * error:.3f}"
-            gain = "no default" if tuned.speedup is None else f"{tuned.speedup:.3f}x default{margin}"
-            plain(console, f"measured again, side by side: {duration(tuned.time)}, {gain}")
+            won = gain(tuned.final, tuned.trials, tuned.best) or "no valid default"
+            plain(console, f"measured again, side by side: {duration(tuned.time)}, {won}")
+        if effects := knob_effects(tuned.trials):
+            plain(console, "knobs:\n" + "\n".join(f"  {effect}" for effect in effects))
         if failed := failure_line(tuned.trials):
             plain(console, "failures:\n" + failed)
     _skipped(console, log)
-
-
-def _improvements(trials: tuple[Trial, ...]) -> Iterator[tuple[int, float]]:
-    least = math.inf
-    for trial in trials:
-        if trial.time is not None and trial.time < least:
-            least = trial.time
-            yield trial.seq, least
-
-
-def _python(trial: Trial) -> str:
-    """The schedule as the Python that rebuilds it; its directives where the definition cannot be rebuilt."""
-    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - other reports do without
-
-    try:
-        return repr(Schedule.from_json(rebuild.rebuild(trial.task.get("definition")), trial.schedule or ""))
-    except TensorlangError as error:
-        return f"schedule (not accepted by this version: {str(error).splitlines()[0]}): {trial.schedule}"
 
 
 def _skipped(console: Console, log: Log) -> None:

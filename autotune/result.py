@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.record import Trial
+from tensorlang.autotune.sentinel import Slow
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import Target
 from tensorlang.schedules.space import Config
@@ -39,7 +40,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a job. `speedup` is the median of the paired ratios of the default's time to the winner's; None without a default."""
+    """The outcome of a job. `speedup` is the median of the paired ratios of the default's time to the winner's; None without a default.
+
+    `speedup_interval` is its 95 % interval (see `interval`), `noise` the stretches of trials in which the machine was slower than usual.
+    """
 
     task: Task
     target: Target
@@ -49,6 +53,8 @@ class Result:
     speedup: float | None
     records: tuple[Trial, ...]
     reason: str
+    speedup_interval: tuple[float, float] | None = None
+    noise: tuple[Slow, ...] = ()
 
     @cached_property
     def kernel(self) -> Any:

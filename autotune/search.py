@@ -3,13 +3,13 @@
 A searcher never proposes a point twice, nor one outside its space; `ask` returns None when the space is exhausted. The first proposal is
 always the default configuration, then the seeds (a strategy's suggestions, tuned neighbours), then what the method chooses. Points asked
 for and not yet told are in flight. A searcher is deterministic: the random generator of a proposal depends on the seed and on how many
-points came before it, so telling the same outcomes in the same order, from a log or live, leads to the same proposals.
+points came before it, so telling the same outcomes in the same order, from a log or live, leads to the same proposals (`replay`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,11 +39,21 @@ class Observation:
     noise: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What a point of a neighbouring task took: log(time / time of that task's default), and its weight here, in (0, 1)."""
+
+    config: Config
+    log: float
+    weight: float
+
+
 class Searcher(ABC):
     """The part that every method shares: history, points in flight, the default and the seeds first."""
 
-    def __init__(self, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = ()) -> None:
+    def __init__(self, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()) -> None:
         self.space = space
+        self.priors = tuple(priors)
         self.default = default
         self.seed = seed
         self.history: dict[str, Observation] = {}
@@ -140,13 +150,15 @@ class Evolutionary(Searcher):
         return self.fresh(rng)
 
 
-def searcher(strategy: str, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = ()) -> Searcher:
-    """The searcher of this name. Raises `TuningError` for an unknown one."""
+def searcher(
+    strategy: str, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()
+) -> Searcher:
+    """The searcher of this name; `priors` (see `transfer`) is for the one that models. Raises `TuningError` for an unknown one."""
     match strategy:
         case "bayesian":
             from tensorlang.autotune.bayesian import Bayesian  # noqa: PLC0415 - the surrogates are slow to import
 
-            return Bayesian(space, default, seed=seed, seeds=seeds)
+            return Bayesian(space, default, seed=seed, seeds=seeds, priors=priors)
         case "random":
             return Random(space, default, seed=seed, seeds=seeds)
         case "evolutionary":
@@ -155,3 +167,25 @@ def searcher(strategy: str, space: Space, default: Config, *, seed: int = 0, see
             return Grid(space, default, seed=seed, seeds=seeds)
         case _:
             raise TuningError(f"there is no search strategy {strategy!r}{did_you_mean(strategy, STRATEGIES)}")
+
+
+def replay(search: Searcher, told: Sequence[tuple[Observation, int, int]]) -> list[Proposal]:
+    """Ask and tell a new searcher as a log says it was asked and told; what it proposes, in the order of the log.
+
+    Each entry is an outcome, in the order of arrival, with its place among the proposals and the number of outcomes that were known when it
+    was proposed (the fields `asked` and `known` of a trial). Raises `TuningError` at the first proposal that is not the one of the log.
+    """
+    proposals: dict[int, Proposal] = {}
+    asked = sorted(range(len(told)), key=lambda place: told[place][1])
+    for count, (outcome, order, _) in enumerate(told):
+        while asked and told[asked[0]][2] <= count:
+            place = asked.pop(0)
+            proposal, logged = search.ask(), told[place][0].config
+            if proposal is None or spelling(proposal.config) != spelling(logged):
+                got = "nothing" if proposal is None else spelling(proposal.config)
+                raise TuningError(f"the replay proposes {got} where the log has {spelling(logged)}, its proposal {told[place][1]}")
+            proposals[told[place][1]] = proposal
+        if order not in proposals:
+            raise TuningError(f"proposal {order} of the log has an outcome before it was asked for")
+        search.tell(outcome)
+    return [proposals[order] for _, order, _ in told]

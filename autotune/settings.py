@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tensorlang.autotune.measure import Policy
@@ -12,6 +12,7 @@ from tensorlang.codegen.threads import MAX_THREADS
 from tensorlang.errors import TuningError, did_you_mean
 
 BUILDER: Final = "tensorlang.autotune.candidate:build"
+CACHES: Final = ("warm", "cold")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -27,6 +28,9 @@ class Settings:
     resume: bool = True
     threads: int = 1
     policy: Policy = field(default_factory=Policy)
+    workers: int = 1
+    cache: str = "warm"
+    dask: str | None = None
     builder: str = BUILDER
     path: tuple[str, ...] = ()
 
@@ -52,8 +56,14 @@ def checked(settings: Settings) -> Settings:
         raise TuningError(f"there is no search strategy {settings.strategy!r}{did_you_mean(str(settings.strategy), STRATEGIES)}")
     if isinstance(settings.seed, bool) or not isinstance(settings.seed, int) or settings.seed < 0:
         raise TuningError(f"seed must be a whole number from 0, not {settings.seed!r}")
+    if isinstance(settings.workers, bool) or not isinstance(settings.workers, int) or not 1 <= settings.workers <= MAX_THREADS:
+        raise TuningError(f"workers must be from 1 to {MAX_THREADS}, not {settings.workers!r}")
+    if settings.cache not in CACHES:
+        raise TuningError(f"cache must be warm or cold, not {settings.cache!r}{did_you_mean(str(settings.cache), CACHES)}")
+    if settings.dask is not None and (not isinstance(settings.dask, str) or not settings.dask.strip()):
+        raise TuningError(f"dask must be the address of a scheduler, as tcp://host:8786, not {settings.dask!r}")
     if settings.budget is not None and not settings.budget > 0:
         raise TuningError(f"budget must be a positive length of time, not {settings.budget!r}")
     if not settings.timeout > 0:
         raise TuningError(f"timeout must be a positive number of seconds, not {settings.timeout!r}")
-    return settings
+    return replace(settings, policy=replace(settings.policy, cache=settings.cache))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from tensorlang.autotune.arrays import Spec
-from tensorlang.errors import TuningError
-from tensorlang.ir import Const, Reduce, ReduceAxis
+from tensorlang.errors import TuningError, did_you_mean
+from tensorlang.feeds import extent_of
+from tensorlang.ir import Dim, Reduce, ReduceAxis
 from tensorlang.tensor import (
     Definition,
     Placeholder,
@@ -18,6 +21,7 @@ from tensorlang.tensor import (
     State,
     Tensor,
     as_outputs,
+    components,
     definitions,
     expressions,
 )
@@ -25,6 +29,8 @@ from tensorlang.traverse import walk
 
 UNKNOWN_LENGTH: Final = 4096
 """Assumed of a reduction whose bounds vary."""
+
+NO_DIMS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +50,19 @@ class Task:
     inputs: tuple[Spec, ...]
     results: tuple[Spec, ...]
     reduction: int
+    dims: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outputs: object, op: str | None = None) -> Task:
+    def of(cls, outputs: object, op: str | None = None, dims: Mapping[str, int] | None = None) -> Task:
         """The task of computing these outputs; `op` names it in logs (default: the first output's name).
 
-        Raises `TuningError` where an extent is known only at run time, `DefinitionError` for what is no program.
+        `dims` are the values at which extents known only at run time are measured; they are part of the task's identity in a log.
+        Raises `TuningError` where one of them is missing, unknown or no extent, `DefinitionError` for what is no program.
         """
         from tensorlang import canonical  # noqa: PLC0415 - tests of the search need no compiler
 
         tensors = as_outputs(outputs)
+        values = _values(tensors, {} if dims is None else dims)
         return cls(
             tensors,
             op or tensors[0].name or "operator",
@@ -61,8 +70,9 @@ class Task:
             canonical.fingerprint(tensors),
             canonical.family(tensors),
             tuple(canonical.extents(tensors)),
-            *specs(tensors),
-            longest_reduction(tensors),
+            *specs(tensors, values),
+            longest_reduction(tensors, values),
+            values,
         )
 
     @property
@@ -79,6 +89,7 @@ class Task:
             "extents": list(self.extents),
             "dtype": self.dtype,
             "definition": self.definition,
+            **({"dims": self.dims} if self.dims else {}),
         }
 
 
@@ -87,38 +98,56 @@ def placeholders(outputs: tuple[Tensor, ...]) -> list[Tensor]:
     return [Tensor(definition) for definition in definitions(outputs) if isinstance(definition, Placeholder)]
 
 
-def specs(outputs: tuple[Tensor, ...]) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:
-    """Shapes and types of arguments and results. Raises `TuningError` for an extent that is not a number."""
-    return tuple(map(_spec, placeholders(outputs))), tuple(map(_spec, outputs))
+def specs(outputs: tuple[Tensor, ...], dims: Mapping[str, int] = NO_DIMS) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:
+    """Shapes and types of arguments and results, the dims having these values. Raises `TuningError` for an extent without a value."""
+    arguments, results = ([_spec(tensor, dims) for tensor in tensors] for tensors in (placeholders(outputs), outputs))
+    return tuple(arguments), tuple(results)
 
 
-def _spec(tensor: Tensor) -> Spec:
-    for entry in tensor.shape:
-        if not isinstance(entry, int):
-            raise TuningError(f"{tensor!r} has the run-time extent {entry}; tune it at a number, as {entry} = 1024, in the definition")
-    return Spec(tuple(entry for entry in tensor.shape if isinstance(entry, int)), tensor.dtype)
+def _spec(tensor: Tensor, dims: Mapping[str, int]) -> Spec:
+    sizes = [extent_of(node, dims) for node in tensor.extents]
+    for entry, size in zip(tensor.shape, sizes, strict=True):
+        if size is None or size < 0:
+            raise TuningError(f"{tensor!r}: the extent {entry} has no value; say at which one to measure, as in dims={{'n': 1024}}")
+    return Spec(tuple(size for size in sizes if size is not None), tensor.dtype)
 
 
-def longest_reduction(outputs: tuple[Tensor, ...]) -> int:
+def _values(outputs: tuple[Tensor, ...], dims: Mapping[str, int]) -> dict[str, int]:
+    """The dims of a program with their values. Raises `TuningError` unless these are exactly the ones that are given."""
+    shapes = [node for definition in definitions(outputs) for place in range(components(definition))
+              for node in Tensor(definition, place).extents]  # fmt: skip
+    known = sorted({node.name for shape in shapes for node in walk(shape) if isinstance(node, Dim)})
+    for name, value in dims.items():
+        if name not in known:
+            raise TuningError(f"there is no extent {name!r} to measure at{did_you_mean(str(name), known)}; the program has {known}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise TuningError(f"the extent {name} must be a whole number from 1, not {value!r}")
+    if missing := [name for name in known if name not in dims]:
+        example = ", ".join(f"{name!r}: 1024" for name in missing)
+        raise TuningError(f"{', '.join(missing)} is known only at run time; say at which extent to measure, as in dims={{{example}}}")
+    return {name: dims[name] for name in known}
+
+
+def longest_reduction(outputs: tuple[Tensor, ...], dims: Mapping[str, int] = NO_DIMS) -> int:
     """A bound on the terms summed into one element: the longest reduction of each stage, added up along the program.
 
     A scan adds up its step as often as that runs, a recurrence along each of its axes.
     """
-    return 1 + _terms(definitions(outputs))
+    return 1 + _terms(definitions(outputs), dims)
 
 
-def _terms(program: tuple[Definition, ...]) -> int:
+def _terms(program: tuple[Definition, ...], dims: Mapping[str, int]) -> int:
     total = 0
     for definition in program:
         reductions = (node for value in expressions(definition) for node in walk(value) if isinstance(node, Reduce))
-        terms = max((_length(reduction.axes) for reduction in reductions), default=0)
+        terms = max((_length(reduction.axes, dims) for reduction in reductions), default=0)
         match definition:
             case Scan(axis=axis, body=body):
-                terms = _length((axis,)) * (1 + _terms(body))
+                terms = _length((axis,), dims) * (1 + _terms(body, dims))
             case Scatter(axes=axes):
-                terms = _length(axes) * max(1, terms)
+                terms = _length(axes, dims) * max(1, terms)
             case Stage(shape=shape, itself=itself) if itself is not None:
-                steps = sum(int(extent.value) if isinstance(extent, Const) else UNKNOWN_LENGTH for extent in shape)
+                steps = sum(UNKNOWN_LENGTH if (size := extent_of(extent, dims)) is None else size for extent in shape)
                 terms = steps * max(1, terms)
             case Stage() | Placeholder() | State():
                 pass
@@ -126,8 +155,8 @@ def _terms(program: tuple[Definition, ...]) -> int:
     return total
 
 
-def _length(axes: tuple[ReduceAxis, ...]) -> int:
+def _length(axes: tuple[ReduceAxis, ...], dims: Mapping[str, int]) -> int:
     return math.prod(
-        max(int(axis.hi.value) - int(axis.lo.value), 0) if isinstance(axis.lo, Const) and isinstance(axis.hi, Const) else UNKNOWN_LENGTH
+        UNKNOWN_LENGTH if (lo := extent_of(axis.lo, dims)) is None or (hi := extent_of(axis.hi, dims)) is None else max(hi - lo, 0)
         for axis in axes
     )

@@ -5,15 +5,14 @@ The best record of each study is rebuilt from its own definition and directives 
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from tensorlang.autotune import host
+from tensorlang.autotune.index import dims_of
 from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.reference import worker_request
 from tensorlang.autotune.report import Tuned
 from tensorlang.autotune.runner import Limits, Runner
-from tensorlang.autotune.session import worker_request
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target
 from tensorlang.errors import TensorlangError
@@ -39,11 +38,11 @@ def verify(tuned: Tuned) -> Verdict:
     if best.target.get("cpu") != machine.cpu or not machine.isa.issuperset(best.target.get("features", [])):
         return Verdict(holds=False, why=f"it was measured on {best.target.get('cpu')}; this machine is {machine.cpu}")
     try:
-        task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")))
+        task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")), dims_of(best))
         if task.fingerprint != best.task.get("fingerprint"):
             return Verdict(holds=False, why="the definition is not the one that its fingerprint names")
-        with tempfile.TemporaryDirectory(prefix="tensorlang-") as folder, Runner(Limits(memory=host.memory())) as runner:
-            runner.task = worker_request(task, machine, best.threads, Policy(), Path(folder))
+        with Runner(Limits(memory=host.memory())) as runner:
+            runner.task = worker_request(task, machine, best.threads, Policy(cache=best.cache))
             outcome = runner.trial({"schedule": best.schedule})
     except TensorlangError as error:
         return Verdict(holds=False, why=str(error).splitlines()[0])

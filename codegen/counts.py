@@ -21,9 +21,8 @@ def flops(nest: Nest) -> Expr:
 
 def _flops(stmt: Stmt) -> Expr:
     match stmt:
-        case Store(_, _, _, values, reducer):
-            terms = list(values) + ([] if reducer is None else list(reducer.results))
-            return ir.const(sum(_operations(term) for term in terms))
+        case Store():
+            return ir.const(operations(stmt))
         case For(_, lo, hi, body):
             inner = _flops(body)
             if inner == ir.const(0):
@@ -39,6 +38,12 @@ def _flops(stmt: Stmt) -> Expr:
             for part in substatements(stmt):
                 total = Binary("add", total, _flops(part))
             return simplify(total)
+
+
+def operations(store: Store) -> int:
+    """Arithmetic operations of one execution of a statement."""
+    terms = list(store.values) + ([] if store.reducer is None else list(store.reducer.results))
+    return sum(_operations(term) for term in terms)
 
 
 def _operations(expr: Expr) -> int:

@@ -43,6 +43,7 @@ from tensorlang.schedules.placed import Placed, is_implicit, placed
 from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.raising import raised, unplaced
 from tensorlang.schedules.region import Span, region
+from tensorlang.schedules.scopes import unfollowed, visible
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, map_statements, statements
 
@@ -57,15 +58,13 @@ class ComputeAt:
     def apply(self, nest: Nest) -> Nest:
         """The nest with the producer moved."""
         buffers = producer(nest, self.stage, self.loop)
-        path = path_to_loop(nest, self.loop)
+        path_to_loop(nest, self.loop)
         found = self._elsewhere(nest)
         if found is not None:
             place, implicit = found
             if implicit:
                 return raised(nest, place, [part.loop for part in place.loops].index(self.loop) + 1, self.loop)
             return self.apply(unplaced(nest, place, self.loop))
-        loop = path[-1]
-        assert isinstance(loop, For)
         if stage_of(self.loop) in (self.stage, f"{self.stage}.init"):
             raise Refusal(
                 "TL-S301",
@@ -73,6 +72,11 @@ class ComputeAt:
                 stage=self.stage,
                 loop=self.loop,
             )
+        old = producer_parts(nest, self.stage)
+        nest = visible(replace(nest, body=unfollowed(nest.body, old)), old, self.stage, self.loop)
+        path, old = path_to_loop(nest, self.loop), producer_parts(nest, self.stage)
+        loop = path[-1]
+        assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
         for part in outer:
             if part.kind in ("vector", "unroll"):
@@ -95,7 +99,6 @@ class ComputeAt:
             )
         spans = region(nest, uses, buffers[0].shape, [part.loop for part in outer])
         local = {buffer.name: replace(buffer, shape=tuple(span.extent for span in spans)) for buffer in buffers}
-        old = producer_parts(nest, self.stage)
         gone = {id(store) for part in old for store in stores(part)}
         parts = [self._placed(nest, part, spans, outer) for part in old]
         body: Stmt = block(*parts, loop.body)
@@ -121,7 +124,8 @@ class ComputeAt:
         own = stage_of(self.loop) in place.own
         if not own and len(inside) > len(around) and inside[: len(around)] == around and not place.conditions:
             self._require_unchanged(nest, place)
-            return None
+            if all(isinstance(index, Axis) for part in place.parts for store in stores(part) for index in store.index):
+                return None
         implicit = is_implicit(nest, place) or (not place.buffers[0].shape and self.loop in around)
         if self.loop == around[-1]:
             raise Refusal("TL-S301", f"{self.stage!r} is computed at {short(self.loop)!r} already", stage=self.stage, loop=self.loop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Axis, Expr, For, Nest, Relation, Stmt, Store
+from tensorlang.ir import Axis, Expr, For, Nest, Prefetch, Relation, Stmt, Store
 from tensorlang.relations import bounds, in_scope, relation_names, renamed, sides
 from tensorlang.schedules.edit import axis_names, loops
 from tensorlang.simplify import simplify
@@ -77,8 +77,22 @@ def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
     return loop(map_expressions(stmt, lambda expr: simplify(substitute(expr, values))))
 
 
+def derived(relations: Iterable[Relation], axes: Iterable[str]) -> frozenset[str]:
+    """The axes, and every axis that follows from one of them: as a digit of it, or by where its range lies."""
+    found, waiting, grew = set(axes), list(relations), True
+    while grew:
+        rest = []
+        for relation in waiting:
+            if found.isdisjoint(sides(relation)[0]) and all(found.isdisjoint(axes_of(bound)) for bound in bounds(relation)):
+                rest.append(relation)
+            else:
+                found.update(sides(relation)[1])
+        waiting, grew = rest, len(rest) < len(waiting)
+    return frozenset(found)
+
+
 def pruned(nest: Nest) -> Nest:
-    """The nest without relations whose loops no store has around it any more."""
+    """The nest without relations whose loops no store or hint has around it any more."""
     used: set[Relation] = set()
     for around in set(_scopes(nest.body, ())):
         used.update(in_scope(nest, around))
@@ -87,7 +101,7 @@ def pruned(nest: Nest) -> Nest:
 
 def _scopes(stmt: Stmt, around: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     match stmt:
-        case Store():
+        case Store() | Prefetch():
             yield around
         case For(loop):
             yield from _scopes(stmt.body, (*around, loop))

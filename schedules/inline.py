@@ -13,10 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Alloc, Axis, Expr, For, Load, Nest, Store
+from tensorlang.relations import in_scope
 from tensorlang.schedules.compute_at import producer, producer_parts
+from tensorlang.schedules.copies import derived, pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import path_to, remove, stage_of, stores, without_alloc
-from tensorlang.traverse import expressions, loads_of, map_children, map_expressions, statements, substitute, walk
+from tensorlang.schedules.region import solved
+from tensorlang.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements, substitute, walk
 
 MAX_NODES = 1 << 14
 
@@ -46,8 +49,9 @@ class ComputeInline:
         if scheduled:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
         self._require_visible(nest, store)
-        values = {buffer.name: value for buffer, value in zip(store.buffers, store.values, strict=True)}
-        size = sum(1 for value in store.values for _ in walk(value))
+        follow = self._follow(nest, store, axes)
+        values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
+        size = sum(1 for value in values.values() for _ in walk(value))
         uses = 0
 
         def rewrite(expr: Expr) -> Expr:
@@ -68,7 +72,19 @@ class ComputeInline:
             raise Refusal(
                 "TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage
             )
-        return replace(nest, body=rest)
+        return pruned(replace(nest, body=rest))
+
+    def _follow(self, nest: Nest, store: Store, axes: list[str]) -> dict[str, Expr]:
+        """What else follows from the loops of the stage, which are gone afterwards, over the axes of its index. Raises `Refusal`."""
+        around = [part.loop for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)]
+        scope = in_scope(nest, around)
+        gone, found = derived(scope, around[-len(axes) :] if axes else ()) - set(axes), dict[str, Expr]()
+        for relation in scope:
+            found.update({axis: substitute(value, found) for axis, value in solved(relation).items() if axis in gone})
+        left = frozenset().union(*(axes_of(substitute(value, found)) for value in store.values)) & gone
+        if left:
+            raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
+        return found
 
     def _require_visible(self, nest: Nest, store: Store) -> None:
         """Raise `Refusal` where the expression reads storage that its readers do not see."""

@@ -18,6 +18,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
+from tensorlang.schedules.lanes import aligned
 from tensorlang.schedules.legality import race
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.storage import within_memory
@@ -55,10 +56,15 @@ class Vectorize:
                 "TL-S201", f"{lanes} lanes are too many (at most {MAX_LANES}); split the loop and vectorise the inner part",
                 loop=self.loop, alternatives=(Split(self.loop, 16),),
             )  # fmt: skip
+        for each, around in ((loop, outer), *_followers(nest, self.loop)):
+            self._require_lanes(nest, each, around)
+        return within_budget(_with_kind(nest, self.loop, "vector"), self.loop)
+
+    def _require_lanes(self, nest: Nest, loop: For, outer: list[For]) -> None:
         for part in loops(loop.body):
             if part.kind in ("vector", "parallel", "tensor"):
                 raise Refusal("TL-S107", f"the {part.kind} loop {short(part.loop)!r} stands inside; lanes cannot run it", loop=self.loop)
-            if self.loop in closure(nest, axes_of(part.lo) | axes_of(part.hi)):
+            if loop.loop in closure(nest, axes_of(part.lo) | axes_of(part.hi)):
                 raise Refusal("TL-S104", f"the bounds of {short(part.loop)!r} inside depend on the lane", loop=self.loop)
         for part in outer:
             if part.kind == "vector":
@@ -66,7 +72,10 @@ class Vectorize:
         example = race(nest, loop, outer, reductions=True)
         if example is not None:
             raise Refusal("TL-S102", _racing("lanes", loop, example), stage=stage_of(self.loop), loop=self.loop, counterexample=example)
-        return within_budget(_with_kind(nest, self.loop, "vector"), self.loop)
+        store = aligned(nest, loop, outer) if literal_extent(loop) != 1 else None
+        if store is not None:
+            reason = f"the tails around let at most one lane of {short(loop.loop)!r} run: all would write one element of {store.stage!r}"
+            raise Refusal("TL-S201", reason, stage=store.stage, loop=self.loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,11 @@ class Parallel:
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loop parallel."""
         loop, outer = _serial(nest, self.loop)
+        for each, around in ((loop, outer), *_followers(nest, self.loop)):
+            self._require_apart(nest, each, around)
+        return _with_kind(nest, self.loop, "parallel")
+
+    def _require_apart(self, nest: Nest, loop: For, outer: list[For]) -> None:
         for part in outer:
             if part.kind in ("vector", "parallel", "unroll"):
                 raise Refusal("TL-S107", f"it stands inside the {part.kind} loop {short(part.loop)!r}", loop=self.loop)
@@ -92,7 +106,6 @@ class Parallel:
             raise Refusal(
                 "TL-S101", _racing("iterations", loop, example) + hint, stage=stage_of(self.loop), loop=self.loop, counterexample=example
             )
-        return _with_kind(nest, self.loop, "parallel")
 
 
 def require_kind(nest: Nest, loop: For) -> None:
@@ -100,6 +113,13 @@ def require_kind(nest: Nest, loop: For) -> None:
     if loop.kind in ("parallel", "vector"):
         kind = Parallel if loop.kind == "parallel" else Vectorize
         kind(loop.loop).apply(_with_kind(nest, loop.loop, "serial"))
+
+
+def _followers(nest: Nest, loop: str) -> list[tuple[For, list[For]]]:
+    """The loops that follow a loop, each with those around it: their places differ, so what holds of one may not hold of the other."""
+    paths = [path_to_loop(nest, part.loop) for part in loops(nest.body) if part.follows == loop]
+    chains = [[part for part in path if isinstance(part, For)] for path in paths]
+    return [(chain[-1], chain[:-1]) for chain in chains]
 
 
 def _racing(what: str, loop: For, example: dict[str, Any]) -> str:

@@ -7,13 +7,12 @@ close to it (`near`) depend on the kind of knob: tile sizes are compared by rati
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 Value: TypeAlias = Any
 """A JSON value: bool, int, float, str, None, or a list of these."""
@@ -21,7 +20,7 @@ Value: TypeAlias = Any
 INACTIVE: Final = -1.0
 """The feature of a knob that the point does not have."""
 
-MOST_ORDERS: Final = 50_000
+MOST_VALUES: Final = 50_000
 
 
 def spelling(value: Value) -> str:
@@ -37,6 +36,7 @@ class Knob:
     values: tuple[Value, ...]
     opens: Mapping[str, tuple[Knob, ...]] = field(default_factory=dict)
     places: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    extras: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", {spelling(value): place for place, value in enumerate(self.values)})
@@ -69,8 +69,9 @@ class Knob:
         return self._with("opens", opens)
 
     def _with(self, field: str, value: Any) -> Self:
-        clone = copy.copy(self)
-        object.__setattr__(clone, field, value)
+        clone = object.__new__(type(self))
+        for name in ("name", "values", "opens", *self.extras):
+            object.__setattr__(clone, name, value if name == field else getattr(self, name))
         Knob.__post_init__(clone)
         return clone
 
@@ -90,6 +91,12 @@ class Knob:
     def nearest(self, value: Value) -> Value:
         """The value that comes closest to one of another space; the first if nothing is comparable."""
         return value if self.has(value) else self.values[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """The knob as plain JSON; `from_json` reads it."""
+        below = {text: [child.to_json() for child in children] for text, children in self.opens.items()}
+        own = {name: getattr(self, name) for name in self.extras}
+        return {"kind": type(self).__name__, "name": self.name, "values": list(self.values), "opens": below, **own}
 
     def listing(self) -> str:
         """The values, for printing."""
@@ -168,15 +175,29 @@ class Log2(Sizes):
 
 
 class Split(Sizes):
-    """A tile size for a loop of `extent` iterations (see `tile_sizes`), or one of the `sizes` given."""
+    """A tile size for a loop of `extent` iterations: see `tile_sizes`; without tails (`exact`) its divisors; or the `sizes` given."""
 
     __slots__ = ("extent",)
+    extras = ("extent",)
     extent: int | None
 
     def __init__(
-        self, name: str, extent: int | None, *, lo: int = 1, hi: int | None = None, multiple: int = 1, sizes: Iterable[int] | None = None
+        self,
+        name: str,
+        extent: int | None,
+        *,
+        lo: int = 1,
+        hi: int | None = None,
+        multiple: int = 1,
+        exact: bool = False,
+        sizes: Iterable[int] | None = None,
     ) -> None:
-        super().__init__(name, tile_sizes(extent, lo=lo, hi=hi, multiple=multiple) if sizes is None else sizes)
+        found = tile_sizes(extent, lo=lo, hi=hi, multiple=multiple) if sizes is None else tuple(sizes)
+        if exact and extent is not None:
+            most = extent if hi is None else hi
+            whole = tuple(size for size in (found if sizes is not None else _divisors(extent)) if size and extent % size == 0)
+            found = tuple(size for size in whole if sizes is not None or (lo <= size <= most and size % multiple == 0)) or whole[:1]
+        super().__init__(name, found)
         object.__setattr__(self, "extent", extent)
 
     def columns(self) -> tuple[str, ...]:
@@ -192,17 +213,57 @@ class Split(Sizes):
         return (math.log2(value), math.log2(tiles), tiles * value / extent - 1)
 
 
+class Factors(Knob):
+    """A loop of `extent` iterations split into a nest of `parts` loops without tails: factors, outermost first, whose product it is."""
+
+    __slots__ = ("extent",)
+    extras = ("extent",)
+    extent: int
+
+    def __init__(self, name: str, extent: int, parts: int, *, innermost: int | None = None) -> None:
+        values = tuple(list(found) for found in itertools.islice(_factorisations(extent, parts, innermost), MOST_VALUES + 1))
+        if len(values) > MOST_VALUES:
+            raise ValueError(f"knob {name!r} has more than {MOST_VALUES} factorisations; split in fewer parts")
+        super().__init__(name, values)
+        object.__setattr__(self, "extent", extent)
+
+    def columns(self) -> tuple[str, ...]:
+        """One column for each part."""
+        return tuple(f"{self.name}.{part}" for part in range(len(self.values[0])))
+
+    def features(self, value: Value) -> tuple[float, ...]:
+        """Logarithms of the factors."""
+        return tuple(math.log2(factor) for factor in value)
+
+    def near(self, value: Value) -> tuple[Value, ...]:
+        """The factorisations that move one prime from a part to another."""
+        found = []
+        for a, b in itertools.permutations(range(len(value)), 2):
+            for prime in _primes(value[a]):
+                moved = list(value)
+                moved[a], moved[b] = moved[a] // prime, moved[b] * prime
+                found.append(moved)
+        return tuple(moved for moved in found if self.has(moved))
+
+    def nearest(self, value: Value) -> Value:
+        """The factorisation at the least ratios, compared from the innermost part on."""
+        if not isinstance(value, list) or not all(type(factor) is int and factor > 0 for factor in value):
+            return self.values[len(self.values) // 2]
+        return min(self.values, key=lambda own: sum(abs(math.log(a / b)) for a, b in zip(own[:0:-1], value[:0:-1], strict=False)))
+
+
 class Order(Knob):
     """The permutations of `items` in which, for each pair (a, b) of `before`, a comes earlier than b."""
 
     __slots__ = ("items",)
+    extras = ("items",)
     items: tuple[str, ...]
 
     def __init__(self, name: str, items: Sequence[str], before: Iterable[tuple[str, str]] = ()) -> None:
-        orders = itertools.islice(_orders(tuple(items), frozenset(before)), MOST_ORDERS + 1)
+        orders = itertools.islice(_orders(tuple(items), frozenset(before)), MOST_VALUES + 1)
         values = tuple(list(order) for order in orders)
-        if len(values) > MOST_ORDERS:
-            raise ValueError(f"knob {name!r} has more than {MOST_ORDERS} orders; state more precedences")
+        if len(values) > MOST_VALUES:
+            raise ValueError(f"knob {name!r} has more than {MOST_VALUES} orders; state more precedences")
         super().__init__(name, values)
         object.__setattr__(self, "items", tuple(items))
 
@@ -228,10 +289,48 @@ def tile_sizes(extent: int | None, *, lo: int = 1, hi: int | None = None, multip
     """
     most = -(-max(extent, 1) // multiple) if extent is not None else max((hi or 4096) // multiple, 1)
     powers = {base << shift for base in (1, 3) for shift in range(most.bit_length()) if base << shift <= most}
-    divisors = {d for low in range(1, math.isqrt(most) + 1) if most % low == 0 for d in (low, most // low)}
-    sizes = sorted(multiple * size for size in powers | divisors)
+    sizes = sorted(multiple * size for size in powers.union(_divisors(most)))
     kept = tuple(size for size in sizes if lo <= size and (hi is None or size <= hi))
     return kept or (min(sizes, key=lambda size: abs(size - lo)),)
+
+
+def from_json(data: Mapping[str, Any]) -> Knob:
+    """The knob of `Knob.to_json`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
+    kind = _KINDS[data["kind"]]
+    knob = object.__new__(kind)
+    opens = {text: tuple(map(from_json, children)) for text, children in data["opens"].items()}
+    for name, value in (("name", data["name"]), ("values", tuple(data["values"])), ("opens", opens)):
+        object.__setattr__(knob, name, value)
+    for name in kind.extras:
+        object.__setattr__(knob, name, tuple(data[name]) if isinstance(data[name], list) else data[name])
+    Knob.__post_init__(knob)
+    return knob
+
+
+_KINDS: Final[Mapping[str, type[Knob]]] = {kind.__name__: kind for kind in (Choice, Factors, Flag, Log2, Order, Sizes, Split)}
+
+
+def _divisors(number: int) -> tuple[int, ...]:
+    low = [d for d in range(1, math.isqrt(max(number, 0)) + 1) if number % d == 0]
+    return tuple(sorted({*low, *(number // d for d in low)})) or (1,)
+
+
+def _primes(number: int) -> tuple[int, ...]:
+    """The distinct prime divisors."""
+    return tuple(d for d in _divisors(number)[1:] if all(d % p for p in range(2, math.isqrt(d) + 1)))
+
+
+def _factorisations(number: int, parts: int, innermost: int | None) -> Iterator[tuple[int, ...]]:
+    """The ordered ways to write a number as a product, the last factor at most `innermost`."""
+    if parts < 1 or number < 1:
+        raise ValueError(f"{number} iterations cannot be split into {parts} loops")
+    for last in _divisors(number):
+        if innermost is None or last <= innermost:
+            if parts == 1:
+                if last == number:
+                    yield (number,)
+            else:
+                yield from ((*outer, last) for outer in _factorisations(number // last, parts - 1, None))
 
 
 def _orders(items: tuple[str, ...], before: frozenset[tuple[str, str]]) -> Iterable[tuple[str, ...]]:

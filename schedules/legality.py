@@ -23,6 +23,8 @@ from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse,
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
+from tensorlang.schedules.edit import path_to
+from tensorlang.schedules.folds import Fold, folds
 from tensorlang.traverse import axes_of, children, expressions, loads_of, map_children, statements, substatements
 
 TRUE = Const(True, BOOL)
@@ -41,6 +43,8 @@ class Access:
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
     position: int
+    source: int = 0
+    """The identity of the store that it is of."""
 
 
 def accesses(
@@ -52,10 +56,11 @@ def accesses(
         case Store(stage, buffers, index, values, reducer):
             here = next(position)
             for expr in (*index, *values):
-                yield from _reads(stage, expr, loops, conditions, here)
+                for read in _reads(stage, expr, loops, conditions, here):
+                    yield replace(read, source=id(stmt))
             for buffer in buffers:
                 name = None if reducer is None else reducer.name
-                yield Access(stage, buffer, index, writes=True, reducer=name, loops=loops, conditions=conditions, position=here)
+                yield Access(stage, buffer, index, True, name, loops, conditions, here, id(stmt))
         case For():
             for part in substatements(stmt):
                 yield from accesses(part, (*loops, stmt), conditions, position)
@@ -67,6 +72,16 @@ def accesses(
         case _:
             for part in substatements(stmt):
                 yield from accesses(part, loops, conditions, position)
+
+
+def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
+    """What holds wherever a statement of the nest runs, as far as conditions around it say."""
+    path = path_to(nest.body, lambda part: part is stmt)
+    return tuple(
+        above.cond if above.then is below else Unary("not", above.cond)
+        for above, below in itertools.pairwise(path)
+        if isinstance(above, If)
+    )
 
 
 def _reads(stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int) -> Iterator[Access]:
@@ -85,11 +100,11 @@ def _reads(stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Exp
                 )
 
 
-def _rename(expr: Expr, names: dict[str, str], mark: str = "") -> Expr:
+def rename(expr: Expr, names: dict[str, str], mark: str = "") -> Expr:
     """The expression over a copy's axes. What it reads of a buffer that the nest writes is an unknown of that copy."""
     if isinstance(expr, Axis):
         return Axis(names.get(expr.name, expr.name))
-    expr = map_children(expr, lambda child: _rename(child, names, mark))
+    expr = map_children(expr, lambda child: rename(child, names, mark))
     if isinstance(expr, Load) and mark and isinstance(expr.buffer, Buffer):
         return Load(replace(expr.buffer, name=f"{expr.buffer.name}{mark}"), expr.index)
     return expr
@@ -129,20 +144,52 @@ def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> I
         return any(getattr(load.buffer, "name", "") not in inputs for load in loads_of(expr))
 
     facts += [condition for condition in access.conditions if not varies(condition)]
-    index = tuple(_rename(part, names, mark if varies(part) else "") for part in access.index)
-    return Instance(access, names, tuple(_rename(fact, names) for fact in facts), index)
+    index = tuple(rename(part, names, mark if varies(part) else "") for part in access.index)
+    return Instance(access, names, tuple(rename(fact, names) for fact in facts), index)
 
 
-def _same_element(first: Instance, second: Instance) -> Iterator[Expr]:
+def same_element(first: Instance, second: Instance) -> Iterator[Expr]:
+    """What holds where two instances touch one element of a buffer."""
     for a, b in zip(first.index, second.index, strict=True):
         yield Compare("eq", a, b)
 
 
-def conflict(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> dict[str, Any] | None:
-    """Two instances that touch one element while `order` holds (over axes marked `'` and `''`), or None."""
+def conflict(
+    nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr], either: tuple[Expr, Expr] = (TRUE, TRUE)
+) -> dict[str, Any] | None:
+    """Two instances that touch one element while `order` holds (over axes marked `'` and `''`), or None.
+
+    Of `either`, the first holds of the first instance, or the second of the second.
+    """
     one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
-    point = find(*one.facts, *two.facts, *_same_element(one, two), *order)
+    facts = [*one.facts, *two.facts, *_ties(nest, one, two, shared), *same_element(one, two), *order]
+    if TRUE not in either:
+        facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
+    point = find(*facts)
     return None if point is None else _example(one, two, point)
+
+
+def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
+    """What the fused loops of two copies say of each other where the inner extent is no literal.
+
+    Its equation is no linear one then, but the pairs (outer, inner) come in the order of the fused loop.
+    """
+    around = [loop.loop for loop in one.access.loops], [loop.loop for loop in two.access.loops]
+    both = set(around[0]) | set(around[1])
+    for relation in in_scope(nest, around[0]):
+        if (
+            not isinstance(relation, Fuse)
+            or isinstance(relation.extent, Const)
+            or relation.fused not in two.names.keys() & one.names.keys()
+        ):
+            continue
+        fixed = closure(nest, axes_of(relation.extent) | axes_of(relation.outer_lo) | axes_of(relation.inner_lo)) & both <= shared
+        if fixed and relation in in_scope(nest, around[1]):
+            (f, o, i), (g, p, j) = ([copy.at(axis) for axis in relation_names(relation)] for copy in (one, two))
+            for a, b, c, d, e, h in ((f, g, o, p, i, j), (g, f, p, o, j, i)):
+                inside = Binary("and", Compare("eq", c, d), Compare("lt", e, h))
+                yield Binary("or", Compare("ge", a, b), Binary("or", Compare("lt", c, d), inside))
+            yield Binary("or", Compare("ne", f, g), Binary("and", Compare("eq", o, p), Compare("eq", i, j)))
 
 
 def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
@@ -179,17 +226,17 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     partial results).
     """
     private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
-    found = [access for access in accesses(loop, tuple(outer)) if access.buffer.name not in private]
+    found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
-    differ = _later(nest, loop, "'", "''")
+    differ = later(loop, "'", "''")
     for first, second in _pairs(found):
         if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
             continue
-        if reductions and first.reducer is not None and first.reducer == second.reducer and not _moved(nest, loop, first, second):
+        if reductions and first.reducer is not None and first.reducer == second.reducer and not moved(nest, loop, first, second):
             continue
         if _identity_apart(nest, loop, shared, first, second):
             continue
-        orders = (differ,) if first is second else (differ, _later(nest, loop, "''", "'"))
+        orders = (differ,) if first is second else (differ, later(loop, "''", "'"))
         for order in orders:
             example = conflict(nest, first, second, shared, (order,))
             if example is not None:
@@ -197,19 +244,13 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     return None
 
 
-def _moved(nest: Nest, loop: For, *found: Access) -> bool:
+def moved(nest: Nest, loop: For, *found: Access) -> bool:
     """Do the elements of accesses depend on a loop?"""
     return any(loop.loop in closure(nest, axes_of(part)) for access in found for part in access.index)
 
 
-def _later(nest: Nest, loop: For, earlier: str, later: str) -> Expr:
+def later(loop: For, earlier: str, later: str) -> Expr:
     """The iteration of copy `earlier` comes before that of copy `later`."""
-    for relation in nest.relations:
-        if isinstance(relation, Fuse) and relation.fused == loop.loop and not isinstance(relation.extent, Const):
-            o, i = relation.outer, relation.inner
-            outer = Compare("lt", Axis(o + earlier), Axis(o + later))
-            inner = Binary("and", Compare("eq", Axis(o + earlier), Axis(o + later)), Compare("lt", Axis(i + earlier), Axis(i + later)))
-            return Binary("or", outer, inner)
     return Compare("lt", Axis(loop.loop + earlier), Axis(loop.loop + later))
 
 
@@ -218,19 +259,24 @@ def _identity_apart(nest: Nest, loop: For, outer: frozenset[str], first: Access,
 
     Then different iterations touch different elements, and no integer set is needed.
     """
-    around = {part.loop for access in (first, second) for part in access.loops}
-    digits = {loop.loop}
+    found = digits(nest, loop, outer, {part.loop for access in (first, second) for part in access.loops})
+    return any(isinstance(a, Axis) and a == b and a.name in found for a, b in zip(first.index, second.index, strict=True))
+
+
+def digits(nest: Nest, loop: For, outer: frozenset[str], around: set[str]) -> set[str]:
+    """The axes that differ wherever a loop does: itself, and those of which it is one digit."""
+    found = {loop.loop}
     for relation in in_scope(nest, around):
         match relation:
             case Split(parent, high, low, _, lo, _, tail) if (
-                {high, low} & digits and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer
+                {high, low} & found and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer
             ):
-                digits.add(parent)
-            case Window(parent, inner, base) if inner in digits and closure(nest, axes_of(base)) & around <= outer:
-                digits.add(parent)
+                found.add(parent)
+            case Window(parent, inner, base) if inner in found and closure(nest, axes_of(base)) & around <= outer:
+                found.add(parent)
             case _:
                 pass
-    return any(isinstance(a, Axis) and a == b and a.name in digits for a, b in zip(first.index, second.index, strict=True))
+    return found
 
 
 def repeated(nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For], inside: Sequence[For] = ()) -> dict[str, Any] | None:
@@ -244,7 +290,7 @@ def repeated(nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For
         shared = frozenset(part.loop for part in (*outer, *loops[:position]))
         if _identity_apart(nest, loop, shared, target, target):
             continue
-        example = conflict(nest, target, target, shared, (_later(nest, loop, "'", "''"),))
+        example = conflict(nest, target, target, shared, (later(loop, "'", "''"),))
         if example is not None:
             return example
     return None
@@ -257,16 +303,29 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     """
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
-    found = [[access for access in accesses(part, around) if access.buffer.name not in _private(part)] for part in (second, first)]
+    held = conditions_around(nest, loop)
+    found = [[access for access in accesses(part, around, held) if access.buffer.name not in _private(part)] for part in (second, first)]
+    marks = {**folds(first), **folds(second)}
     for one, two in itertools.product(*found):
         if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
             continue
-        if (one.reducer is not None and one.reducer == two.reducer) or _identity_apart(nest, loop, shared, one, two):
+        either = _fixed(marks, one, two)
+        if either is None or _identity_apart(nest, loop, shared, one, two):
             continue
-        example = conflict(nest, one, two, shared, (_later(nest, loop, "'", "''"),))
+        example = conflict(nest, one, two, shared, (later(loop, "'", "''"),), either)
         if example is not None:
             return example
     return None
+
+
+def _fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr, Expr] | None:
+    """Where two accesses may not change places, as conditions on the copies of which one holds; None for nowhere: both combine."""
+    if first.reducer is not None and first.reducer == second.reducer:
+        return None
+    one, two = marks.get(first.source), marks.get(second.source)
+    if one is None or two is None or one.reducer != two.reducer:
+        return TRUE, TRUE
+    return None if one.fresh == two.fresh == FALSE else (one.fresh, two.fresh)
 
 
 def _private(stmt: Stmt) -> frozenset[str]:
@@ -277,16 +336,18 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
     private = {part.buffer.name for part in statements(body) if isinstance(part, ir.Alloc)}
-    found = [access for access in accesses(old[0], tuple(outer)) if access.buffer.name not in private]
+    found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     before = _lexicographic([loop.loop for loop in old], "'", "''")
     after = _lexicographic(list(new), "''", "'")
+    marks = folds(body)
     for first, second in _pairs(found):
-        if first.reducer is not None and first.reducer == second.reducer:
+        either = _fixed(marks, first, second)
+        if either is None:
             continue
         if first is second and _once(nest, old, first):
             continue
-        example = conflict(nest, first, second, shared, (before, after))
+        example = conflict(nest, first, second, shared, (before, after), either)
         if example is not None:
             return example
     return None

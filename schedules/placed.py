@@ -171,29 +171,42 @@ def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
     bases: set[tuple[Expr, ...]] = set()
     ends: tuple[Expr, ...] = ()
     for part in place.parts:
-        dims = dimensions(part, place)
-        if dims is None:
+        found = dimensions(part, place)
+        if found is None:
             reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
             raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
-        bases.add(tuple(base for _, base in dims))
-        ends = tuple(_end(nest, dim, place, loop) for dim, _ in dims)
+        bases |= {tuple(base for _, base in dims) for _, dims in found}
+        ends = tuple(_end(nest, dim, place, loop) for dim, _ in found[-1][1])
     if len(bases) != 1:
         raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
     return Box(bases.pop(), ends)
 
 
-def dimensions(part: Stmt, place: Placed) -> tuple[tuple[For, Expr], ...] | None:
-    """For each dimension of the storage the loop over it and the base; None where a dimension is no such loop."""
+def dimensions(part: Stmt, place: Placed) -> tuple[tuple[Store, tuple[tuple[For, Expr], ...]], ...] | None:
+    """For each store of the stage, the loop over each dimension of the storage and its base; None where a dimension is no such loop.
+
+    A loop that several stores share is the same dimension of each.
+    """
     around = {found.loop: found for found in statements(part) if isinstance(found, For)}
-    store = next(found for found in stores(part) if found.stage in place.own)
-    dims: list[tuple[For, Expr]] = []
-    for index in store.index:
-        axes = [axis for axis in axes_of(index) if axis in around]
-        base = simplify(Binary("sub", Axis(axes[0]), index)) if len(axes) == 1 else None
-        if base is None or axes[0] in axes_of(base) or around[axes[0]] in [dim for dim, _ in dims]:
-            return None
-        dims.append((around[axes[0]], base))
-    return tuple(dims)
+    taken: dict[str, int] = {}
+    result: list[tuple[Store, tuple[tuple[For, Expr], ...]]] = []
+    for store in (found for found in stores(part) if found.stage in place.own):
+        dims: list[tuple[For, Expr]] = []
+        for position, index in enumerate(store.index):
+            axes = [axis for axis in axes_of(index) if axis in around]
+            base = simplify(Binary("sub", Axis(axes[0]), index)) if len(axes) == 1 else None
+            if base is None or axes[0] in axes_of(base) or taken.setdefault(axes[0], position) != position:
+                return None
+            dims.append((around[axes[0]], base))
+        result.append((store, tuple(dims)))
+    return tuple(result)
+
+
+def boxed(nest: Nest, place: Placed) -> frozenset[str]:
+    """The loops around a producer that say where the box that it covers lies."""
+    found = [dims for part in place.parts for _, dims in dimensions(part, place) or ()]
+    bases = [expr for dims in found for dim, base in dims for expr in (base, dim.lo, dim.hi)]
+    return closure(nest, frozenset().union(*map(axes_of, bases))) & {part.loop for part in place.loops}
 
 
 def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
@@ -217,7 +230,12 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
         expr = expand(nest, expr, [part.loop for part in loops])
         form = linear(expr)
         factor = form.terms.get(Axis(loop.loop), 0)
-        if any(loop.loop in axes_of(atom) and atom != Axis(loop.loop) for atom in form.terms):
+        hidden = next((atom for atom in form.terms if loop.loop in axes_of(atom) and atom != Axis(loop.loop)), None)
+        if isinstance(hidden, Binary) and hidden.op == "min" and form.terms[hidden] > 0:  # the start of a shifted tile: both sides bound it
+            others = form.plus(Linear(0, {hidden: form.terms[hidden]}), -1)
+            ends = (others.plus(linear(side), form.terms[hidden]) for side in (hidden.right, hidden.left))
+            return next((found for found in (greatest(nest, expression(end), loops) for end in ends) if found is not None), None)
+        if hidden is not None:
             return None
         if factor:
             end: Expr = Binary("sub", loop.hi, ir.const(1)) if factor > 0 else loop.lo
@@ -292,6 +310,18 @@ def _unshared(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
     return (simplify(substitute(order, values)),)
 
 
+def reading(local: dict[str, Buffer], index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]) -> Callable[[Expr], Expr]:
+    """What makes an expression read other buffers in place of those of their names, at `index` of the position."""
+
+    def read(expr: Expr) -> Expr:
+        expr = map_children(expr, read)
+        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
+            return Load(local[getattr(expr.buffer, "name", "")], index(expr.index))
+        return expr
+
+    return read
+
+
 def moved(
     stmt: Stmt,
     place: Placed,
@@ -301,12 +331,7 @@ def moved(
     around: Callable[[Stmt], Stmt],
 ) -> Stmt:
     """`stmt` without the statements and the storage of a stage; `start`, reading `local` at `index` instead, becomes `around` of it."""
-
-    def read(expr: Expr) -> Expr:
-        expr = map_children(expr, read)
-        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
-            return Load(local[getattr(expr.buffer, "name", "")], index(expr.index))
-        return expr
+    read = reading(local, index)
 
     def rewrite(part: Stmt) -> Stmt:
         if any(part is own for own in place.parts):

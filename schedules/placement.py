@@ -46,8 +46,8 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
     """The frozen value of a call; `loop` and `name` resolve what it names. Raises `Refusal`."""
     match kind:
         case "store_at":
-            stage, at = args
-            return StoreAt(name(stage, "a stage"), loop(at))
+            stage, at, *rest = args
+            return StoreAt(name(stage, "a stage"), loop(at), *rest, **options)
         case "reverse_compute_at":
             stage, at = args
             return ReverseComputeAt(name(stage, "a stage"), loop(at))
@@ -91,9 +91,9 @@ class Placement:
         """Compute a producer whole, before the loops that use it; see `schedules.compute_root`."""
         self._do("compute_root", stage)
 
-    def store_at(self: _Applies, stage: str, loop: str) -> None:
-        """Keep the storage of a placed producer at an outer loop; see `schedules.store_at`."""
-        self._do("store_at", stage, loop)
+    def store_at(self: _Applies, stage: str, loop: str, reuse: str = "slide") -> None:
+        """Keep the storage of a placed producer, and what earlier iterations computed, at an outer loop; see `schedules.store_at`."""
+        self._do("store_at", stage, loop, reuse)
 
     def reverse_compute_at(self: _Applies, stage: str, loop: str) -> None:
         """Compute a consumer where its operand is complete; see `schedules.reverse_compute_at`."""

@@ -3,7 +3,8 @@
 `raised` is for stages whose values depend on the loops around them: the storage gets a dimension for each of these loops, and the
 producer its own copies of them, with the relations that derive axes from them. Loops on which nothing depends are left behind, with a
 test that they run at all where that is not known. `unplaced` is for a producer whose loops cover a box of the tensor: they cover the
-whole tensor again.
+whole tensor again. A stage may be both, where each iteration of an outer loop has a tensor of its own and an inner one takes a box of
+it: then the box becomes whole first.
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Buffer, Compare, Expr, For, If, Nest, Relation, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, block
 from tensorlang.printer import short
-from tensorlang.relations import closure, in_scope, relation_names, renamed, sides
+from tensorlang.relations import closure, in_scope, renamed, sides
+from tensorlang.schedules.copies import derived
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
 from tensorlang.schedules.local import Clone, clone, offsets
-from tensorlang.schedules.placed import Placed, box_of, dimensions, greatest, moved, require_early, values_of
-from tensorlang.traverse import axes_of, expressions, map_expressions, statements
+from tensorlang.schedules.placed import Box, Placed, box_of, boxed, dimensions, greatest, moved, placed, reading, require_early, values_of
+from tensorlang.schedules.scopes import unfollowed
+from tensorlang.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
 
 
 def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     """The nest with a stage moved in front of all but the outermost `keep` loops around it. Raises `Refusal`."""
+    if boxed(nest, place) & {part.loop for part in place.loops[keep:]}:
+        nest = _spread(nest, place, loop)
+        place = placed(nest, place.stage, loop)
     outer, between = place.loops[:keep], place.loops[keep:]
     start = between[0]
     require_early(nest, place, start, loop)
@@ -78,19 +84,14 @@ def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequ
 
 def _copies(nest: Nest, label: str, dims: Sequence[For], around: Sequence[str]) -> Clone:
     names = [*around, *(dim.loop for dim in dims)]
-    derived = [axis for relation in in_scope(nest, names) for axis in sides(relation)[1]]
-    return clone(nest, label, dims, [Axis(name) for name in (*names, *derived)], around, follow=False)
+    follow = [axis for relation in in_scope(nest, names) for axis in sides(relation)[1]]
+    return clone(nest, label, dims, [Axis(name) for name in (*names, *follow)], around, follow=False)
 
 
 def _following(relations: Sequence[Relation], part: Stmt, copies: Clone) -> list[Relation]:
     """The relations, those of the moved statement's own loops over the copied axes."""
-    own = {found.loop for found in statements(part) if isinstance(found, For)}
-    grew = True
-    while grew:
-        axes = {axis for relation in relations if set(sides(relation)[0]) & own for axis in relation_names(relation)}
-        grew = not axes <= own
-        own |= axes
-    return [renamed(relation, copies.names) if set(relation_names(relation)) & own else relation for relation in relations]
+    own = derived(relations, (found.loop for found in statements(part) if isinstance(found, For)))
+    return [renamed(relation, copies.names) if own.issuperset(sides(relation)[1]) else relation for relation in relations]
 
 
 def _roomy(buffer: Buffer, shape: tuple[Expr, ...]) -> Buffer:
@@ -119,26 +120,54 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     start = place.loops[0]
     require_early(nest, place, start, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
-    parts: list[Stmt] = []
-    for part in place.parts:
-        dims = {dim.loop: end for (dim, _), end in zip(dimensions(part, place) or (), box.ends, strict=True)}
-
-        def whole(found: For, dims: dict[str, Expr] = dims) -> For:
-            return replace(found, lo=ir.const(0), hi=dims[found.loop])
-
-        def store(found: Store, dims: dict[str, Expr] = dims) -> Stmt:
-            if found.stage not in place.own:
-                return found
-            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=tuple(Axis(axis) for axis in dims))
-
-        parts.append(edit_stores(edit_loops(part, lambda found, dims=dims: found.loop in dims, whole), store))  # type: ignore[misc]
-
+    parts = _covering(place, box, local)
     _require_free(nest, place, parts, loop)
 
     def around(rest: Stmt) -> Stmt:
         return _allocated(local, block(*parts, rest))
 
-    return replace(nest, body=moved(nest.body, place, start, local, box.whole, around))
+    return replace(nest, body=unfollowed(moved(nest.body, place, start, local, box.whole, around), place.parts))
+
+
+def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
+    """The nest with a producer that covers a box covering the whole tensor, where it stands. Raises `Refusal`."""
+    box = box_of(nest, place, loop)
+    local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
+    parts = {id(old): new for old, new in zip(place.parts, _covering(place, box, local), strict=True)}
+
+    def rewrite(part: Stmt) -> Stmt:
+        match part:
+            case Alloc(buffer, body) if buffer.name in local:
+                return Alloc(local[buffer.name], rewrite(body))
+            case Prefetch(buffer) if buffer.name in local:
+                return Block(())
+            case _ if id(part) in parts:
+                return parts[id(part)]
+            case _:
+                return map_statements(map_own_expressions(part, read), rewrite)
+
+    read = reading(local, box.whole)
+    return replace(nest, body=unfollowed(rewrite(nest.body), place.parts))
+
+
+def _covering(place: Placed, box: Box, local: dict[str, Buffer]) -> list[Stmt]:
+    """The statements of a producer over the whole tensor instead of a box, into `local`."""
+    parts: list[Stmt] = []
+    for part in place.parts:
+        dims = {id(found): tuple(dim.loop for dim, _ in around) for found, around in dimensions(part, place) or ()}
+        ends = {axis: end for axes in dims.values() for axis, end in zip(axes, box.ends, strict=True)}
+
+        def whole(found: For, ends: dict[str, Expr] = ends) -> For:
+            return replace(found, lo=ir.const(0), hi=ends[found.loop])
+
+        def store(found: Store, dims: dict[int, tuple[str, ...]] = dims) -> Stmt:
+            if id(found) not in dims:
+                return found
+            index = tuple(Axis(axis) for axis in dims[id(found)])
+            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=index)
+
+        parts.append(edit_loops(edit_stores(part, store), lambda found, ends=ends: found.loop in ends, whole))  # type: ignore[misc]
+    return parts
 
 
 def _require_free(nest: Nest, place: Placed, parts: list[Stmt], loop: str) -> None:

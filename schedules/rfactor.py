@@ -18,9 +18,11 @@ The partial results are the stages `Y_rf.init` and `Y_rf`, whose loops are copie
 outermost, so that it may be parallel, and the other loops keep the order that they have. `Y` combines the partial results over its
 own loops. Iterations that a split guards off leave the identity. Works for every reducer; the result is re-associated.
 
-Legal where the loop does not move the element that the reduction stores to, its extent is a literal or over dims, and the loops of
-the reduction from it inwards and outwards are one perfect nest of serial loops that visits each element once for each iteration of
-the reduction.
+The other loops stay what they are, parallel, vector or unrolled, where that can be proved of the new nests too.
+
+Legal where the loop does not move the element that the reduction stores to, is serial or unrolled, its extent is a literal or over
+dims, and the loops of the reduction from it inwards and outwards are one perfect nest that visits each element once for each
+iteration of the reduction.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
-from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, path_to, stage_of, stages, stores
+from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
+from tensorlang.schedules.kinds import require_kind, within_budget
 from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.simplify import simplify
@@ -55,7 +58,7 @@ class Rfactor:
         loop = find_loop(nest, self.loop)
         store = reduction_in(nest, loop)
         path = path_to(nest.body, lambda part: part is store)
-        chain, outer = self._chain(path, store)
+        chain, outer = self._chain(nest, path, store)
         moving = self._moving(nest, chain, outer, store)
         shape = (self._extent(nest, loop, chain), *store.buffers[0].shape)
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
@@ -99,9 +102,36 @@ class Rfactor:
         kept = [part for part in chain if part is loop or part in moving]
         combined = _nested(kept, replace(store, values=tuple(Load(buffer, index) for buffer in local)))
         result = block(first, partials, combined)
-        return pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
+        made = pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
+        return self._proved(made, result) if any(part.kind != "serial" for part in chain) else made
 
-    def _chain(self, path: tuple[Stmt, ...], store: Store) -> tuple[list[For], list[For]]:
+    def _proved(self, nest: Nest, result: Stmt) -> Nest:
+        """The nest, if its loops may be of the kinds that they have. Raises `Refusal`."""
+        for part in loops(result):
+            try:
+                require_kind(nest, part)
+            except Refusal as refusal:
+                raise Refusal(
+                    "TL-S107",
+                    f"{short(part.loop)!r} could not stay {part.kind} in the new nest ({refusal.reason}); rfactor before",
+                    loop=self.loop,
+                    counterexample=refusal.counterexample,
+                ) from None
+        return within_budget(nest, self.loop)
+
+    def _instead(self, nest: Nest, chain: list[For], store: Store) -> tuple[Directive, ...]:
+        """The same for other loops of the reduction, where it would be accepted."""
+        found: list[Directive] = []
+        for part in chain:
+            if part.kind == "serial" and not _moved(nest, store, part.loop):
+                try:
+                    Rfactor(part.loop).apply(nest)
+                except Refusal:
+                    continue
+                found.append(Rfactor(part.loop))
+        return tuple(found)
+
+    def _chain(self, nest: Nest, path: tuple[Stmt, ...], store: Store) -> tuple[list[For], list[For]]:
         """The perfect nest of the reduction's own loops around the store, and the loops outside it."""
         last = max(position for position, part in enumerate(path) if isinstance(part, For))
         first = last
@@ -126,9 +156,13 @@ class Rfactor:
                     loop=self.loop,
                 )
         for part in chain:
-            if part.kind != "serial":
+            if part.kind == "tensor" or (part.kind == "vector" and part.loop == self.loop):
                 raise Refusal(
-                    "TL-S107", f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before", stage=store.stage, loop=part.loop
+                    "TL-S107",
+                    f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before, or rfactor a loop around it",
+                    stage=store.stage,
+                    loop=part.loop,
+                    alternatives=self._instead(nest, chain, store),
                 )
         return chain, [part for part in path[:first] if isinstance(part, For)]
 

@@ -2,31 +2,48 @@
 
 Why own it: box-shaped spaces with a rejection lambda repeat points, propose infeasible ones and do not end. Here every knob lists feasible
 values, the number of points below each is known by dynamic programming, so a uniform point is a uniform integer unranked through the
-tree, and only the constraints declared between knobs are left to rejection. A small space is enumerated once and ends exactly.
+tree. Constraints between knobs are counted and drawn exactly too, by asking them what they read (see `feasible`); only a space whose
+constraints read too much is left to rejection. Either way a search of it ends, exactly in the first case.
 
-A space is a value: `fix`, `restrict` and `where` return another one. `print(space)` shows the tree and how many points it has.
+A space is a value: `fix`, `restrict`, `where` and `only` return another one. `print(space)` shows the tree and how many points it has.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.schedules.knobs import INACTIVE, Choice, Flag, Knob, Log2, Order, Sizes, Split, Value, spelling, tile_sizes
+from tensorlang.schedules.feasible import Config, Feasible, feasible, size, unrank
+from tensorlang.schedules.footprints import Footprint
+from tensorlang.schedules.knobs import (
+    INACTIVE,
+    Choice,
+    Factors,
+    Flag,
+    Knob,
+    Log2,
+    Order,
+    Sizes,
+    Split,
+    Value,
+    from_json,
+    spelling,
+    tile_sizes,
+)
 
-__all__ = ["Choice", "Config", "Count", "Flag", "Knob", "Log2", "Order", "Sizes", "Space", "Split", "spelling", "tile_sizes"]
+__all__ = [
+    "Choice", "Config", "Count", "Factors", "Flag", "Footprint", "Knob", "Log2", "Order", "Sizes", "Space", "Split", "spelling",
+    "tile_sizes",
+]  # fmt: skip
 
-Config: TypeAlias = dict[str, Any]
-"""A point: from the names of the knobs that are active in it to their values; plain JSON."""
-
-ENUMERABLE: Final = 20_000
 SCANNED: Final = 100_000
 PROBES: Final = 2_000
 
@@ -50,83 +67,83 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Space:
-    """Knobs that are decided independently (each may open sub-trees), constraints, and features derived from a point."""
+    """Knobs that are decided independently (each may open sub-trees), constraints between them, and what a model sees of a point.
+
+    `footprints` compare what tiles occupy with caches; `derived` computes any further features by name.
+    """
 
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...] = ()
     derived: Callable[[Config], Mapping[str, float]] | None = None
+    footprints: tuple[Footprint, ...] = ()
 
     # Counting and drawing --------------------------------------------------------------------------------------------------------
 
     @cached_property
     def total(self) -> int:
         """The number of points, constraints aside."""
-        return _size(self.knobs)
+        return size(self.knobs)
 
     @cached_property
     def count(self) -> Count:
-        """The number of points; feasible ones are counted exactly in a small space, else estimated from a sample."""
-        if not self.constraints:
-            return Count(self.total, self.total, exact=True)
-        if self._points is not None:
-            return Count(self.total, len(self._points), exact=True)
+        """The number of points; feasible ones are counted exactly where the constraints allow it, else estimated from a sample."""
+        if self._exact is not None:
+            return Count(self.total, self._exact.count, exact=True)
         rng = np.random.default_rng(0)
         hits = sum(self._feasible(self.at(_below(rng, self.total))) for _ in range(PROBES))
         return Count(self.total, round(self.total * hits / PROBES), exact=False)
 
     @cached_property
-    def _points(self) -> tuple[int, ...] | None:
-        """The ranks of the feasible points, where the space is small enough to list them."""
-        if self.total > ENUMERABLE:
-            return None
-        return tuple(rank for rank in range(self.total) if self._feasible(self.at(rank)))
+    def _exact(self) -> Feasible | None:
+        """The feasible points by number, where they can be told."""
+        return feasible(self.knobs, [constraint.holds for constraint in self.constraints])
 
     def at(self, rank: int) -> Config:
         """The point of this rank (0 <= rank < total), feasible or not: a bijection."""
         if not 0 <= rank < self.total:
             raise IndexError(f"rank {rank} is outside a space of {self.total} points")
         config: Config = {}
-        _unrank(self.knobs, rank, config)
+        unrank(self.knobs, rank, config)
         return config
 
     def __iter__(self) -> Iterator[Config]:
         """Every feasible point once, coarse to fine: ranks in bit-reversed order, so that a prefix is spread over the space."""
-        bits = max(self.total - 1, 0).bit_length()
-        for step in range(1 << bits):
+        total, at = (self.total, self.at) if self._exact is None else (self._exact.count, self._exact.at)
+        bits = max(total - 1, 0).bit_length()
+        for step in range(1 << bits if total else 0):
             rank = int(f"{step:0{bits}b}"[::-1], 2) if bits else 0
-            if rank < self.total:
-                config = self.at(rank)
-                if self._feasible(config):
+            if rank < total:
+                config = at(rank)
+                if self._exact is not None or self._feasible(config):
                     yield config
 
     def sample(self, rng: np.random.Generator, n: int, exclude: Collection[str] = ()) -> list[Config]:
         """Up to `n` distinct feasible points, uniformly, none whose `spelling` is in `exclude`.
 
-        Fewer come back only when no more are left, or in a large space when constraints leave so little that a long scan finds no more.
+        Fewer come back only when no more are left; or, where the feasible points are not known exactly, when a long scan finds no more.
         """
         found: dict[str, Config] = {}
-        for rank in self._ranks(rng, n, len(exclude)):
-            config = self.at(rank)
+        for config in self._draws(rng, n, len(exclude)):
             key = spelling(config)
-            if key not in found and key not in exclude and self._feasible(config):
+            if key not in found and key not in exclude:
                 found[key] = config
                 if len(found) >= n:
                     break
         return list(found.values())
 
-    def _ranks(self, rng: np.random.Generator, n: int, seen: int) -> Iterator[int]:
-        if self._points is not None:
-            if n + seen > len(self._points) // 4:
-                yield from (self._points[i] for i in rng.permutation(len(self._points)))
-                return
-            while True:
-                yield self._points[int(rng.integers(len(self._points)))]
-        for _ in range(50 * n + PROBES):
-            yield _below(rng, self.total)
-        start = _below(rng, self.total)
-        stride = next(step for step in range(self.total * 618 // 1000 | 1, 2 * self.total) if math.gcd(step, self.total) == 1)
-        for i in range(SCANNED):
-            yield (start + i * stride) % self.total
+    def _draws(self, rng: np.random.Generator, n: int, seen: int) -> Iterator[Config]:
+        """Uniform feasible points: independent ones while most are unseen, else each once in a random order."""
+        if self._exact is not None:
+            many = self._exact.count
+            if n + seen <= many // 4:
+                while True:
+                    yield self._exact.at(_below(rng, many))
+            yield from map(self._exact.at, rng.permutation(many).tolist() if many <= SCANNED else _walk(rng, many))
+            return
+        for rank in itertools.chain((_below(rng, self.total) for _ in range(50 * n + PROBES)), _walk(rng, self.total)):
+            config = self.at(rank)
+            if self._feasible(config):
+                yield config
 
     # Points ----------------------------------------------------------------------------------------------------------------------
 
@@ -138,7 +155,11 @@ class Space:
         )
 
     def neighbours(self, config: Config) -> list[Config]:
-        """The feasible points one move away: one knob to a near value; knobs that it opens take their nearest values."""
+        """The feasible points one move away: one knob to a near value; knobs that it opens take their nearest values.
+
+        Two points with the same active knobs are neighbours of each other or not at all. A move that opens a sub-tree leads to the middle
+        of it only, while every point of that sub-tree leads back.
+        """
         moved = (
             self.complete({**config, name: value})
             for name, knob in self._active(config)
@@ -190,9 +211,10 @@ class Space:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Names of the features of `encode`, those of `derived` last."""
-        own = [column for knob in self._every() for column in knob.columns()]
-        return (*own, *(sorted(self.derived(self._example)) if self.derived else ()))
+        """Names of the features of `encode`: those of the knobs, of the footprints, and of `derived`."""
+        own = (column for knob in self._every() for column in knob.columns())
+        occupied = (footprint.name for footprint in self.footprints)
+        return (*own, *occupied, *(sorted(self.derived(self._example)) if self.derived else ()))
 
     @cached_property
     def _example(self) -> Config:
@@ -200,15 +222,31 @@ class Space:
         return points[0] if points else self.complete({})
 
     def encode(self, config: Config) -> npt.NDArray[np.float64]:
-        """A point as numbers: logarithms of sizes, flags, precedence bits, derived features; -1 where a knob is not active."""
-        extra = self.derived(config) if self.derived else {}
-        own = len(self.columns) - len(extra)
-        row = np.full(own, INACTIVE)
-        for name, knob in self._active(config):
-            start, table = self._layout[id(knob)]
-            if (features := table.get(spelling(config[name]))) is not None:
-                row[start : start + len(features)] = features
-        return np.append(row, [float(extra[name]) for name in sorted(extra)]) if extra else row
+        """A point as numbers: logarithms of sizes, flags, precedence bits, footprints, derived features; -1 where a knob is not active.
+
+        Features of sizes are relative to this shape, so a point of another shape of the family may be encoded too, for comparison.
+        """
+        row: npt.NDArray[np.float64] = self.encode_all([config])[0]
+        return row
+
+    def encode_all(self, configs: Sequence[Config]) -> npt.NDArray[np.float64]:
+        """One row for each point."""
+        rows = np.full((len(configs), len(self.columns)), INACTIVE)
+        first = len(self.columns)
+        if self.derived:
+            extra = [self.derived(config) for config in configs]
+            names = sorted(extra[0]) if extra else []
+            first -= len(names)
+            rows[:, first:] = [[float(values[name]) for name in names] for values in extra]
+        for place, footprint in enumerate(self.footprints, first - len(self.footprints)):
+            rows[:, place] = [footprint.feature(config) for config in configs]
+        for row, config in zip(rows, configs, strict=True):
+            for name, knob in self._active(config):
+                if name in config:
+                    start, table = self._layout[id(knob)]
+                    features = table.get(spelling(config[name])) or knob.features(config[name])
+                    row[start : start + len(features)] = features
+        return rows
 
     @cached_property
     def _layout(self) -> dict[int, tuple[int, dict[str, tuple[float, ...]]]]:
@@ -243,12 +281,38 @@ class Space:
         """
         if name not in {knob.name for knob in self._every()}:
             raise ValueError(f"no knob {name!r}; there are {', '.join(sorted({knob.name for knob in self._every()}))}")
-        return Space(_restricted(self.knobs, name, tuple(values)), self.constraints, self.derived)
+        return replace(self, knobs=_restricted(self.knobs, name, tuple(values)))
 
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
-        """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given."""
+        """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.
+
+        It must depend on the point alone. It may also be given points of which not all is decided, to see what it reads.
+        """
         label = label or getattr(holds, "__name__", "constraint")
-        return Space(self.knobs, (*self.constraints, Constraint(label, holds)), self.derived)
+        return replace(self, constraints=(*self.constraints, Constraint(label, holds)))
+
+    def only(self, points: Iterable[Config]) -> Space:
+        """The points that are among these, as those that a log has."""
+        listed = frozenset(map(spelling, points))
+        digest = hashlib.sha256("\n".join(sorted(listed)).encode()).hexdigest()[:12]
+        return self.where(lambda config: spelling(config) in listed, f"one of {len(listed)} listed points ({digest})")
+
+    def to_json(self) -> dict[str, Any]:
+        """Knobs and footprints as plain JSON, with the labels of the constraints."""
+        return {
+            "knobs": [knob.to_json() for knob in self.knobs],
+            "footprints": [asdict(footprint) for footprint in self.footprints],
+            "constraints": [constraint.label for constraint in self.constraints],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Space:
+        """The space of `to_json` without its constraints, which are code. Raises `ValueError` for what is not such a space."""
+        try:
+            knobs = tuple(map(from_json, data["knobs"]))
+            return cls(knobs, footprints=tuple(map(Footprint.from_json, data["footprints"])))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a search space: {type(error).__name__}: {error}") from None
 
     @cached_property
     def fingerprint(self) -> str:
@@ -261,37 +325,22 @@ class Space:
         about = "" if count.exact else "about "
         lines = [f"{about}{count.feasible:,} feasible points of {count.total:,}"]
         lines += [line for knob in self.knobs for line in _lines(knob, "  ")]
+        lines += [f"  {footprint}" for footprint in self.footprints]
         lines += [f"  where {constraint.label}" for constraint in self.constraints]
         return "\n".join(lines)
-
-
-def _size(knobs: tuple[Knob, ...]) -> int:
-    return math.prod(_size_of(knob) for knob in knobs)
-
-
-def _size_of(knob: Knob) -> int:
-    return sum(_size(knob.children(value)) for value in knob.values) if knob.opens else len(knob.values)
-
-
-def _unrank(knobs: tuple[Knob, ...], rank: int, config: Config) -> None:
-    for knob in knobs:
-        if not knob.opens:
-            rank, at = divmod(rank, len(knob.values))
-            config[knob.name] = knob.values[at]
-            continue
-        rank, at = divmod(rank, _size_of(knob))
-        for value in knob.values:
-            below = _size(knob.children(value))
-            if at < below:
-                config[knob.name] = value
-                _unrank(knob.children(value), at, config)
-                break
-            at -= below
 
 
 def _below(rng: np.random.Generator, bound: int) -> int:
     """A uniform integer below a bound of any size."""
     return int.from_bytes(rng.bytes(bound.bit_length() // 8 + 9), "little") % bound
+
+
+def _walk(rng: np.random.Generator, total: int) -> Iterator[int]:
+    """Distinct ranks below `total`, at most `SCANNED`, spread evenly from a random one on."""
+    start = _below(rng, total)
+    stride = next(step for step in range(total * 618 // 1000 | 1, 2 * total + 2) if math.gcd(step, total) == 1)
+    for step in range(min(SCANNED, total)):
+        yield (start + step * stride) % total
 
 
 def _restricted(knobs: tuple[Knob, ...], name: str, values: tuple[Value, ...]) -> tuple[Knob, ...]:

@@ -3,11 +3,12 @@
     for y_o in range(8):                            for y_o in range(8):
         for y_i in range(8):                            h: float32[10, 64]
             h: float32[3, 64]                           for y_i in range(8):
-            for y in range(y', y' + 3):     ->              for y in range(y', y' + 3):
+            for y in range(y', y' + 3):     ->              for y in range(y' + select(y_i > 0, 2, 0), y' + 3):
                 h[y - y'] = f(y)                                h[y - 8 y_o] = f(y)
             v[y'] = h[0] + h[1] + h[2]                      v[y'] = h[...] + h[...] + h[...]
 
-(y' = 8 y_o + y_i.) What is computed, and when, stays the same; the storage holds all that the iterations of `loop` use.
+(y' = 8 y_o + y_i.) The storage holds all that the iterations of `loop` use, so an iteration of the loops in between computes only what
+those before it have not (see `slide`); with `reuse="none"` it computes as much as before.
 
 Legal where `loop` is around the loop at which the producer is computed, and the loops in between do not run in parallel on what they
 now share.
@@ -17,16 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
+from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import path_to_loop
+from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses, race
 from tensorlang.schedules.placed import Placed, box_of, placed
 from tensorlang.schedules.region import region
+from tensorlang.schedules.slide import slid, unslid
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, map_statements
+
+REUSE: Final = ("slide", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +41,15 @@ class StoreAt:
 
     stage: str
     loop: str
+    reuse: str = "slide"
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the storage moved."""
+        if self.reuse not in REUSE:
+            reason = f"reuse is {self.reuse!r}, not one of {', '.join(map(repr, REUSE))}{did_you_mean(str(self.reuse), REUSE)}"
+            raise Refusal("TL-S005", reason, stage=self.stage, loop=self.loop)
         path_to_loop(nest, self.loop)
+        nest = unslid(nest, placed(nest, self.stage, self.loop))
         place = placed(nest, self.stage, self.loop)
         at = self._position(place)
         box = box_of(nest, place, self.loop)
@@ -54,10 +65,15 @@ class StoreAt:
         def position(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return tuple(simplify(Binary("sub", part, span.base)) for part, span in zip(box.whole(index), spans, strict=True))
 
+        starts = slid(nest, place, at) if self.reuse == "slide" else {}
+
+        def start(loop: For) -> For:
+            return replace(loop, lo=starts[loop.loop])
+
         def keep(part: Stmt) -> Stmt:
             if part is not outer[-1]:
                 return map_statements(part, keep)
-            body = _moved(outer[-1].body, local, position)
+            body = edit_loops(_moved(outer[-1].body, local, position), lambda loop: loop.loop in starts, start)
             for buffer in local.values():
                 body = Alloc(buffer, body)
             return replace(outer[-1], body=body)

@@ -77,12 +77,14 @@ if TYPE_CHECKING:
     from tensorlang.einstein import einsum as einsum
     from tensorlang.interpret import evaluate as evaluate
     from tensorlang.notation import tc as tc
+    from tensorlang.schedules.instructions import Instruction as Instruction
     from tensorlang.schedules.schedule import Schedule as Schedule
     from tensorlang.schedules.schedule import Verdict as Verdict
 
 __version__ = "0.1.0"
 
 _ON_USE = {
+    "Instruction": "tensorlang.schedules.instructions",
     "Kernel": "tensorlang.codegen.kernel",
     "Schedule": "tensorlang.schedules.schedule",
     "Verdict": "tensorlang.schedules.schedule",
@@ -105,6 +107,7 @@ __all__ = [
     "DefinitionError",
     "Dim",
     "Expr",
+    "Instruction",
     "InternalError",
     "Kernel",
     "LogError",

@@ -11,9 +11,10 @@ islpy is loaded on use: it costs import time, and most definitions are decided b
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tensorlang.dtype import BOOL, INT64
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
@@ -44,31 +45,38 @@ def _context() -> Any:
     return context
 
 
-def interval(expr: Expr) -> tuple[int, int] | None:
-    """Bounds on an integer expression that hold for all axes and data, or None where its arithmetic could wrap."""
+Ranges: TypeAlias = Mapping[Expr, tuple[int, int]]
+_EVERYWHERE: Final[Ranges] = {}
+
+
+def interval(expr: Expr, known: Ranges = _EVERYWHERE) -> tuple[int, int] | None:
+    """Bounds on an integer expression that hold for all axes and data, or None where its arithmetic could wrap.
+
+    `known` are bounds on axes and dims that hold as well.
+    """
     found: tuple[int, int] | None = None
     match expr:
         case Const(value, _):
             found = (int(value), int(value))
         case Axis() | Dim():
-            found = (-INDEX_LIMIT, INDEX_LIMIT)
+            found = known.get(expr, (-INDEX_LIMIT, INDEX_LIMIT))
         case Binary("add" | "sub" | "mul" | "min" | "max" as op, left, right):
-            a, b = interval(left), interval(right)
+            a, b = interval(left, known), interval(right, known)
             if a is not None and b is not None:
                 found = _arithmetic(op, a, b)
         case Unary("neg", value):
-            a = interval(value)
+            a = interval(value, known)
             found = None if a is None else (-a[1], -a[0])
         case Binary("floordiv", value, Const(by)) if by > 0:
-            a = interval(value)
+            a = interval(value, known)
             found = None if a is None else (a[0] // int(by), a[1] // int(by))
         case Binary("mod", _, Const(by)) if by > 0:
             found = (0, int(by) - 1)
         case Select(_, yes, no):
-            a, b = interval(yes), interval(no)
+            a, b = interval(yes, known), interval(no, known)
             found = None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
         case Cast(value, _) if dtype_of(value).is_integer:
-            found = interval(value)
+            found = interval(value, known)
         case _:
             pass
     of = dtype_of(expr)
@@ -99,6 +107,7 @@ def _arithmetic(op: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, i
 class _Writer:
     """Spells expressions in isl's notation; each axis, dim and unknown becomes a variable."""
 
+    known: Ranges = field(default_factory=dict)
     variables: dict[Expr, str] = field(default_factory=dict)
     constraints: list[str] = field(default_factory=list)
 
@@ -109,13 +118,13 @@ class _Writer:
             if isinstance(expr, Dim):
                 self.constraints.append(f"0 <= {name} <= {INDEX_LIMIT}")
             elif not isinstance(expr, Axis):
-                bounds = interval(expr)
+                bounds = interval(expr, self.known)
                 if bounds is not None:
                     self.constraints.append(f"{bounds[0]} <= {name} <= {bounds[1]}")
         return name
 
     def integer(self, expr: Expr) -> str:
-        bounds = interval(expr)
+        bounds = interval(expr, self.known)
         exact = bounds is not None and bounds[0] > -_EXACT_LIMIT and bounds[1] < _EXACT_LIMIT
         match expr:
             case Const(value, _):
@@ -132,7 +141,9 @@ class _Writer:
                 return f"floor({self.integer(value)}/{int(by)})"
             case Binary("mod", value, Const(by)) if by > 0:
                 return f"({self.integer(value)} mod {int(by)})"
-            case Cast(value, to) if dtype_of(value).is_integer and to.is_integer and bounds is not None and bounds == interval(value):
+            case Cast(value, to) if (
+                dtype_of(value).is_integer and to.is_integer and bounds is not None and bounds == interval(value, self.known)
+            ):
                 return self.integer(value)
             case Select(cond, yes, no):
                 name = self.variable(expr)
@@ -161,12 +172,48 @@ class _Writer:
                 return f"{self.variable(expr)} = {int(holds)}"
 
 
+def _bounds(conditions: Sequence[Expr]) -> Ranges:
+    """What conditions say of single axes and dims: with it, products with large literals are seen not to wrap."""
+    known: dict[Expr, tuple[int, int]] = {}
+
+    def least(part: Expr, limit: tuple[int, int] | None, apart: int) -> None:
+        if isinstance(part, (Axis, Dim)) and limit is not None:
+            low, high = known.get(part, (-INDEX_LIMIT, INDEX_LIMIT))
+            known[part] = max(low, limit[0] + apart), high
+
+    def most(part: Expr, limit: tuple[int, int] | None, apart: int) -> None:
+        if isinstance(part, (Axis, Dim)) and limit is not None:
+            low, high = known.get(part, (-INDEX_LIMIT, INDEX_LIMIT))
+            known[part] = low, min(high, limit[1] - apart)
+
+    waiting, comparisons = list(conditions), list[tuple[str, Expr, Expr]]()
+    while waiting:
+        match waiting.pop():
+            case Binary("and", left, right):
+                waiting += (left, right)
+            case Compare("gt" | "ge" as turned, left, right) if dtype_of(left) == INT64:
+                comparisons.append(("lt" if turned == "gt" else "le", right, left))
+            case Compare("lt" | "le" | "eq" as op, left, right) if dtype_of(left) == INT64:
+                comparisons.append((op, left, right))
+            case _:
+                pass
+    for _ in range(2):  # a bound may be over axes that are bounded later
+        for relation, left, right in comparisons:
+            apart = int(relation == "lt")
+            most(left, interval(right, known), apart)
+            least(right, interval(left, known), apart)
+            if relation == "eq":
+                least(left, interval(right, known), 0)
+                most(right, interval(left, known), 0)
+    return {part: (low, high) for part, (low, high) in known.items() if low <= high}
+
+
 def find(*conditions: Expr) -> dict[Expr, int] | None:
     """An integer point at which all conditions hold, as a value for each axis, dim and unknown; None if there is none.
 
     The point is empty where the question is too large to decide within `MAX_OPERATIONS`: there may be one, and nobody knows it.
     """
-    writer = _Writer()
+    writer = _Writer(_bounds(conditions))
     parts = [f"({writer.boolean(condition)})" for condition in conditions]
     parts += [f"({constraint})" for constraint in writer.constraints]
     isl, context = _isl(), _context()

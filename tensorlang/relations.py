@@ -103,9 +103,11 @@ def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
                 case Split(parent, outer, inner, _, lo, hi):
                     if parent in found:
                         found |= {outer, inner} | axes_of(lo) | axes_of(hi)
-                case Fuse(fused, outer, inner):
-                    if outer in found or inner in found:
-                        found.add(fused)
+                case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+                    if outer in found:
+                        found |= {fused} | axes_of(outer_lo) | axes_of(extent)
+                    if inner in found:
+                        found |= {fused} | axes_of(inner_lo) | axes_of(extent)
                 case Window(parent, inner, base, hi):
                     if parent in found:
                         found |= {inner} | axes_of(base) | axes_of(hi)

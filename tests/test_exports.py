@@ -12,7 +12,7 @@ from tensorlang.reduction import BUILT_IN
 LANGUAGE = {"buffer", "cast", "clamp", "compute", "dim", "dtype", "einsum", "evaluate", "pad", "placeholder", "recurrence", "reduce_axis"}
 LANGUAGE |= {"reducer", "scan", "scatter", "select", "tc", "minimum", "maximum", "fmin", "fmax", "abs", "ops", *FUNCTIONS, *BUILT_IN}
 MACHINE = {"build", "compile", "get_threads", "load", "set_threads", "target"}
-TYPES = {"DType", "Dim", "Expr", "Kernel", "Schedule", "Tensor", "Verdict"}
+TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
 
 

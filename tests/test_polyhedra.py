@@ -152,7 +152,18 @@ def test_a_clamped_index_stays_inside() -> None:
 def test_a_product_of_axes_is_an_unknown() -> None:
     product = op("mul", X, Y)
     assert find(test("eq", product, 7), test("ne", product, 7)) is None
-    assert find(test("eq", product, 7), test("eq", X, 0)) is not None
+    assert find(test("eq", product, 7), test("eq", X, 2)) is not None
+    assert find(test("eq", product, 7), test("eq", X, 0)) is None
+
+
+@pytest.mark.parametrize("factor", [1 << 14, 1 << 20, 1 << 40, 12_345_678_901])
+def test_a_large_coefficient_is_exact_where_the_axis_is_bounded(factor: int) -> None:
+    """Elements `factor` apart are different elements; of an axis without bounds the product could wrap, so nothing is known."""
+    a, b = op("mul", c(factor), X), op("mul", c(factor), Y)
+    bounded = [test("ge", axis, 0) for axis in (X, Y)] + [test("lt", axis, 1000) for axis in (X, Y)]
+    assert find(*bounded, test("lt", X, Y), test("eq", a, b)) is None
+    assert find(*bounded, test("lt", X, Y), test("eq", op("add", a, factor), b)) is not None
+    assert find(test("lt", X, Y), test("eq", op("mul", c(1 << 60), X), op("mul", c(1 << 60), Y))) is not None
 
 
 @pytest.mark.parametrize(

@@ -138,3 +138,59 @@ def test_misuse_is_a_definition_error(make: Any, message: str) -> None:
     X = tl.placeholder((9,), "float64", name="X")
     with pytest.raises(tl.DefinitionError, match=message):
         make(X, tl.reduce_axis(9, name="k"))
+
+
+@pytest.mark.parametrize(
+    ("combine", "identity", "dtype", "law"),
+    [
+        (lambda a, b: tl.maximum(tl.abs(a), tl.abs(b)), 0, "float32", r"combine\(identity, a\) == a fails at a = -"),
+        (lambda a, b: tl.maximum(tl.abs(a), tl.abs(b)), 0, "int8", r"combine\(identity, a\) == a fails at a = -"),
+        (tl.maximum, 0, "int32", r"combine\(identity, a\) == a fails at a = -"),
+        (tl.minimum, 100, "uint8", r"combine\(identity, a\) == a fails at a = 2"),
+        (lambda a, b: tl.minimum(a + b, 50), 0, "float64", r"fails at a = "),
+        (
+            lambda a, b: tl.select((a < 0) & (b < 0), a + b + 1, a + b),
+            0,
+            "int32",
+            r"combine\(combine\(a, b\), c\) .* fails at a = .*b = .*c = ",
+        ),
+        (lambda a, b: tl.select(a * b < 0, a - b, a + b), 0, "float16", r"combine\(a, b\) == combine\(b, a\) fails at a = .*b = "),
+    ],
+)
+def test_a_law_that_only_holds_of_small_positive_values_is_refused_with_the_states(
+    combine: Any, identity: Any, dtype: str, law: str
+) -> None:
+    X = tl.placeholder((9,), dtype, name="X")
+    with pytest.raises(tl.DefinitionError, match=law):
+        tl.reducer(combine, identity, "odd")(X[0], axis=tl.reduce_axis(9))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32"]
+)
+def test_sound_reducers_pass_on_every_value_of_every_type(dtype: str) -> None:
+    X = tl.placeholder((9,), dtype, name="X")
+    k = tl.reduce_axis(9)
+    tl.reducer(lambda a, b: a + b, 0, "plus")(X[k], axis=k)
+    tl.reducer(lambda a, b: a * b, 1, "times")(X[k], axis=k)
+    tl.reducer(lambda a, b: (a[0] + b[0], tl.maximum(a[1], b[1])), (0, tl.dtype(dtype).lowest), "both")((X[k], X[k]), axis=k)
+
+
+def test_values_that_occur_may_be_named() -> None:
+    X = tl.placeholder((9,), "float64", name="X")
+    W = tl.placeholder((9,), "float64", name="W")
+    k = tl.reduce_axis(9, name="k")
+
+    def mean(a: Any, b: Any) -> Any:
+        weight = a[1] + b[1]
+        return tl.select(weight > 0, (a[0] * a[1] + b[0] * b[1]) / weight, 0.0), weight
+
+    with pytest.raises(tl.DefinitionError, match="name the values that occur with samples="):
+        tl.reducer(mean, (0.0, 0.0), "mean")((X[k], W[k]), axis=k)
+    weighted = tl.reducer(mean, (0.0, 0.0), "mean", samples=(None, (0.5, 1, 7)))
+    found = tl.compute((), lambda: weighted((X[k], W[k]), axis=k), name="M")
+    x, w = rng.standard_normal(9), rng.random(9)
+    agree(found, {X: x, W: w}, (np.array(np.average(x, weights=w)), np.array(w.sum())))
+    for samples in ((1, 2), (None,), 3, ("a", None), ((), None), (None, (np.inf,))):
+        with pytest.raises(tl.DefinitionError, match=r"samples of reducer mean must be 2 lists of numbers \(None for any\)"):
+            tl.reducer(mean, (0.0, 0.0), "mean", samples=samples)

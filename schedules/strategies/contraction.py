@@ -28,6 +28,8 @@ from tensorlang.schedules.strategies.roles import Roles, roles_of
 MAX_ROWS = 16
 MAX_VECTORS = 6
 ORDERS = ("jki", "kji", "kij", "ijk")
+STREAMS = 16
+"""Rows that are read side by side where nothing is reused."""
 IDEAL = 1.33
 """The value of a tile of 14 x 2 registers without ragged edges, by which others are judged."""
 COPIED = 0.2
@@ -77,8 +79,7 @@ class Contraction:
         """Tile sizes within the registers and caches, loop order, packing, epilogue, threads."""
         roles = self.roles
         found: list[Knob] = [Sizes("vectors", self._vector_sizes())]
-        if roles.row is not None:
-            found += [Sizes("rows", self._row_sizes()), Choice("order", list(ORDERS))]
+        found += [Choice("order", ["jk", "kj"])] if roles.row is None else [Sizes("rows", self._row_sizes()), Choice("order", list(ORDERS))]
         found += [self._depths(), Sizes("unroll", (1, 2, 4))]
         if self._packs(roles.operand) and not roles.scattered:
             found.append(Flag("pack_vector"))
@@ -115,6 +116,10 @@ class Contraction:
         }
         if roles.row is not None:
             config |= {"rows": rows, "order": "jki"}
+        elif roles.packed * self._bytes() > self.l2:  # read once from memory: whole rows, a few at a time
+            config |= {"order": "kj", "depth": max((value for value in sizes if value <= STREAMS), default=sizes[0])}
+        else:
+            config["order"] = "jk"
         if self._packs(roles.operand) and not roles.scattered:
             config["pack_vector"] = self._panels_pay(rows)
         if self._packs(roles.row_operand):
@@ -230,7 +235,7 @@ class Contraction:
     def _order(self, config: Mapping[str, Any]) -> str:
         """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i)."""
         present = {"j"} | ({"k"} if config["depth"] < size(self.roles.depth) else set()) | ({"i"} if self.roles.row is not None else set())
-        return "".join(name for name in config.get("order", "jki") if name in present)
+        return "".join(name for name in config["order"] if name in present)
 
     def _placed(self, names: str, outer: Mapping[str, str]) -> Iterator[str]:
         """The loops around the tile: loops that use the same panel stand inside of it."""

@@ -2,7 +2,12 @@
 
 import contextlib
 import ctypes
+import json
+import mmap
 import os
+import platform
+import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -38,12 +43,22 @@ def misbehave(how: str | None, x: Any, out: Any) -> None:
             os._exit(1)
         case "kill":
             os.kill(os.getpid(), 9)
+        case "abort":
+            sys.stderr.write("LLVM ERROR: as told\n")
+            sys.stderr.flush()
+            os.abort()
+        case "illegal":
+            illegal_instruction()
+        case "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         case "garbage":
             for fd in range(3, 10):
                 with contextlib.suppress(OSError):
                     os.write(fd, b"garbage" * 100)
         case "oom":
             np.ones(1 << 40)
+        case "big":
+            np.ones(1 << 29)
         case "raise":
             raise RuntimeError("as told")
         case "nothing":
@@ -56,14 +71,30 @@ def misbehave(how: str | None, x: Any, out: Any) -> None:
     np.multiply(x, 2.001 if how == "wrong" else 2, out=out)
 
 
+def illegal_instruction() -> None:
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(b"\x0f\x0b" if platform.machine() in ("x86_64", "AMD64") else bytes(4))
+    ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+
+
 def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str], None]) -> Kernel:
     del task
     config = candidate.get("config") or {}
     tell('{"steps": []}')
+    time.sleep(config.get("building", 0))
     how = config.get("compile")
     if how is not None:
         misbehave(how, np.zeros(4), np.zeros(4))
     return Kernel(config)
+
+
+def save(kernel: Kernel) -> bytes:
+    return json.dumps(kernel.config).encode()
+
+
+def load(task: dict[str, Any], data: bytes) -> Kernel:
+    del task
+    return Kernel(json.loads(data))
 
 
 def spec() -> Spec:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tensorlang.autotune.arrays import inputs
@@ -18,35 +17,34 @@ from tensorlang.autotune.runner import Limits, Runner
 from tests.autotune.stand_ins import spec
 
 HERE = str(Path(__file__).parent)
-FAST = Policy(sample_s=1e-4, least=3, most=5)
+FAST = Policy(sample_s=1e-4, least=3, most=5, rounds=4, processes=2)
 
 
-def task(folder: Path) -> dict[str, Any]:
-    path = folder / "reference.npy"
-    np.save(path, inputs([spec()], 0)[0].array * 2)
+def task() -> dict[str, Any]:
     return {
+        "blobs": [(inputs([spec()], 0)[0].array * 2).tobytes()],
         "inputs": [spec().to_json()],
         "outputs": [spec().to_json()],
         "seed": 0,
         "signed": True,
-        "reference": [str(path)],
         "at": [None],
         "reduction": 1,
         "policy": FAST.to_json(),
+        "threads": 1,
         "cores": [],
         "builder": "stand_ins:build",
     }
 
 
-def ready_runner(folder: Path, **limits: Any) -> Runner:
+def ready_runner(**limits: Any) -> Runner:
     runner = Runner(Limits(**limits), path=(HERE,))
-    runner.task = task(folder)
+    runner.task = task()
     return runner
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    with ready_runner(tmp_path_factory.mktemp("task"), compile_s=1.5, run_s=1.5) as ready:
+def runner() -> Iterator[Runner]:
+    with ready_runner(compile_s=1.5, run_s=1.5) as ready:
         yield ready
 
 
@@ -87,32 +85,27 @@ def test_each_fault_is_a_status_and_the_next_candidate_runs(runner: Runner, conf
     assert run(runner).status == "ok"
 
 
-def test_a_crash_after_others_is_retried_once_in_a_worker_of_its_own(tmp_path: Path) -> None:
-    with ready_runner(tmp_path) as runner:
+def test_a_crash_after_others_is_retried_once_in_a_worker_of_its_own() -> None:
+    with ready_runner() as runner:
         assert run(runner, run="exit").status == "crash" and runner.started == 1
         assert run(runner).status == "ok" and runner.started == 2
         assert run(runner, run="exit").status == "crash" and runner.started == 3
 
 
-def test_a_worker_is_recycled_after_its_share(tmp_path: Path) -> None:
-    with ready_runner(tmp_path, recycle=2) as runner:
+def test_a_worker_is_recycled_after_its_share() -> None:
+    with ready_runner(recycle=2) as runner:
         assert [run(runner).status for _ in range(4)] == ["ok"] * 4 and runner.started == 2
+
+
+def test_memory_has_a_bound() -> None:
+    with ready_runner(memory=3 << 30) as runner:
+        assert run(runner, run="big").status == "oom" and run(runner, compile="big").status == "oom"
+        assert run(runner).status == "ok"
 
 
 def test_a_clear_loser_is_given_up_early(runner: Runner) -> None:
     outcome = runner.trial({"config": {"sleep": 0.01}, "incumbent": 1e-4})
     assert outcome.status == "ok" and outcome.told["censored"] and len(outcome.told["samples"]) == 2
-
-
-def test_measuring_waits_for_what_the_parent_does_meanwhile(runner: Runner) -> None:
-    marks: list[float] = []
-
-    def meanwhile() -> None:
-        time.sleep(0.2)
-        marks.append(time.monotonic())
-
-    outcome = runner.trial({"config": {}}, meanwhile)
-    assert marks and outcome.status == "ok"
 
 
 def test_finalists_are_measured_in_rounds_and_a_failure_names_its_place(runner: Runner) -> None:
@@ -124,30 +117,30 @@ def test_finalists_are_measured_in_rounds_and_a_failure_names_its_place(runner: 
 
 
 def test_a_stopped_worker_does_not_stop_the_tuner(runner: Runner) -> None:
-    assert run(runner).status == "ok" and runner._worker is not None
-    os.kill(runner._worker.pid, signal.SIGSTOP)
+    assert run(runner).status == "ok" and runner.seat.worker is not None
+    os.kill(runner.seat.worker.pid, signal.SIGSTOP)
     assert run(runner).status == "compile_timeout"
 
 
-def test_no_worker_survives_its_parent(tmp_path: Path) -> None:
+def test_no_worker_survives_its_parent() -> None:
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_runner as t\n"
-        "r = t.ready_runner(Path(sys.argv[2])); t.run(r)\n"
-        "print(r._worker.pid, flush=True); t.run(r, run='hang')"
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_runner as t\n"
+        "r = t.ready_runner(); t.run(r)\n"
+        "print(r.seat.worker.pid, flush=True); t.run(r, run='hang')"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code, HERE, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", code, HERE], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
     parent.stdout.close()
     deadline = time.monotonic() + 2
-    while _alive(worker) and time.monotonic() < deadline:
+    while alive(worker) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not _alive(worker)
+    assert not alive(worker)
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:

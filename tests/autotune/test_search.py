@@ -102,8 +102,9 @@ def test_bayesian_search_beats_random_search_in_the_median_of_seeds() -> None:
 
 
 def test_bayesian_search_learns_to_avoid_points_that_fail() -> None:
-    seen = trace(searcher("bayesian", space(), DEFAULT, seed=1), 45)
-    assert sum(o.time is None for o in seen[20:]) <= 3
+    """The fastest valid points lie beside the failing ones, so a search that did not learn would spend most of its trials there."""
+    failures = [sum(o.time is None for o in trace(searcher("bayesian", space(), DEFAULT, seed=seed), 45)[20:]) for seed in range(5)]
+    assert np.median(failures) <= 4
 
 
 def test_a_model_proposal_carries_its_prediction() -> None:

@@ -1,6 +1,11 @@
 """A job measures the default first, stops and resumes anywhere, and its winner is never slower than not tuning."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +21,10 @@ from tensorlang.codegen.target import target
 from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.space import Choice, Flag, Space
 from tensorlang.tensor import compute, placeholder
+from tests.autotune.test_runner import alive
 
 HERE = str(Path(__file__).parent)
-QUICK = Policy(sample_s=1e-4, least=3, most=5, rounds=5)
+QUICK = Policy(sample_s=1e-4, least=3, most=5, rounds=5, processes=2)
 DEFAULT = {"sleep": 0.002, "run": None, "twice": False}
 
 
@@ -44,6 +50,8 @@ def test_a_job_finds_the_fastest_valid_point_and_survives_the_others(tmp_path: P
     assert result.records[0].config == DEFAULT and result.records[0].source == "default"
     assert result.best.config["sleep"] == 0.0005 and result.best.config["run"] is None
     assert result.speedup is not None and 2 < result.speedup < 8 and result.default is not None
+    low, high = result.speedup_interval or (0, 0)
+    assert 0 < low <= result.speedup <= high
     assert {trial.status for trial in result.records} == {"ok", "crash", "wrong_result"}
 
 
@@ -72,7 +80,9 @@ def test_a_record_is_self_contained(tmp_path: Path) -> None:
     trial = lines[1]
     assert trial["task"]["definition"] == {"stands": "in"} and trial["target"]["features"] and trial["software"]["numpy"]
     assert trial["machine"]["cores"] and trial["policy"]["sample_s"] == 1e-4 and trial["schedule"] and trial["flops"] == 100
-    assert lines[3]["reason"] == "trials" and lines[3]["overhead"] < 1
+    assert trial["spans"]["build"][0] < trial["spans"]["run"][1] and trial["sentinel"] > 0 and (trial["asked"], trial["known"]) == (0, 0)
+    assert lines[2]["finalists"][0]["runs"] == [5, 5] and lines[2]["speedup_interval"] == [1, 1]
+    assert lines[3]["reason"] == "trials" and lines[3]["overhead"] < 1 and lines[3]["noise"]["slow"] == []
 
 
 def test_without_a_log_a_job_runs_in_memory() -> None:
@@ -115,6 +125,109 @@ def test_a_budget_ends_the_search(tmp_path: Path) -> None:
         result.run()
 
 
+def test_a_budget_counts_the_final_measurement_too() -> None:
+    start = time.monotonic()
+    building = Plan("stand-in", Space((Choice("building", (0.5,)), Choice("n", tuple(range(500))))), {"building": 0.5, "n": 0})
+    result = job(None, building, trials=500, budget=8.0).run()
+    assert result.reason == "budget" and 2 <= len(result.records) < 20 and result.best.time > 0
+    assert time.monotonic() - start < 12
+
+
+def test_a_job_may_be_run_in_slices_and_let_its_processes_go_between_them(tmp_path: Path) -> None:
+    sliced = job(tmp_path / "a.jsonl", plan((None,)))
+    try:
+        assert sliced.search(trials=1) == "trials" and len(sliced.trials) == 1
+        sliced.rest()
+        assert sliced.search(seconds=1e-9) == "budget" and len(sliced.trials) == 1
+        assert sliced.search(trials=3) == "trials" and len(sliced.trials) == 3
+        assert sliced.search(trials=50) == "exhausted" and len(sliced.trials) == 6
+        assert sliced.conclude().reason == "exhausted"
+    finally:
+        sliced.close("failed")
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert kinds == ["run_start", *["trial"] * 6, "final", "run_end"]
+
+
+def test_a_candidate_under_way_when_a_host_was_lost_is_tried_again_but_not_after_the_second_loss(tmp_path: Path) -> None:
+    first = job(tmp_path / "a.jsonl", plan((None,)), trials=1)
+    first.run()
+    lost = dict(first.trials[0].fields, status="infra", samples=[], config={**DEFAULT, "sleep": 0.001})
+    for losses, tried in ((1, True), (2, False)):
+        log = Log(tmp_path / f"{losses}.jsonl")
+        for number in range(losses):
+            log.append({**lost, "id": f"lost-{number}"})
+        result = job(log.path, plan((None,)), trials=50).run()
+        statuses = [trial.status for trial in result.records if trial.config == lost["config"]]
+        assert statuses == (["ok"] if tried else ["infra"]) and len(result.records) == 6
+
+
+def test_a_candidate_that_killed_its_worker_is_not_tried_again_by_a_resumed_job(tmp_path: Path) -> None:
+    offer = plan((None, "exit"))
+    job(tmp_path / "a.jsonl", offer, trials=9).run()
+    result = job(tmp_path / "a.jsonl", offer, trials=50).run()
+    configs = [json.dumps(trial.config, sort_keys=True) for trial in Log(tmp_path / "a.jsonl")]
+    assert len(result.records) == 12 == len(set(configs)) and sum(trial.status == "crash" for trial in result.records) == 6
+
+
+def test_several_builders_find_the_same_and_measure_nothing_twice(tmp_path: Path) -> None:
+    result = job(tmp_path / "a.jsonl", trials=100, workers=3).run()
+    configs = [json.dumps(trial.config, sort_keys=True) for trial in result.records]
+    assert len(configs) == 24 == len(set(configs)) and result.best.config["sleep"] == 0.0005
+    assert [trial.seq for trial in Log(tmp_path / "a.jsonl")] == list(range(24)) and result.records[0].config == DEFAULT
+    assert all(trial.fields["known"] <= trial.fields["asked"] <= trial.fields["known"] + 3 for trial in result.records)
+
+
+def started(log: Path, temporary: Path, runs: str, workers: int = 1) -> tuple[subprocess.Popen[str], list[int]]:
+    """A job in a process of its own after its first trial, and its children."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from tests.autotune.test_session import *\n"
+        f"offer = Plan('stand-in', Space((Choice('compile', (None, {runs!r})), Choice('n', (0, 1, 2, 3)))), {{'compile': None, 'n': 0}})\n"
+        f"job(Path(sys.argv[2]), offer, trials=99, workers={workers}).run(lambda state: print(state.done, flush=True))"
+    )
+    temporary.mkdir()
+    command = [sys.executable, "-c", code, str(Path(HERE).parents[1]), str(log)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    assert parent.stdout is not None and parent.stdout.readline() == "1\n"
+    return parent, [int(pid) for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 3)])
+def test_a_job_that_is_ended_leaves_no_file_and_no_process_and_its_log_is_whole(tmp_path: Path, how: int, workers: int) -> None:
+    parent, children = started(tmp_path / "a.jsonl", tmp_path / "temporary", "hang", workers)
+    time.sleep(0.5)
+    parent.send_signal(how)
+    start = time.monotonic()
+    parent.wait(10)
+    assert time.monotonic() - start < 1
+    assert parent.stdout is not None
+    parent.stdout.close()
+    while any(map(alive, children)) and time.monotonic() < start + 2:
+        time.sleep(0.02)
+    assert len(children) == workers + 1 and not any(map(alive, children)) and list((tmp_path / "temporary").iterdir()) == []
+    log = Log(tmp_path / "a.jsonl")
+    last = [record for record in log.records() if isinstance(record, dict)][-1]
+    assert list(log) and log.problems == () and (last["kind"] == "run_end") == (how == signal.SIGINT)
+
+
+def test_a_job_that_was_stopped_by_its_budget_and_decided_decides_nothing_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        sliced = job(tmp_path / "a.jsonl", plan((None,)), trials=50)
+        assert sliced.search(trials=2) == "trials" and len(sliced.conclude().records) == 2
+    assert len(list(Log(tmp_path / "a.jsonl").records("final"))) == 1
+
+
+def test_trials_of_another_processor_do_not_count(tmp_path: Path) -> None:
+    first = job(tmp_path / "a.jsonl", plan((None,)), trials=1)
+    first.run()
+    fields = first.trials[0].fields
+    log = Log(tmp_path / "b.jsonl")
+    log.append({**fields, "id": "elsewhere", "machine": {**fields["machine"], "model": "another model"}})
+    log.append({**fields, "id": "here", "config": {**DEFAULT, "sleep": 0.001}})
+    assert job(log.path, plan((None,)), trials=2).run().records[0].id == "here"
+
+
 def test_progress_is_told_after_each_trial() -> None:
     seen: list[Progress] = []
     job(None, plan((None,)), trials=3).run(seen.append)
@@ -132,6 +245,10 @@ def test_progress_is_told_after_each_trial() -> None:
         ({"timeout": 0}, "timeout must be"),
         ({"budget": -1}, "budget must be"),
         ({"seed": -1}, "seed must be"),
+        ({"workers": 0}, "workers must be"),
+        ({"cache": "lukewarm"}, "cache must be warm or cold"),
+        ({"dask": ""}, "dask must be the address"),
+        ({"dims": {"n": 4}}, "no extent 'n'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_at_once(wrong: dict[str, Any], message: str) -> None:

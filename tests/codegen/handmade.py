@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from functools import cache
 from typing import Any
 
@@ -126,3 +128,38 @@ def copy(
 def vector(name: str, text: str, dtype: str = "float32", size: int = 16) -> Kernel:
     """A kernel from one array of 16 to another."""
     return build(text, Signature(name, (argument("A", size, dtype=dtype),), (argument("C", size, dtype=dtype),)))
+
+
+class Exporter:
+    """A tensor of another library: `__dlpack__` only."""
+
+    def __init__(self, array: Any, device: Any = (1, 0)) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack_device__(self) -> Any:
+        return self.device
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        if self.device[0] != 1:
+            raise BufferError("not on the CPU")
+        return self.array.__dlpack__(**keywords)
+
+
+class Bfloat16Tensor:
+    """What torch exports for bfloat16: a type that NumPy's own import refuses."""
+
+    def __init__(self, bits: Any, shape: Any, strides: Any = None) -> None:
+        self.shape = (ctypes.c_int64 * len(shape))(*shape)
+        self.strides = (ctypes.c_int64 * len(shape))(*(strides or shape))
+        pointers = (ctypes.addressof(self.shape), ctypes.addressof(self.strides) if strides else 0)
+        self.bits, self.struct = bits, struct.pack("=QiiiBBHQQQ", bits.ctypes.data, 1, 0, len(shape), 4, 16, 1, *pointers, 0)
+
+    def __dlpack_device__(self) -> Any:
+        return (1, 0)
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        if keywords:
+            raise TypeError("an old exporter takes no keywords")
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(self.struct, b"dltensor", None)

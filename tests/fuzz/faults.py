@@ -1,34 +1,41 @@
 """The fuzzer, tested: faults injected into the compiler one at a time, and how long each lives.
 
-    python -m tests.fuzz.faults [--cases 2000] [--seed 0] [--only NAME*] [--table docs/fuzzing.md]
+    python -m tests.fuzz.faults [--cases 2000] [--seed 0] [--only NAME*] [--shard 0/2] [--again] [--results docs/faults.json]
+    python -m tests.fuzz.faults --table docs/fuzzing.md          the results into a page
 
-A fault is killed by the first case that fails with it and passes without it.
+A fault is killed by the first case that fails with it and passes without it. Results accumulate in a file; a fault that has one is not
+run again unless its name, or `--again`, asks for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .run import STRIDE
+from .shrink import signature
+from .tally import STRIDE, locked, written
 from .worker import Worker, tell
 
 MARK: Final = "<!-- time to kill -->"
+RESULTS: Final = Path("docs/faults.json")
+SHARE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How a fault ended: after how many cases and seconds, and by which oracle (none: it lives)."""
+    """How a fault ended: after how many cases and seconds, by which oracle (none: it lives), and what that said."""
 
-    name: str
     what: str
     cases: int
     seconds: float
     killer: str | None
+    kind: str
 
 
 def inject(name: str) -> None:
@@ -38,46 +45,55 @@ def inject(name: str) -> None:
     FAULTS[name][1]()
 
 
-def live(name: str, what: str, seed: int, cases: int, healthy: Worker, sound: dict[int, bool]) -> Life:
-    """Run cases against a fault until one kills it. `sound` remembers which cases pass without it."""
-    worker, start = Worker(name), time.monotonic()
-    try:
-        for number in range(cases):
-            answer = worker.ask({"seed": seed * STRIDE + number})
-            if answer["done"] is None:
-                continue
-            if number not in sound:
-                healthy.stop()  # a fresh process: the sources may have changed since it started
-                sound[number] = healthy.ask({"seed": seed * STRIDE + number})["done"] is None
-            if sound[number]:
-                return Life(name, what, number + 1, time.monotonic() - start, str(answer["done"]))
-    finally:
-        worker.stop()
-    return Life(name, what, cases, time.monotonic() - start, None)
+def live(
+    what: str, numbers: range, ask: Callable[[dict[str, Any]], dict[str, Any]], healthy: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Life:
+    """Run cases against a fault until one kills it: `ask` judges with the fault, `healthy` without."""
+    start = time.monotonic()
+    for count, number in enumerate(numbers):
+        answer = ask({"seed": number})
+        if answer["done"] is None:
+            continue
+        case = answer["case"]
+        if healthy({"seed": number} if case is None else {"case": case})["done"] is None:
+            return Life(what, count + 1, round(time.monotonic() - start, 1), str(answer["done"]), signature(answer))
+    return Life(what, len(numbers), round(time.monotonic() - start, 1), None, "")
 
 
-def table(lives: list[Life], cases: int) -> str:
+def table(lives: dict[str, Life], cases: int) -> str:
     """The lives as a table."""
-    killed = [life for life in lives if life.killer is not None]
-    share, median = 100 * len(killed) / max(1, len(lives)), sorted(life.cases for life in lives)[len(lives) // 2]
+    killed = [life for life in lives.values() if life.killer is not None]
+    share = 100 * len(killed) / max(1, len(lives))
+    median = sorted(life.cases for life in lives.values())[len(lives) // 2] if lives else 0
     rows = [
-        f"{len(killed)} of {len(lives)} faults ({share:.0f} %) are killed within {cases} cases; the median one after {median} cases.",
+        f"{len(killed)} of {len(lives)} faults ({share:.1f} %) are killed within {cases:,} cases; the median one after {median}.",
         "",
         "| fault | what is wrong | killed by | after cases | seconds |",
         "| --- | --- | --- | ---: | ---: |",
     ]
     rows += [
-        f"| `{life.name}` | {life.what} | {life.killer or '**lives**'} | {life.cases} | {life.seconds:.0f} |"
-        for life in sorted(lives, key=lambda life: (life.killer is None, life.cases))
+        f"| `{name}` | {life.what} | {life.killer or '**lives**'} | {life.cases} | {life.seconds:.0f} |"
+        for name, life in sorted(lives.items(), key=lambda entry: (entry[1].killer is None, entry[1].cases))
     ]
     return "\n".join(rows)
 
 
-def written(file: Path, text: str) -> None:
-    """Put a table between the marks of a page."""
-    page = file.read_text() if file.exists() else f"{MARK}\n{MARK}\n"
-    before, _, after = page.split(MARK)
-    file.write_text(f"{before}{MARK}\n\n{text}\n\n{MARK}{after}")
+def results(file: Path) -> dict[str, Life]:
+    """The results in a file, those of faults that exist no more left out."""
+    from .mutants import FAULTS
+
+    text = file.read_text() if file.exists() else ""
+    return {name: Life(**entry) for name, entry in (json.loads(text) if text else {}).items() if name in FAULTS}
+
+
+def chosen(arguments: argparse.Namespace) -> list[str]:
+    """The names of the faults to run."""
+    from .mutants import FAULTS
+
+    part, parts = map(int, arguments.shard.split("/"))
+    known = results(arguments.results)
+    names = arguments.only or [name for name in FAULTS if arguments.again or name not in known]
+    return [name for place, name in enumerate(names) if place % parts == part]
 
 
 def main(words: list[str] | None = None) -> int:
@@ -88,19 +104,30 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=2000, help="how many cases a fault may live")
     parser.add_argument("--seed", type=int, default=0, help="the campaign")
     parser.add_argument("--only", nargs="*", help="names of faults")
-    parser.add_argument("--table", type=Path, help="a page whose table is rewritten")
+    parser.add_argument("--shard", default="0/1", help="which part of the faults: I/N")
+    parser.add_argument("--again", action="store_true", help="run faults that have a result, too")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file in which results accumulate")
+    parser.add_argument("--table", type=Path, help="a page into which the results are put; nothing is run")
     arguments = parser.parse_args(words)
-    healthy, sound, lives = Worker(), dict[int, bool](), list[Life]()
-    chosen: dict[str, Any] = {name: fault for name, fault in FAULTS.items() if not arguments.only or name in arguments.only}
-    for count, (name, (what, _)) in enumerate(chosen.items()):
-        life = live(name, what, arguments.seed, arguments.cases, healthy, sound)
-        lives.append(life)
-        tell(f"{count + 1:3} of {len(chosen)}  {name:24} {life.killer or 'LIVES':10} {life.cases:5} cases {life.seconds:6.1f} s")
-    healthy.stop()
-    tell(table(lives, arguments.cases))
+    names = [] if arguments.table is not None else chosen(arguments)
+    numbers = range(arguments.seed * STRIDE, arguments.seed * STRIDE + arguments.cases)
+    for count, name in enumerate(names):
+        worker, healthy = Worker(name), Worker()  # fresh ones: the sources may have changed
+        try:
+            life = live(FAULTS[name][0], numbers, worker.ask, healthy.ask)
+        finally:
+            worker.close()
+            healthy.close()
+        with locked(arguments.results) as kept:
+            kept[name] = asdict(life)
+        tell(
+            f"{count + 1:3} of {len(names)}  {name:24} {life.killer or 'LIVES':10} {life.cases:5} cases {life.seconds:6.1f} s  {life.kind}"
+        )
+    lives = results(arguments.results)
     if arguments.table is not None:
-        written(arguments.table, table(lives, arguments.cases))
-    return int(sum(life.killer is not None for life in lives) < 0.95 * len(lives))
+        written(arguments.table, table(lives, arguments.cases), MARK)
+    tell(table(lives, arguments.cases))
+    return int(sum(life.killer is not None for life in lives.values()) < SHARE * len(lives))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import tensorlang as tl
-from tensorlang.ir import Block
+from tensorlang.ir import Alloc, Block, Stmt
 from tensorlang.schedules import trace
 from tensorlang.schedules.edit import literal_extent, stage_of, stages, stores
 from tensorlang.schedules.legality import reads
@@ -134,8 +134,13 @@ def skew(view: View) -> Step | None:
 
 def fission(view: View) -> Step | None:
     """A loop over several statements."""
-    pool = [loop for loop in view.loops() if isinstance(loop.body, Block)]
+    pool = [loop for loop in view.loops() if isinstance(after_storage(loop.body), Block)]
     return call("fission", view.rng.choice(pool or view.loops()).loop)
+
+
+def after_storage(stmt: Stmt) -> Stmt:
+    """What comes after the allocations at the start of a loop."""
+    return after_storage(stmt.body) if isinstance(stmt, Alloc) else stmt
 
 
 def fuse_loops(view: View) -> Step | None:
@@ -184,6 +189,34 @@ def reverse_compute_inline(view: View) -> Step | None:
         store.stage for store in stores(view.nest.body) for value in store.values for load in loads_of(value) if name_of(load) in own
     }
     return call("reverse_compute_inline", view.rng.choice(sorted(readers))) if readers else None
+
+
+def store_at(view: View) -> Step | None:
+    """A producer that stands inside loops, and one of the loops around its storage."""
+    found = [(name, around) for name, around in view.placed() if around]
+    if not found or view.rng.random() < 0.2:
+        return placed("store_at")(view)
+    name, around = view.rng.choice(found)
+    stage = next((stage for stage in view.intermediates() if name in view.written(stage)), name)
+    reuse = {"reuse": "none"} if view.rng.random() < 0.15 else {}
+    return call("store_at", stage, view.rng.choice(around[:-1] or around), **reuse)
+
+
+def window(view: View) -> list[Step]:
+    """Steps that keep what several iterations of an inner loop read of a tensor: its storage at a loop around that."""
+    chains = [chain for chain in view.chains() if all(loop.kind == "serial" for loop in chain)]
+    if not chains:
+        return []
+    chain = view.rng.choice(chains)
+    outer, inner = sorted(view.rng.sample(range(len(chain)), 2))
+    seen = {(name_of(load), load.index) for load in reads(chain[inner].body)}
+    names = sorted({name for name, index in seen if any(other == name and place != index for other, place in seen)})
+    if not names:
+        return []
+    name = view.rng.choice(names)
+    stage = next((stage for stage in view.intermediates() if name in view.written(stage)), None)
+    start = call("cache_read", name, at=chain[inner].loop) if stage is None else call("compute_at", stage, chain[inner].loop)
+    return [start, call("store_at", stage or f"{name}_cache", chain[outer].loop)]
 
 
 def compute_root(view: View) -> Step | None:
@@ -272,7 +305,7 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "fission": (fission, 2),
     "fuse_loops": (fuse_loops, 2),
     "specialize": (specialize, 1),
-    "store_at": (placed("store_at"), 2),
+    "store_at": (store_at, 3),
     "reverse_compute_at": (reverse_compute_at, 3),
     "reverse_compute_inline": (reverse_compute_inline, 3),
     "compute_root": (compute_root, 2),

@@ -3,6 +3,8 @@
     python -m tests.fuzz.run --cases 2000 --seed 0 [--minutes M] [--workers N] [--tally docs/fuzz.json]
     python -m tests.fuzz.run --seed 0 --only 17         one case of a campaign
     python -m tests.fuzz.run --case '<json>'            one case as printed
+    python -m tests.fuzz.run --recheck docs/fuzz.json   the open cases of a table once more
+    python -m tests.fuzz.run --table docs/fuzz.json docs/fuzzing.md   the totals of a table into a page
 
 Case K of seed N is the same everywhere. The exit code is 1 where a case failed.
 """
@@ -19,14 +21,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from .case import Case, from_json, to_json
 from .shrink import shrink, signature
+from .tally import STRIDE, Shard, added, cleared, opened, rechecked, rendered, written
 from .worker import Worker, serve, tell
-
-STRIDE: Final = 1_000_000
-"""Seeds of a campaign: its own number times this, plus the number of the case."""
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Campaign:
     seed: int
     counts: Counter[str] = field(default_factory=Counter)
     failures: dict[str, list[int]] = field(default_factory=dict)
+    cases: dict[int, Case | None] = field(default_factory=dict)
     rejects: list[str] = field(default_factory=list)
     judged: int = 0
     seconds: float = 0.0
@@ -47,11 +48,13 @@ class Campaign:
             self.judged += 1
             self.counts.update(answer["counts"])
             self.rejects += [f"case {number}: {text}" for text in answer["rejects"]]
+            self.counts.update(f"spare {text.split()[1]}" for text in answer["rejects"])
             if answer["done"] is None:
                 return None
             kind = signature(answer)
             new = kind not in self.failures
             self.failures.setdefault(kind, []).append(number)
+            self.cases[number] = answer["case"]
             return kind if new else None
 
 
@@ -60,14 +63,14 @@ def reproduce(case: Case) -> str:
     return f"python -m tests.fuzz.run --case {shlex.quote(to_json(case))}"
 
 
-def explained(worker: Worker, answer: dict[str, Any], kind: str, seconds: float) -> str:
-    """A failure as text: what disagreed, and the line that reproduces it at its smallest."""
+def explained(worker: Worker, answer: dict[str, Any], kind: str, seconds: float) -> tuple[str, Case | None]:
+    """A failure as text, what disagreed and the line that reproduces it, and its smallest case."""
     case = answer["case"]
     if case is None:
-        return f"{answer['done']}: {answer['text']}"
+        return f"{answer['done']}: {answer['text']}", None
     small = shrink(worker, case, kind, seconds) if seconds else case
     last = worker.ask({"case": small})
-    return f"{last['done']}: {last.get('text', '')}\n    {reproduce(small)}"
+    return f"{last['done']}: {last.get('text', '')}\n    {reproduce(small)}", small
 
 
 def campaign(arguments: argparse.Namespace) -> Campaign:
@@ -86,9 +89,11 @@ def campaign(arguments: argparse.Namespace) -> Campaign:
             answer = worker.ask({"seed": arguments.seed * STRIDE + number})
             new = found.record(number, answer)
             if new is not None:
-                text = explained(worker, answer, new, 0.0 if arguments.no_shrink else arguments.shrink)
+                text, found.cases[number] = explained(worker, answer, new, 0.0 if arguments.no_shrink else arguments.shrink)
                 with printing:
                     tell(f"FAILURE case {number} ({new})\n  {text}")
+            if found.judged % 250 == 0:
+                keep(found, arguments, start)
             if found.judged % 100 == 0 and not arguments.quiet:
                 tell(f"{found.judged} cases, {sum(map(len, found.failures.values()))} failures, {time.monotonic() - start:.0f} s")
         worker.stop()
@@ -98,8 +103,17 @@ def campaign(arguments: argparse.Namespace) -> Campaign:
         thread.start()
     for thread in threads:
         thread.join()
-    found.seconds = time.monotonic() - start
+    keep(found, arguments, start)
     return found
+
+
+def keep(found: Campaign, arguments: argparse.Namespace, start: float) -> None:
+    """Put what was seen so far into the table: a run that is stopped leaves its cases behind."""
+    with found.lock:
+        found.seconds = time.monotonic() - start
+        if arguments.tally is not None and arguments.only is None:
+            with opened(arguments.tally) as table:
+                added(table, shard(found))
 
 
 def summary(found: Campaign) -> str:
@@ -123,23 +137,37 @@ def summary(found: Campaign) -> str:
     return "\n".join(rows)
 
 
-def kept(found: Campaign, file: Path) -> None:
-    """Add a run to the table in `file`, in place of an earlier run of the same seed."""
-    table: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"shards": []}
-    shard = {
+def shard(found: Campaign) -> Shard:
+    """A run as an entry of the table."""
+    kinds = {number: kind for kind, numbers in found.failures.items() for number in numbers}
+    return {
         "seed": found.seed,
         "cases": found.judged,
-        "failures": {kind: len(cases) for kind, cases in sorted(found.failures.items())},
         "seconds": round(found.seconds),
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "failures": {kind: sorted(numbers) for kind, numbers in sorted(found.failures.items())},
+        "open": {
+            str(number): {"kind": kinds[number], "json": to_json(case) if case else ""} for number, case in sorted(found.cases.items())
+        },
         "counts": dict(sorted(found.counts.items())),
     }
-    shards = [entry for entry in table["shards"] if entry["seed"] != found.seed or entry["cases"] > found.judged]
-    table["shards"] = sorted([*shards, shard], key=lambda entry: (entry["seed"], entry["cases"]))
-    table["cases"] = sum(entry["cases"] for entry in table["shards"])
-    table["open"] = sum(sum(entry["failures"].values()) for entry in table["shards"])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(table, indent=1) + "\n")
+
+
+def recheck(file: Path) -> int:
+    """Judge the open cases of a table again; the exit code."""
+    worker = Worker()
+    verdicts = rechecked(json.loads(file.read_text()), worker.ask, tell)
+    worker.stop()
+    with opened(file) as table:
+        still = cleared(table, verdicts)
+    tell(f"{still} open")
+    return int(still > 0)
+
+
+def show(file: Path, page: Path) -> int:
+    """Put the totals of a table into a page."""
+    written(page, rendered(json.loads(file.read_text())))
+    return 0
 
 
 def one(text: str) -> int:
@@ -163,6 +191,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--shrink", type=float, default=60.0, help="seconds to make a failure small")
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they are")
     parser.add_argument("--tally", type=Path, help="a file to which the tallies are added")
+    parser.add_argument("--recheck", type=Path, help="a file of tallies whose open cases are judged again")
+    parser.add_argument("--table", type=Path, nargs=2, metavar=("TALLIES", "PAGE"), help="put the totals of a file into a page")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--fault", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -172,10 +202,12 @@ def main(words: list[str] | None = None) -> int:
         return 0
     if arguments.case is not None:
         return one(arguments.case)
+    if arguments.recheck is not None:
+        return recheck(arguments.recheck)
+    if arguments.table is not None:
+        return show(*arguments.table)
     found = campaign(arguments)
     tell(summary(found))
-    if arguments.tally is not None:
-        kept(found, arguments.tally)
     return int(bool(found.failures))
 
 

@@ -11,7 +11,7 @@ from tensorlang.ir import Const, LoopKind, Nest, Stmt
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
 from tensorlang.schedules.kinds import code_size
 
-from .rows import drawn
+from .rows import drawn, window
 from .view import Step, View, call, siblings
 
 MAX_CODE: Final = 200
@@ -71,16 +71,17 @@ def illegal(view: View, original: Nest) -> Step:
 
 def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool]) -> list[Step]:
     """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on."""
-    original, found, next_step = schedule.nest, list[Step](), None
+    original, found, coming = schedule.nest, list[Step](), list[Step]()
     for _ in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15))):
         view = View(rng, schedule.nest)
-        step = next_step or (illegal(view, original) if rng.random() < 0.2 else drawn(view))
-        next_step = None
+        if not coming and rng.random() < 0.04:
+            coming = window(view)
+        step = coming.pop(0) if coming else illegal(view, original) if rng.random() < 0.2 else drawn(view)
         if step is None or (not step.get("illegal") and not affordable(schedule.nest, step)):
             continue
         found.append(step)
         if step.get("call") == "split" and not step.get("illegal") and rng.random() < 0.4:
-            next_step = call(rng.choice(("vectorize", "vectorize", "unroll")), f"{step['args'][0]}_i")
+            coming = [call(rng.choice(("vectorize", "vectorize", "unroll")), f"{step['args'][0]}_i")]
         if not perform(schedule, step):
             break
     return found

@@ -244,7 +244,10 @@ def recurrence(draft: Draft) -> None:
     scope = draft.scope(axes)
     body = scope.value(of, 1)
     for distance in distances:
-        earlier = ["self", [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]]
+        at: list[Node] = [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]
+        earlier: Node = ["self", at]
+        if first < len(names) - 1 and rng.random() < 0.25:  # a whole row of it, in a stage of its own
+            earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], ["self", [*at[:-1], ["ax", "k9"]]], None, of]
         body = [rng.choice(("+", "-", "max", "min")), earlier, body]
     if rng.random() < 0.3:
         body = ["sel", scope.condition(of), body, scope.leaf(of)]
@@ -295,10 +298,12 @@ def scan(draft: Draft) -> None:
         old[f"H{n}"] = Info(tuple(shape), of, rough=True)
     for n in range(len(states)):
         wide = Scope(rng, {**draft.tensors, **old}, draft.case["extents"], draft.case["symbolic"], {**axes, "t": length}, scope.marks)
-        body = ["+" if rng.random() < 0.7 else "min", ["ld", f"STATE{n}", here], wide.load(rng.choice(list(old)), of)]
+        mine = "H0" if "H0" in old and rng.random() < 0.5 else f"STATE{n}"
+        names = ["H0"] if mine == "H0" and rng.random() < 0.5 else list(old)  # at times the old states are read by another stage only
+        body = ["+" if rng.random() < 0.7 else "min", ["ld", mine, here], wide.load(rng.choice(names), of)]
         if rng.random() < 0.3:
             at: Node = [["ax", "k"], *here[1:]]
-            body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(list(old)), at], None, of]]
+            body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(names), at], None, of]]
         inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
     keep = rng.choice(("all", "last"))
     out: dict[str, Extent] = {"t": length, **axes} if keep == "all" else axes

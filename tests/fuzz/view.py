@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -65,6 +66,18 @@ class View:
     def allocated(self) -> list[str]:
         """The names of intermediates."""
         return [part.buffer.name for part in statements(self.nest.body) if isinstance(part, Alloc)]
+
+    def placed(self) -> list[tuple[str, list[str]]]:
+        """The intermediates, each with the loops around its storage."""
+
+        def inside(stmt: Stmt, around: list[str]) -> Iterator[tuple[str, list[str]]]:
+            around = [*around, stmt.loop] if isinstance(stmt, For) else around
+            if isinstance(stmt, Alloc):
+                yield stmt.buffer.name, around
+            for part in substatements(stmt):
+                yield from inside(part, around)
+
+        return list(inside(self.nest.body, []))
 
     def rank(self, name: str) -> int:
         """The number of dimensions of an intermediate."""

@@ -185,11 +185,77 @@ def test_a_decomposed_reduction_comes_apart_again() -> None:
     check(s)
 
 
-def test_storage_that_carries_values_keeps_statements_together() -> None:
-    s = tl.Schedule(blur())
+def test_storage_that_carries_values_gets_a_dimension_for_the_loop() -> None:
+    s = tl.Schedule(blur(5, 4))
     s.compute_at("h", "v.y")
-    e = refusal(s, "fission", "v.y")
-    assert (e.code, e.reason) == ("TL-S108", "'h' is storage of one iteration of 'y' and carries values from one statement to another")
+    s.fission("v.y")
+    expected = """\
+v(X: float32[7, 6]) -> v: float32[5, 4]
+    h: float32[5, 3, 4]
+    for y_1 in range(5):
+        for y in range(y_1, y_1 + 3):
+            for x in range(4):
+                h[y_1, y - y_1, x] = X[y, x] + X[y, x + 1] + X[y, x + 2] # h
+    for y in range(5):
+        for x in range(4):
+            v[y, x] = h[y, 0, x] + h[y, 1, x] + h[y, 2, x]   # v"""
+    assert str(s) == expected
+    check(s)
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel", "shift"])
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_expanded_storage_keeps_its_values_under_every_tail(rows: int, tail: Any) -> None:
+    s = tl.Schedule(blur(rows, 5))
+    outer, inner = s.split("v.y", 4, tail)
+    s.compute_at("h", inner)
+    s.store_at("h", outer)
+    s.fission(inner)
+    s.fission(outer)
+    check(s)
+    s.parallel("h.y_o")
+    s.vectorize("v.x")
+    check(s)
+
+
+def test_storage_of_run_time_extent_and_of_a_tuple_is_expanded() -> None:
+    n = tl.dim("n")
+    x = tl.placeholder((n, 7), name="X")
+    two = tl.compute((n, 7), lambda i, j: (x[i, j] * 2, x[i, 6 - j] + 1), name="h")
+    s = tl.Schedule(tl.compute((n, 7), lambda i, j: two[0][i, j] + two[0][i, 6 - j], name="v"))
+    s.compute_at("h", "v.i")
+    s.fission("v.i")
+    assert "h_0: float32[n, 1, 7]" in str(s) and "h_1: float32[n, 1, 7]" in str(s)
+    for rows in (0, 1, 5):
+        check(s, dims={"n": rows})
+
+
+def test_a_placed_reduction_and_a_register_tile_come_apart() -> None:
+    c = matmul(9, 5, 4)
+    s = tl.Schedule(tl.compute((9, 5), lambda i, j: c[i, j] + 1, name="D"))
+    s.compute_at("C", "D.i")
+    s.set_memory("C", "stack")
+    s.fission("D.i")
+    check(s)
+    s = tl.Schedule(matmul(9, 8, 4))
+    io, jo, _, _ = s.tile("C.i", "C.j", 4, 4)
+    s.reorder(io, jo, "C.k", "C.i_i", "C.j_i")
+    s.accumulate("C", at=jo)
+    s.fission(jo)
+    s.fission(io)
+    check(s)
+
+
+def test_storage_too_large_to_expand_is_refused_with_what_would_be_legal() -> None:
+    x = tl.placeholder((1 << 20, 1 << 12), name="X")
+    h = tl.compute((1 << 20, 1 << 12), lambda i, j: x[i, j] * 2, name="h")
+    s = tl.Schedule(tl.compute((1 << 20, 1 << 12), lambda i, j: h[i, j] + h[i, 1], name="v"))
+    s.compute_at("h", "v.i")
+    e = refusal(s, "fission", "v.i")
+    what = "'h' is storage of one iteration of 'i' and carries values from one statement to another"
+    assert (e.code, e.reason) == ("TL-S108", f"{what}, 17179869184 bytes for all iterations (at most 1073741824)")
+    assert [type(step).__name__ for step in e.alternatives] == ["ComputeRoot", "Split"]
+    assert all(s.can(step) for step in e.alternatives)
 
 
 def test_statements_that_need_each_other_in_turn_stay_together() -> None:

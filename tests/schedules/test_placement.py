@@ -209,7 +209,7 @@ v(X: float32[14, 6]) -> v: float32[12, 4]
     for y_o in range(3):                                     # y = 4 y_o + y_i   guard
         h: float32[6, 4]
         for y_i in range(4):
-            for h.y in range(4 * y_o + y_i, 4 * y_o + y_i + 3):
+            for h.y in range(4 * y_o + y_i + select(y_i > 0, 2, 0), 4 * y_o + y_i + 3):
                 for x in range(4):
                     h[h.y - 4 * y_o, x] = X[h.y, x] + X[h.y, x + 1] + X[h.y, x + 2] # h
             for x in range(4):

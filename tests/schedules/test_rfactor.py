@@ -161,10 +161,89 @@ def test_an_extent_that_another_loop_decides_is_refused() -> None:
     assert refusal(s, "k_s").code == "TL-S104"
 
 
-def test_other_kinds_imperfect_nests_and_huge_partial_results_are_refused() -> None:
-    s = tl.Schedule(matmul())
-    s.vectorize("j")
-    assert refusal(s, "k").code == "TL-S107"
+def test_the_other_loops_stay_what_they_are() -> None:
+    s = tl.Schedule(matmul(7, 16, 20))
+    ko, ki = s.split("C.k", 8)
+    jo, ji = s.split("C.j", 8)
+    s.reorder("C.i", jo, ko, ki, ji)
+    s.parallel("C.i")
+    s.vectorize(ji)
+    s.unroll(ki)
+    s.rfactor(ko)
+    expected = """\
+C(A: float32[7, 20], B: float32[20, 16]) -> C: float32[7, 16]
+    C_rf: float32[3, 7, 16]
+    for i in range(7):
+        for j in range(16):
+            C[i, j] = 0.0                                    # C.init
+    for k_o in range(3):
+        parallel i in range(7):
+            for j_o in range(2):                             # j = 8 j_o + j_i   guard
+                vector j_i in range(8):
+                    C_rf[k_o, i, j] = 0.0                    # C_rf.init
+    for k_o in range(3):                                     # k = 8 k_o + k_i   guard
+        parallel i in range(7):
+            for j_o in range(2):                             # j = 8 j_o + j_i   guard
+                unroll k_i in range(8):
+                    vector j_i in range(8):
+                        C_rf[k_o, i, j] += A[i, k] * B[k, j] # C_rf
+    parallel i in range(7):
+        for j_o in range(2):                                 # j = 8 j_o + j_i   guard
+            for k_o in range(3):
+                vector j_i in range(8):
+                    C[i, j] += C_rf[k_o, i, j]               # C"""
+    assert str(s) == expected
+    check(s)
+
+
+@pytest.mark.parametrize("extents", [(0, 3, 5), (1, 1, 0), (5, 9, 11), (7, 16, 16)])
+def test_vector_partials_and_unrolled_loops_are_factored(extents: tuple[int, int, int]) -> None:
+    for tail in ("guard", "mask", "peel"):
+        s = tl.Schedule(matmul(*extents))
+        outer, inner = s.split("C.k", 4, tail)
+        s.vectorize(inner)
+        s.rfactor(outer)
+        s.parallel("C_rf.k_o")
+        check(s)
+        s = tl.Schedule(matmul(*extents))
+        outer, inner = s.split("C.k", 4, tail)
+        s.unroll(inner)
+        s.rfactor(inner)
+        check(s)
+
+
+def test_a_vector_reduction_is_factored_by_the_loop_around_it() -> None:
+    s = tl.Schedule(matmul(7, 16, 20))
+    _, inner = s.split("C.k", 8)
+    s.vectorize(inner)
+    e = refusal(s, inner)
+    assert (e.code, e.reason) == ("TL-S107", "the loop 'k_i' is already vector; rfactor before, or rfactor a loop around it")
+    (instead,) = e.alternatives
+    assert instead.loop == "C.k_o"
+    assert s.can(instead)
+
+
+def test_a_loop_that_cannot_stay_what_it_is_is_refused() -> None:
+    s = tl.Schedule(matmul(7, 16, 20))
+    outer, _ = s.split("C.k", 8)
+    s.unroll(s.split("C.k_o", 2)[1])
+    s.reorder("C.i", "C.j", "C.k_o_i", "C.k_o_o", "C.k_i")
+    s.parallel("C.j")
+    s.rfactor("C.k_o_o")
+    check(s)
+    s = tl.Schedule(matmul(7, 16, 20))
+    s.parallel("C.j")
+    s.split("C.k", 4)
+    s.unroll("C.k_i")
+    e = refusal(s, "C.k_i")
+    assert (e.code, e.reason) == (
+        "TL-S107",
+        "'j' could not stay parallel in the new nest (it stands inside the unroll loop 'k_i'); rfactor before",
+    )
+    assert outer == "C.k_o"
+
+
+def test_imperfect_nests_and_huge_partial_results_are_refused() -> None:
     s = tl.Schedule(matmul())
     s.reorder("k", "i", "j")
     s.pack("B", at="k")

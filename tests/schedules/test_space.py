@@ -52,9 +52,16 @@ def test_samples_are_uniform_over_points_not_over_branches() -> None:
     assert abs(hits["none"] / 3000 - 1 / 7) < 0.03
 
 
-def test_a_large_space_samples_without_duplicates_and_estimates_its_size() -> None:
-    space = Space(tuple(Log2(f"k{i}", 1, 128) for i in range(30))).where(lambda c: c["k0"] <= 8, "k0")
+def test_a_large_space_whose_constraints_read_little_is_counted_exactly_and_sampled_without_duplicates() -> None:
+    space = Space(tuple(Log2(f"k{i}", 1, 128) for i in range(30))).where(lambda c: c["k0"] <= 8, "k0").where(lambda c: c["k1"] < c["k2"])
     assert space.total == 8**30
+    drawn = space.sample(np.random.default_rng(0), 200)
+    assert len({spelling(c) for c in drawn}) == 200 and all(space.contains(c) for c in drawn)
+    assert space.count.exact and space.count.feasible == 4 * 28 * 8**27
+
+
+def test_a_large_space_whose_constraint_reads_everything_is_estimated_and_sampled_by_rejection() -> None:
+    space = Space(tuple(Log2(f"k{i}", 1, 128) for i in range(30))).where(lambda c: sum(v > 8 for v in c.values()) % 2 == 0, "even")
     drawn = space.sample(np.random.default_rng(0), 200)
     assert len({spelling(c) for c in drawn}) == 200 and all(space.contains(c) for c in drawn)
     assert not space.count.exact and 0.4 < space.count.feasible / space.total < 0.6

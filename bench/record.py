@@ -1,0 +1,109 @@
+"""Records the logs that `bench.search` searches: every point of a space of each operator, measured once.
+
+    python -m bench.record                  all, about an hour on one thread
+    python -m bench.record matmul softmax   these only
+
+A space of more than some 2,000 points is first cut to a grid, so that the table is complete and a search meets real neighbours. What is
+kept are the lines of the tuner's own log, which holds all samples, as written by a job of the grid strategy with one thread; the space
+is written into `run_start`, so that a table stays readable when strategies change. A job that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tensorlang.autotune.log import Log
+from tensorlang.autotune.operators import program
+from tensorlang.autotune.record import Trial, to_line
+from tensorlang.autotune.session import session
+from tensorlang.schedules.space import Space
+
+FOLDER = Path(__file__).resolve().parent / "recorded"
+EVERYTHING = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """An operator, its extents, and the values to which knobs of a large space are cut."""
+
+    operator: str
+    extents: Mapping[str, int]
+    cut: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def edit(self, space: Space) -> Space:
+        """The space to record."""
+        for name, values in self.cut.items():
+            space = space.restrict(name, values)
+        return space
+
+
+_TILES = {"rows": (1, 2, 4, 6, 8, 12, 14), "vectors": (1, 2, 3, 4), "unroll": (1, 4)}
+
+RECORDINGS: Mapping[str, Recording] = {
+    "matmul": Recording("matmul", {"M": 192, "N": 256, "K": 384}, {**_TILES, "depth": (16, 64, 128, 384)}),
+    "matmul_other": Recording("matmul", {"M": 256, "N": 384, "K": 192}, {**_TILES, "depth": (16, 64, 128, 192)}),
+    "batch_matmul": Recording("batch_matmul", {"B": 4, "M": 96, "N": 128, "K": 128}, {**_TILES, "depth": (8, 16, 32, 128)}),
+    "conv2d": Recording(
+        "conv2d",
+        {"C": 32, "H": 28, "W": 28, "O": 32},
+        {"rows": (1, 2, 4, 6, 8, 10, 14), "depth": (8, 16, 32), "conv2d_pad.vectors": (2,)},
+    ),
+    "depthwise_conv2d": Recording("depthwise_conv2d", {"C": 64, "H": 56, "W": 56}),
+    "softmax": Recording("softmax", {"M": 512, "N": 1024}),
+    "layer_norm": Recording("layer_norm", {"M": 256, "N": 1024}),
+}
+
+
+def measure(recording: Recording, raw: Path) -> Space:
+    """Measure every point into the log `raw`; the space."""
+    _, outputs = program(recording.operator, recording.extents)
+    job = session(
+        outputs,
+        raw,
+        name=recording.operator,
+        space=recording.edit,
+        threads=1,
+        strategy="grid",
+        trials=EVERYTHING,
+        budget=None,
+        timeout=20.0,
+        resume=True,
+    )
+    job.run()
+    return job.plan.space
+
+
+def compress(raw: Path, space: Space, path: Path) -> None:
+    """Write the trials of a log, and the space that they are of, as one compressed file; the same bytes for the same log."""
+    described: dict[str, Any] = {"kind": "run_start", "id": "space", "space": space.to_json()}
+    lines = [to_line(described)]
+    lines += [to_line(record.fields) for record in Log(raw).records("trial") if isinstance(record, Trial)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(b"".join(lines), 9, mtime=0))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(prog="bench.record", description="Record the tables of bench.search.")
+    parser.add_argument("operators", nargs="*", help=f"of {', '.join(RECORDINGS)} (default: all)")
+    parser.add_argument("--raw", type=Path, help="folder in which the whole logs are kept, to go on after a stop")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.operators) - set(RECORDINGS):
+        parser.error(f"no recording {', '.join(sorted(unknown))}; known: {', '.join(RECORDINGS)}")
+    with tempfile.TemporaryDirectory() as folder:
+        raw = options.raw or Path(folder)
+        for name in options.operators or RECORDINGS:
+            log = raw / f"{name}.jsonl"
+            space = measure(RECORDINGS[name], log)
+            compress(log, space, FOLDER / f"{name}.jsonl.gz")
+            print(f"{name}: {space.count.feasible} points, {(FOLDER / f'{name}.jsonl.gz').stat().st_size:,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main()

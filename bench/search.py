@@ -1,0 +1,284 @@
+"""How many trials a search takes, on recorded logs: no kernel is built or timed, so the figures are the same on every machine.
+
+    python -m bench.search                       the table, and everything behind it in results/search.json
+    python -m bench.search --seeds 5 matmul      quicker
+
+For each operator of `bench/recorded` and each method: the trials until a point is within 5 % of the best of 1,000 random points, the median
+of 20 seeds. Every method begins with the same point: a random one, which differs from seed to seed, so that the method alone is
+compared; and again the default schedule, as a job does. The machine was shared when the logs were recorded, so that part of what
+sets neighbours apart is noise; a search meets the same noise in life.
+
+`skopt.Optimizer` (its defaults) and Optuna's TPE (an extra; left out where it is not installed) get every help that they can use: sizes by
+their rank, times as logarithms, and neither a point outside the space nor a repeated one counts as a trial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import threadpoolctl
+
+from bench.measure import Figure
+from tensorlang.autotune.record import Trial
+from tensorlang.autotune.search import Observation, searcher
+from tensorlang.autotune.simulate import Table, read
+from tensorlang.autotune.transfer import priors
+from tensorlang.schedules.space import Config, Knob, Sizes, spelling
+
+FOLDER: Final = Path(__file__).resolve().parent / "recorded"
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+OPERATORS: Final = ("matmul", "batch_matmul", "conv2d", "depthwise_conv2d", "softmax", "layer_norm")
+OTHER: Final = "matmul_other"
+"""Another shape of matmul: what is known of it is the prior of the last figure."""
+SEEDS: Final = 20
+TRIALS: Final = 200
+FREE: Final = 50
+"""Proposals in a row that are no point, or a known one, before a random point is taken instead."""
+
+Search: TypeAlias = Callable[[Table, Config, int], Iterator[Observation]]
+"""The outcomes of a search of a table from a point on, by a seed."""
+
+
+def own(strategy: str) -> Search:
+    """A strategy of the tuner."""
+
+    def search(table: Table, start: Config, seed: int) -> Iterator[Observation]:
+        asked = searcher(strategy, table.space, start, seed=seed)
+        while (proposal := asked.ask()) is not None:
+            asked.tell(outcome := table.outcome(proposal.config))
+            yield outcome
+
+    return search
+
+
+def skopt_optimizer(table: Table, start: Config, seed: int) -> Iterator[Observation]:
+    """`skopt.Optimizer`; a point outside the space is told as bad as the worst that is known."""
+    from skopt import Optimizer  # noqa: PLC0415 - slow to import
+    from skopt.space import Categorical, Integer  # noqa: PLC0415
+
+    knobs = _free(table)
+    dimensions = [Integer(0, len(knob.values) - 1) if isinstance(knob, Sizes) else Categorical(range(len(knob.values))) for knob in knobs]
+    optimizer = Optimizer(dimensions, random_state=seed)
+
+    def ask(attempt: int) -> list[int]:
+        if attempt and attempt % 5 == 0:  # `ask` gives the same point until it is told something
+            return [int(np.random.default_rng([seed, attempt, len(logs)]).integers(len(knob.values))) for knob in knobs]
+        return [int(place) for place in optimizer.ask()]
+
+    logs: list[float] = []
+
+    def tell(places: list[int], outcome: Observation | None) -> None:
+        value = max(logs, default=0.0) if outcome is None or outcome.time is None else math.log(outcome.time)
+        logs.append(value)
+        optimizer.tell(places, value)
+
+    yield from _boxed(table, start, knobs, seed, ask, tell)
+
+
+def optuna_tpe(table: Table, start: Config, seed: int) -> Iterator[Observation]:
+    """Optuna's tree-structured Parzen estimator; a point outside the space is a failed trial, which it leaves out of its model."""
+    import optuna  # noqa: PLC0415 - an extra
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution  # noqa: PLC0415
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    knobs = _free(table)
+    distributions: dict[str, BaseDistribution] = {
+        knob.name: IntDistribution(0, len(knob.values) - 1) if isinstance(knob, Sizes) else CategoricalDistribution(range(len(knob.values)))
+        for knob in knobs
+    }
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    asked: list[Any] = []
+
+    def ask(attempt: int) -> list[int]:
+        del attempt
+        asked.append(study.ask(distributions))
+        return [asked[-1].params[knob.name] for knob in knobs]
+
+    def tell(places: list[int], outcome: Observation | None) -> None:
+        if not asked:  # the first point is ours
+            study.enqueue_trial({knob.name: place for knob, place in zip(knobs, places, strict=True)})
+            asked.append(study.ask(distributions))
+        if outcome is None or outcome.time is None:
+            study.tell(asked[-1], state=optuna.trial.TrialState.FAIL)
+        else:
+            study.tell(asked[-1], math.log(outcome.time))
+
+    yield from _boxed(table, start, knobs, seed, ask, tell)
+
+
+def _boxed(
+    table: Table,
+    start: Config,
+    knobs: Sequence[Knob],
+    seed: int,
+    ask: Callable[[int], list[int]],
+    tell: Callable[[list[int], Observation | None], None],
+) -> Iterator[Observation]:
+    """A search of a box whose corners are no points: what it says is told, and counts, only where it is a new point."""
+    fixed = {knob.name: knob.values[0] for knob in table.space.knobs}
+    seen = {spelling(start)}
+    tell([knob.places[spelling(start[knob.name])] for knob in knobs], table.outcome(start))
+    yield table.outcome(start)
+    while len(seen) < len(table.outcomes):
+        for attempt in range(FREE):
+            places = ask(attempt)
+            config = fixed | {knob.name: knob.values[place] for knob, place in zip(knobs, places, strict=True)}
+            outcome = table.outcomes.get(key := spelling(config))
+            tell(places, outcome)
+            if outcome is not None and key not in seen:
+                break
+        else:
+            (config,) = table.space.sample(np.random.default_rng([seed, len(seen)]), 1, exclude=seen)
+            outcome, key = table.outcome(config), spelling(config)
+        seen.add(key)
+        yield outcome
+
+
+def _free(table: Table) -> list[Knob]:
+    return [knob for knob in table.space.knobs if len(knob.values) > 1]
+
+
+METHODS: Final[Mapping[str, Search]] = {
+    "bayesian": own("bayesian"),
+    "random": own("random"),
+    "evolutionary": own("evolutionary"),
+    "skopt.Optimizer": skopt_optimizer,
+    "Optuna TPE": optuna_tpe,
+}
+
+
+def methods() -> list[str]:
+    """The methods that are installed."""
+    there = importlib.util.find_spec("optuna") is not None
+    return [name for name, search in METHODS.items() if there or search is not optuna_tpe]
+
+
+def trials_to(table: Table, search: Search, start: Config, seed: int, goal: float) -> int:
+    """Trials until this time is reached; one more than `TRIALS` if it never is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for count, outcome in enumerate(islice(search(table, start, seed), TRIALS), 1):
+            if outcome.time is not None and outcome.time <= goal:
+                return count
+    return TRIALS + 1
+
+
+def cell(operator: str, start: str, method: str, seeds: int) -> dict[str, Any]:
+    """One operator, start and method: the trials of each seed."""
+    table = recorded(operator)
+    goal = table.goal()
+    points = [table.default] * seeds
+    if start == "random":
+        points = [table.space.sample(np.random.default_rng([7, seed]), 1)[0] for seed in range(seeds)]
+    counts = [trials_to(table, METHODS[method], point, seed, goal) for seed, point in enumerate(points)]
+    return {"operator": operator, "start": start, "method": method, "median": statistics.median(counts), "trials": counts}
+
+
+def compared(operators: Sequence[str], seeds: int, methods: Sequence[str]) -> list[dict[str, Any]]:
+    """One row for each operator, start and method, in that order; every core works."""
+    cells = [(operator, start, method, seeds) for operator in operators for start in ("random", "default") for method in methods]
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_alone) as pool:
+        rows = []
+        for row in pool.map(cell, *zip(*cells, strict=True)):
+            rows.append(row)
+            print(f"  {row['operator']}, from {row['start']}: {row['method']} {row['median']:g}", flush=True)
+    return rows
+
+
+def _alone() -> None:
+    """One thread for each process: the matrices are small."""
+    threadpoolctl.threadpool_limits(1)
+
+
+def recorded(name: str) -> Table:
+    """The table of a recorded log."""
+    return Table.of(read(FOLDER / f"{name}.jsonl.gz"))
+
+
+def transferred(seeds: int) -> dict[str, Any]:
+    """Trials on matmul from the default, without and with what is known of another shape."""
+    table = recorded("matmul")
+    trials = [record for record in read(FOLDER / "matmul.jsonl.gz") if isinstance(record, Trial)]
+    others = (record for record in read(FOLDER / f"{OTHER}.jsonl.gz") if isinstance(record, Trial))
+    first = trials[0]
+    told = priors(others, first.task["family"], first.task["extents"], first.target["fingerprint"], first.threads, first.cache)
+
+    def warm(table: Table, start: Config, seed: int) -> Iterator[Observation]:
+        asked = searcher("bayesian", table.space, start, seed=seed, priors=told)
+        while (proposal := asked.ask()) is not None:
+            asked.tell(outcome := table.outcome(proposal.config))
+            yield outcome
+
+    goal = table.goal()
+    counts = {
+        name: [trials_to(table, search, table.default, seed, goal) for seed in range(seeds)]
+        for name, search in (("alone", METHODS["bayesian"]), ("transferred", warm))
+    }
+    return {"priors": len(told), "trials": counts, "ratio": statistics.mean(counts["alone"]) / statistics.mean(counts["transferred"])}
+
+
+def figures(_: Path | None = None, operators: Sequence[str] = OPERATORS, seeds: int = SEEDS, chosen: Sequence[str] = ()) -> list[Figure]:
+    """The figures, and the table of medians behind them in the facts of the first."""
+    rows = compared(operators, seeds, chosen or methods())
+    medians = {(row["operator"], row["start"], row["method"]): row["median"] for row in rows}
+    worst = max(medians[operator, "random", "bayesian"] for operator in operators)
+    found = [Figure("search: trials to within 5 %, the worst operator", worst, 60, "at most", "trials", {"rows": rows})]
+    for start in ("random", "default"):
+        for name in chosen or methods():
+            if name != "bayesian":
+                ratio = statistics.geometric_mean(medians[o, start, name] / medians[o, start, "bayesian"] for o in operators)
+                bound = 1.5 if name == "random" else 1.0
+                origin = "a random point" if start == "random" else "the default"
+                found.append(Figure(f"search: trials of {name} / ours, from {origin}", ratio, bound, "at least", "", {}))
+    if (FOLDER / f"{OTHER}.jsonl.gz").exists():
+        facts = transferred(seeds)
+        found.append(Figure("search: trials alone / with another shape's trials", facts["ratio"], 1.0, "at least", "", facts))
+    return found
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The medians as a Markdown table."""
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    lines = [f"| operator | from | {' | '.join(names)} |", "| --- | --- |" + " ---: |" * len(names)]
+    medians = {(row["operator"], row["start"], row["method"]): row["median"] for row in rows}
+    for operator, start in dict.fromkeys((row["operator"], row["start"]) for row in rows):
+        cells = (medians[operator, start, name] for name in names)
+        shown = " | ".join(f"{cell:g}" if cell <= TRIALS else f"> {TRIALS}" for cell in cells)
+        lines.append(f"| {operator} | {start} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare, print, write."""
+    parser = argparse.ArgumentParser(prog="bench.search", description="Compare search methods on recorded logs.")
+    parser.add_argument("operators", nargs="*", help=f"of {', '.join(OPERATORS)} (default: all)")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--methods", nargs="*", default=methods(), choices=methods())
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for search.json and search.md")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.operators) - set(OPERATORS):
+        parser.error(f"no recording {', '.join(sorted(unknown))}; known: {', '.join(OPERATORS)}")
+    found = figures(None, options.operators or OPERATORS, options.seeds, options.methods)
+    rows = found[0].facts["rows"]
+    lines = "".join(f"- {figure.name}: {figure.value:.2f} ({figure.sense} {figure.bound:g})\n" for figure in found)
+    text = f"{table(rows)}\n{lines}"
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "search.json").write_text(json.dumps([figure.to_json() for figure in found], indent=1) + "\n")
+    (options.results / "search.md").write_text(text)
+    print(f"\n{text}\nwritten to {options.results}")
+
+
+if __name__ == "__main__":
+    main()

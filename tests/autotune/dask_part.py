@@ -1,0 +1,87 @@
+"""A scheduler or a worker as a process of its own, whose machine may be made up; and stand-ins for kernels that note when they ran.
+
+    python -m tests.autotune.dask_part scheduler [PORT]
+    python -m tests.autotune.dask_part worker ADDRESS HOST CPU MEASURE THREADS
+
+It prints its address when it is up. CPU "" means the real one, MEASURE is the amount of the resource.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.autotune import stand_ins
+
+
+async def scheduler(port: str = "0") -> None:
+    from distributed import Scheduler
+
+    async with Scheduler(host="127.0.0.1", port=int(port), dashboard=False) as running:
+        sys.stdout.write(f"{running.address}\n")
+        sys.stdout.flush()
+        await running.finished()
+
+
+async def worker(address: str, name: str, cpu: str, measure: str, threads: str) -> None:
+    from distributed import Worker
+
+    pretend(name, cpu)
+    os.environ["PART"] = name
+    resources = {"measure": float(measure)} if float(measure) else {}
+    running = Worker(address, nthreads=int(threads), resources=resources, host="127.0.0.1", dashboard=False, heartbeat_interval="200ms")
+    async with running:
+        sys.stdout.write(f"{running.address}\n")
+        sys.stdout.flush()
+        await running.finished()
+
+
+def pretend(name: str, cpu: str) -> None:
+    """This machine is called `name` and has this CPU."""
+    from tensorlang.autotune import host
+    from tensorlang.codegen.target import target
+
+    real, here = host.machine(), target("native")
+    machine = real | {"host": name} | ({"model": cpu} if cpu else {})
+    mock.patch.object(host, "machine", return_value=machine).start()
+    mock.patch("tensorlang.autotune.cluster.remote.named_target", return_value=replace(here, cpu=cpu or here.cpu)).start()
+
+
+class Noted(stand_ins.Kernel):
+    """Writes to the file that its configuration names when each call began and ended."""
+
+    def bind(self, x: Any, *, out: Any) -> Callable[[], object]:
+        call = super().bind(x, out=out)
+
+        def noted() -> None:
+            start = time.monotonic()
+            call()
+            line = json.dumps([os.environ["PART"], self.config["name"], start, time.monotonic()])
+            with Path(self.config["notes"]).open("a") as file:
+                file.write(line + "\n")
+
+        return noted
+
+
+def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str], None]) -> stand_ins.Kernel:
+    made = stand_ins.build(task, candidate, tell)
+    return Noted(made.config) if "notes" in made.config else made
+
+
+def save(kernel: stand_ins.Kernel) -> bytes:
+    return stand_ins.save(kernel)
+
+
+def load(task: dict[str, Any], data: bytes) -> stand_ins.Kernel:
+    made = stand_ins.load(task, data)
+    return Noted(made.config) if "notes" in made.config else made
+
+
+if __name__ == "__main__":
+    asyncio.run({"scheduler": scheduler, "worker": worker}[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,176 @@
+"""Building runs beside measuring where that disturbs nothing, and whatever a candidate does there is a status of its own."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensorlang.autotune import host
+from tensorlang.autotune.local import LocalEvaluator
+from tensorlang.autotune.process import Limits
+from tensorlang.autotune.seat import Outcome
+from tests.autotune.test_runner import HERE, alive, task
+
+LIMITS = Limits(compile_s=1.5, run_s=1.5)
+CORES = host.cores()
+several_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs a core to build on beside one to measure on")
+
+
+def evaluator(cores: list[int], **options: Any) -> LocalEvaluator:
+    made = LocalEvaluator(LIMITS, path=(HERE,), **options)
+    made.open({**task(), "cores": cores})
+    return made
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalEvaluator]:
+    made = evaluator([])
+    yield made
+    made.close()
+
+
+def answers(where: LocalEvaluator, **candidates: dict[str, Any]) -> dict[str, Outcome]:
+    for key, config in candidates.items():
+        where.submit(key, {"config": config, "trusted": key == "default"})
+    found = (where.next() for _ in candidates)
+    return dict(answer for answer in found if answer is not None)
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "message"),
+    [
+        ({"compile": "raise"}, "compile_error", "as told"),
+        ({"compile": "segv"}, "compile_crash", "SIGSEGV"),
+        ({"compile": "abort"}, "compile_crash", "LLVM ERROR: as told"),
+        ({"compile": "exit"}, "compile_crash", "exit(1)"),
+        ({"compile": "hang"}, "compile_timeout", "1.5 s"),
+        ({"compile": "stop"}, "compile_timeout", "1.5 s"),
+        ({"compile": "kill"}, "killed", "SIGKILL"),
+        ({"compile": "oom"}, "oom", "allocate"),
+        ({"run": "illegal"}, "crash", "SIGILL"),
+        ({"run": "segv"}, "crash", "SIGSEGV"),
+        ({"run": "exit"}, "crash", "exit(1)"),
+        ({"run": "hang"}, "run_timeout", "1.5 s"),
+        ({"run": "oom"}, "oom", "allocate"),
+        ({"run": "wrong"}, "wrong_result", "100 of 100 elements differ"),
+    ],
+)
+def test_each_fault_has_a_status_and_a_reason_and_others_are_not_touched(
+    shared: LocalEvaluator, config: dict[str, str], status: str, message: str
+) -> None:
+    found = answers(shared, bad=config, good={})
+    error = found["bad"].error or {}
+    assert found["bad"].status == status and message in f"{error.get('type')} {error.get('message')}"
+    assert found["good"].status == "ok" and found["good"].told["schedule"] and found["good"].told["compile_s"] >= 0
+
+
+def spans(found: dict[str, Outcome], what: str) -> list[tuple[float, float]]:
+    return [tuple(outcome.told["spans"][what]) for outcome in found.values()]
+
+
+def overlap(ones: list[tuple[float, float]], others: list[tuple[float, float]]) -> float:
+    return sum(max(min(a[1], b[1]) - max(a[0], b[0]), 0.0) for a in ones for b in others)
+
+
+def test_where_every_core_is_measured_on_nothing_is_built_beside_a_measurement() -> None:
+    where = evaluator([], builders=2)
+    try:
+        found = answers(where, **{f"c{n}": {"sleep": 0.02, "building": 0.05, "n": n} for n in range(6)})
+    finally:
+        where.close()
+    assert overlap(spans(found, "build"), spans(found, "run")) < 1e-3
+    builds = spans(found, "build")
+    assert any(overlap([one], [other]) > 0.02 for one in builds for other in builds if one < other)
+
+
+@several_cores
+def test_where_cores_are_left_candidates_are_built_beside_a_measurement_on_others() -> None:
+    where = evaluator(CORES[-1:])
+    try:
+        for n in range(4):
+            where.submit(f"c{n}", {"config": {"sleep": 0.02, "building": 0.1, "n": n}})
+        found = dict(filter(None, (where.next() for _ in range(4))))
+        where.submit("last", {"config": {"sleep": 0.05}})
+        while not where._bench.busy:
+            assert where.next(time.monotonic() + 0.02) is None
+        assert os.sched_getaffinity(0) == set(CORES[:-1]) == os.sched_getaffinity(where._builders[0].worker.pid)
+        assert where.next() is not None and os.sched_getaffinity(0) == set(CORES)
+    finally:
+        where.close()
+    assert overlap(spans(found, "build"), spans(found, "run")) > 0.05
+    assert os.sched_getaffinity(0) == set(CORES)
+
+
+def test_the_default_is_measured_before_what_was_built_sooner() -> None:
+    where = evaluator([], builders=3)
+    try:
+        where.submit("default", {"config": {"building": 0.3}, "trusted": True})
+        where.submit("other", {"config": {"n": 1}})
+        where.submit("third", {"config": {"n": 2}})
+        order = [answer[0] for answer in (where.next() for _ in range(3)) if answer is not None]
+    finally:
+        where.close()
+    assert order[0] == "default"
+
+
+def test_a_wait_ends_when_it_is_told_to(shared: LocalEvaluator) -> None:
+    shared.submit("slow", {"config": {"building": 0.5}})
+    start = time.monotonic()
+    assert shared.next(start + 0.1) is None and time.monotonic() - start < 0.4
+    answer = shared.next(math.inf)
+    assert answer is not None and answer[1].status == "ok"
+
+
+def test_a_clear_loser_of_what_was_measured_meanwhile_is_given_up() -> None:
+    where = evaluator([])
+    try:
+        found = answers(where, default={}, slow={"sleep": 0.01})
+    finally:
+        where.close()
+    assert found["slow"].told["censored"] and not found["default"].told["censored"]
+
+
+def test_finalists_are_measured_in_several_fresh_processes() -> None:
+    where = evaluator([])
+    try:
+        before = where._bench.started
+        outcome = where.paired([{"config": {}, "trusted": True}, {"config": {"sleep": 0.001}}])
+        fast, slow = outcome.told["rows"]
+        assert outcome.status == "ok" and where._bench.started - before == 2 == len(fast["runs"])
+        assert sum(fast["runs"]) == len(fast["samples"]) == len(slow["samples"]) and min(fast["samples"]) < min(slow["samples"])
+        assert fast["schedule"] == slow["schedule"] == '{"steps": []}'
+        broken = where.paired([{"config": {}}, {"config": {"compile": "raise"}}, {"config": {"n": 3}}])
+        assert (broken.status, broken.place) == ("compile_error", 1)
+        wrong = where.paired([{"config": {}}, {"config": {"n": 1}}, {"config": {"run": "wrong"}}])
+        assert (wrong.status, wrong.place) == ("wrong_result", 2)
+    finally:
+        where.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGHUP])
+def test_neither_builder_nor_worker_survives_the_tuner(how: int) -> None:
+    code = (
+        "import sys, time, resource; sys.path.insert(0, sys.argv[1]); resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "from tests.autotune.test_local import *\n"
+        "e = evaluator([], builders=2); answers(e, a={}, b={'n': 1})\n"
+        "e.submit('x', {'config': {'compile': 'hang'}}); e.submit('y', {'config': {'compile': 'hang', 'n': 1}})\n"
+        "e.next(time.monotonic() + 0.2)\n"
+        "print(*(seat.worker.pid for seat in e._seats), flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(Path(HERE).parents[1])], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = [int(pid) for pid in parent.stdout.readline().split()]
+    parent.send_signal(how)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 2
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(workers) == 3 and not any(map(alive, workers))

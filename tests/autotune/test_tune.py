@@ -1,0 +1,38 @@
+"""With the real compiler: bound operands keep their values, run-time extents are measured at the given ones, and caches may be cold."""
+
+from pathlib import Path
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang.autotune import Log, tune
+
+
+def test_an_operand_bound_to_an_array_is_tuned_and_checked_with_its_values(tmp_path: Path) -> None:
+    places = np.array([3, 0, 2, 1], np.int64)
+    table, X = tl.buffer(places, name="table"), tl.placeholder((4, 64), name="X")
+    gathered = tl.compute((4, 64), lambda i, j: X[tl.clamp(table[i], 0, 3), j] + tl.cast(table[i], "float32"), name="Y")
+    result = tune(gathered, trials=3, log=tmp_path / "a.jsonl", threads=1)
+    x = np.random.default_rng(0).random((4, 64), "float32")
+    np.testing.assert_allclose(result.kernel(x), x[places] + places[:, None], rtol=1e-6)
+    assert {trial.status for trial in result.records} == {"ok"}
+
+
+def test_a_kernel_for_every_extent_is_tuned_at_one(tmp_path: Path) -> None:
+    n = tl.dim("n")
+    A, B = tl.placeholder((n, 32), name="A"), tl.placeholder((32, 16), name="B")
+    k = tl.reduce_axis(32, name="k")
+    C = tl.compute((n, 16), lambda i, j: tl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    at = {extent: tune(C, trials=2, log=tmp_path / "a.jsonl", threads=1, dims={"n": extent}) for extent in (8, 512)}
+    assert [len(result.records) for result in at.values()] == [2, 2] and at[8].best.time < at[512].best.time
+    a, b = np.ones((5, 32), np.float32), np.ones((32, 16), np.float32)
+    np.testing.assert_array_equal(at[512].kernel(a, b), a @ b)
+    assert {trial.task["dims"]["n"] for trial in Log(tmp_path / "a.jsonl")} == {8, 512}
+
+
+def test_cold_and_warm_caches_are_studies_of_their_own(tmp_path: Path) -> None:
+    Y = tl.ops.relu(tl.placeholder((1 << 16,), name="X"))
+    results = {cache: tune(Y, trials=1, log=tmp_path / "a.jsonl", threads=1, cache=cache) for cache in ("warm", "cold")}
+    assert results["cold"].best.time > results["warm"].best.time
+    trials = {trial.cache: trial for trial in Log(tmp_path / "a.jsonl")}
+    assert set(trials) == {"warm", "cold"} and trials["cold"].fields["number"] == 1

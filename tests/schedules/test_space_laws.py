@@ -1,0 +1,190 @@
+"""Over random spaces: what is counted, drawn, listed and reached by moves is what brute force finds."""
+
+import itertools
+import json
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from tensorlang.autotune.search import STRATEGIES, Observation, searcher
+from tensorlang.schedules.feasible import feasible
+from tensorlang.schedules.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
+
+
+@st.composite
+def knobs(draw: Any, depth: int = 2, prefix: str = "k") -> tuple[Knob, ...]:
+    found: list[Knob] = []
+    for place in range(draw(st.integers(1, 3))):
+        name = f"{prefix}{place}"
+        kinds = ["flag", "sizes", "split", "order", "factors", *(["tree"] if depth else [])]
+        match draw(st.sampled_from(kinds)):
+            case "flag":
+                found.append(Flag(name))
+            case "sizes":
+                found.append(Sizes(name, draw(st.sets(st.integers(1, 64), min_size=1, max_size=3))))
+            case "split":
+                found.append(Split(name, draw(st.integers(1, 12)), hi=4, exact=draw(st.booleans())))
+            case "order":
+                found.append(Order(name, ("i", "j", "k"), draw(st.sampled_from([(), (("i", "k"),), (("i", "j"), ("j", "k"))]))))
+            case "factors":
+                found.append(Factors(name, draw(st.sampled_from([1, 4, 6])), 2))
+            case "tree":
+                found.append(Choice(name, {"none": (), "some": draw(knobs(depth - 1, f"{name}."))}))
+    return tuple(found)
+
+
+@st.composite
+def spaces(draw: Any) -> Space:
+    space = Space(draw(knobs()))
+    assume(space.total <= 400)
+    for place in range(draw(st.integers(0, 2))):
+        names = draw(st.sets(st.sampled_from(sorted(space.at(0))), min_size=1, max_size=2))
+        salt, share = draw(st.integers(0, 99)), draw(st.integers(2, 5))
+
+        def holds(config: Config, names: set[str] = names, salt: int = salt, share: int = share) -> bool:
+            return (sum(map(ord, spelling([config.get(name) for name in sorted(names)]))) + salt) % share != 0
+
+        space = space.where(holds, f"constraint {place}")
+    return space
+
+
+def brute(space: Space) -> dict[str, Config]:
+    points = [space.at(rank) for rank in range(space.total)]
+    return {spelling(p): p for p in points if all(c.holds(p) for c in space.constraints)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(spaces(), st.integers(0, 1000))
+def test_count_list_sample_and_containment_agree_with_brute_force(space: Space, seed: int) -> None:
+    points = brute(space)
+    assert space.count.exact and space.count.feasible == len(points)
+    listed = [spelling(p) for p in space]
+    assert len(listed) == len(points) and set(listed) == set(points)
+    drawn = [spelling(p) for p in space.sample(np.random.default_rng(seed), space.total + 1)]
+    assert len(drawn) == len(points) and set(drawn) == set(points)
+    assert all(space.contains(space.at(rank)) == (spelling(space.at(rank)) in points) for rank in range(space.total))
+
+
+@settings(max_examples=40, deadline=None)
+@given(spaces())
+def test_neighbours_are_feasible_and_mutual_where_the_same_knobs_are_active(space: Space) -> None:
+    points = brute(space)
+    near = {key: {spelling(n) for n in space.neighbours(point)} for key, point in points.items()}
+    for key, found in near.items():
+        assert found <= points.keys() and key not in found
+        assert all(key in near[other] for other in found if points[other].keys() == points[key].keys())
+
+
+@settings(max_examples=15, deadline=None)
+@given(spaces(), st.sampled_from(["random", "evolutionary", "grid"]), st.integers(0, 99))
+def test_no_search_proposes_an_infeasible_point_or_one_twice_and_each_ends(space: Space, strategy: str, seed: int) -> None:
+    points = brute(space)
+    assume(points)
+    search = searcher(strategy, space, next(iter(points.values())), seed=seed)
+    asked = []
+    while (proposal := search.ask()) is not None:
+        asked.append(spelling(proposal.config))
+        if len(asked) % 3:  # others stay in flight
+            search.tell(Observation(proposal.config, 1.0 + len(asked) % 7))
+    assert len(asked) == len(points) and set(asked) == set(points)
+
+
+@settings(max_examples=6, deadline=None)
+@given(spaces(), st.integers(0, 99))
+def test_the_bayesian_search_keeps_the_same_law(space: Space, seed: int) -> None:
+    points = brute(space)
+    assume(4 < len(points) <= 60)
+    search = searcher("bayesian", space, next(iter(points.values())), seed=seed)
+    asked = []
+    while (proposal := search.ask()) is not None:
+        asked.append(spelling(proposal.config))
+        search.tell(Observation(proposal.config, None if len(asked) % 5 == 0 else 1.0 + len(asked) % 7))
+    assert len(asked) == len(points) and set(asked) == set(points)
+    assert set(STRATEGIES) == {"random", "evolutionary", "grid", "bayesian"}
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_every_feasible_point_is_drawn_equally_often(constrained: bool) -> None:
+    space = Space((Sizes("a", (1, 2, 3)), Choice("t", {"x": (), "y": (Sizes("b", (1, 2)), Flag("f"))}), Order("o", ("i", "j"))))
+    if constrained:
+        space = space.where(lambda c: c["a"] != 2 or c.get("b") == 1, "a and b")
+    rng = np.random.default_rng(3)
+    hits = Counter(spelling(space.sample(rng, 1)[0]) for _ in range(60 * space.count.feasible))
+    assert len(hits) == space.count.feasible and chisquare(list(hits.values())).pvalue > 1e-3
+
+
+def test_points_drawn_by_rejection_are_uniform_too() -> None:
+    space = Space(tuple(Sizes(f"k{i}", range(1, 4)) for i in range(12))).where(lambda c: sum(c.values()) % 2 == 0, "even")
+    assert not space.count.exact
+    drawn = space.sample(np.random.default_rng(0), 3000)
+    for name, value in itertools.product(("k0", "k11"), (1, 3)):
+        assert abs(sum(c[name] == value for c in drawn) / 3000 - 1 / 3) < 0.03
+
+
+def test_a_constraint_is_only_asked_about_what_it_reads() -> None:
+    asked: list[int] = []
+
+    def small(config: Config) -> bool:
+        asked.append(1)
+        return bool(config["a"] * config["b"] <= 8)
+
+    found = feasible([Log2("a", 1, 8), Log2("b", 1, 8), *(Log2(f"k{i}", 1, 128) for i in range(20))], [small])
+    assert found is not None and found.count == 10 * 8**20 and len(asked) < 60
+
+
+def test_a_constraint_that_relies_on_an_earlier_one_is_asked_after_it() -> None:
+    space = (
+        Space((Choice("a", (0, 1, 2)), Choice("b", (1, 2)))).where(lambda c: c["a"] != 0, "not 0").where(lambda c: 2 // c["a"] == c["b"])
+    )
+    assert space.count.exact and [c for c in space.sample(np.random.default_rng(0), 9) if not space.contains(c)] == []
+    assert space.count.feasible == 2
+
+
+def test_a_fingerprint_is_the_same_in_another_process() -> None:
+    program = (
+        "from tensorlang.schedules.space import *\n"
+        "space = Space((Split('a', 12), Choice('t', {'x': (), 'y': (Flag('f'),)}), Factors('g', 8, 3)))\n"
+        "print(space.where(lambda c: c['a'] > 1, 'a > 1').fingerprint)"
+    )
+    found = {subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout for _ in range(2)}
+    space = Space((Split("a", 12), Choice("t", {"x": (), "y": (Flag("f"),)}), Factors("g", 8, 3))).where(lambda c: c["a"] > 1, "a > 1")
+    assert found == {space.fingerprint + "\n"}
+
+
+@settings(max_examples=30, deadline=None)
+@given(knobs())
+def test_a_space_survives_json(found: tuple[Knob, ...]) -> None:
+    space = Space(found, footprints=(Footprint("tile", ("k0",), 64, 1 << 15),) if isinstance(found[0], Sizes) else ())
+    again = Space.from_json(json.loads(json.dumps(space.to_json())))
+    assert again == space and again.fingerprint == space.fingerprint and again.columns == space.columns
+    np.testing.assert_array_equal(again.encode(space.at(0)), space.encode(space.at(0)))
+
+
+def test_what_is_no_space_is_refused() -> None:
+    for wrong in ({}, {"knobs": 3, "footprints": []}, {"knobs": [{"kind": "Nothing"}], "footprints": []}):
+        with pytest.raises(ValueError, match="not a search space"):
+            Space.from_json(wrong)
+
+
+def test_only_keeps_the_listed_points() -> None:
+    space = Space((Sizes("a", range(1, 9)), Flag("f")))
+    kept = space.only([{"a": 3, "f": True}, {"a": 4, "f": False}, {"a": 99, "f": True}])
+    assert sorted(map(spelling, kept)) == ['{"a":3,"f":true}', '{"a":4,"f":false}']
+    assert kept.neighbours({"a": 3, "f": True}) == [] and kept.fingerprint != space.fingerprint
+
+
+def test_footprints_are_features_relative_to_a_capacity_and_are_printed() -> None:
+    panel = Footprint("panel in L1", ("depth", "vectors"), each=64, capacity=1 << 15)
+    space = Space((Log2("depth", 64, 256), Sizes("vectors", (1, 2, 4))), footprints=(panel,))
+    assert space.columns[-1] == "panel in L1"
+    assert space.encode({"depth": 256, "vectors": 2})[-1] == 0 and space.encode({"depth": 256, "vectors": 4})[-1] == 1
+    assert "panel in L1: 64 x depth x vectors of 32768 bytes" in str(space)
+    with pytest.raises(ValueError, match="positive"):
+        Footprint("nothing", (), 0, 1)
