@@ -52,7 +52,7 @@ RECORDINGS: Mapping[str, Recording] = {
     "conv2d": Recording(
         "conv2d",
         {"C": 32, "H": 28, "W": 28, "O": 32},
-        {"rows": (1, 2, 4, 6, 8, 10, 14), "depth": (8, 16, 32), "conv2d_pad.vectors": (2,)},
+        {"rows": (1, 2, 4, 6, 7, 8, 10, 12, 14), "depth": (8, 16, 32), "conv2d_pad.vectors": (2,)},
     ),
     "depthwise_conv2d": Recording("depthwise_conv2d", {"C": 64, "H": 56, "W": 56}),
     "softmax": Recording("softmax", {"M": 512, "N": 1024}),
