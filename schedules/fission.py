@@ -36,10 +36,11 @@ from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import edit_loops, extent_of, path_to_loop, stage_of, stores
 from tensorlang.schedules.legality import accesses, overtaken
+from tensorlang.schedules.local import fresh_buffer
 from tensorlang.schedules.placed import greatest
 from tensorlang.schedules.split import Split
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements
+from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements, statements
 
 MAX_EXPANDED_BYTES: Final = 1 << 30
 
@@ -101,7 +102,7 @@ class Fission:
         if not shared:
             return loop, ()
         extent = self._extent(nest, loop, outer)
-        wide = {buffer.name: _widened(buffer, extent) for buffer in storage if buffer.name in shared}
+        wide = {buffer.name: _widened(nest, buffer, extent) for buffer in storage if buffer.name in shared}
         stuck = next((buffer for buffer in storage if buffer.name in shared and loop.loop in closure(nest, _axes(buffer))), None)
         size = sum(_bytes(buffer) for buffer in wide.values())
         if extent is None or stuck is not None or wide.keys() != shared or size > MAX_EXPANDED_BYTES:
@@ -177,10 +178,15 @@ def _axes(buffer: Buffer) -> frozenset[str]:
     return frozenset().union(*map(axes_of, buffer.shape))
 
 
-def _widened(buffer: Buffer, extent: Expr | None) -> Buffer:
-    """A buffer with a leading dimension, which no longer has to fit where the small one lived."""
+def _widened(nest: Nest, buffer: Buffer, extent: Expr | None) -> Buffer:
+    """A buffer with a leading dimension, which no longer has to fit where the small one lived.
+
+    Where copies of the loop have storage of the same name, which stays as it is, the wide one gets a name of its own.
+    """
     memory = "auto" if buffer.memory in ("register", "stack") else buffer.memory
-    return replace(buffer, shape=(ir.const(0) if extent is None else extent, *buffer.shape), memory=memory)
+    copies = sum(isinstance(part, Alloc) and part.buffer.name == buffer.name for part in statements(nest.body))
+    name = buffer.name if copies == 1 else fresh_buffer(nest, buffer.name)
+    return replace(buffer, name=name, shape=(ir.const(0) if extent is None else extent, *buffer.shape), memory=memory)
 
 
 def _bytes(buffer: Buffer) -> int:

@@ -137,6 +137,8 @@ def is_implicit(nest: Nest, place: Placed) -> bool:
     for relation in reversed(nest.relations):
         given, derived = sides(relation)
         if own.intersection(given):
+            if needed.intersection(derived):  # a tile that is computed where it is wanted: part of its place comes from outside
+                needed |= set(given)
             own.update(derived)
             if not box.intersection(derived):
                 needed |= set().union(*(axes_of(bound) for bound in bounds_of(relation)))

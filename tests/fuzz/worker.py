@@ -27,6 +27,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 60.0
 """Seconds that a case may take before it counts as a failure."""
 MEMORY: Final = 8 << 30
+RECURSION: Final = 10_000
+"""Calls in one another at most: the term of a long recurrence is as deep as the recurrence is long."""
 DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG`: a worker does not outlive whoever started it."""
 
@@ -43,6 +45,7 @@ def serve(fault: str | None) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     faulthandler.enable()
+    sys.setrecursionlimit(RECURSION)
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever prints goes to the log
     oracles, replay = importlib.import_module("tests.fuzz.oracles"), importlib.import_module("tests.fuzz.replay")
