@@ -213,6 +213,8 @@ def boxed(nest: Nest, place: Placed) -> frozenset[str]:
 
 def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
     inside = {part.loop for part in place.loops}
+    if not closure(nest, axes_of(dimension.hi)) & inside:
+        return dimension.hi
     sides = [dimension.hi.left, dimension.hi.right] if isinstance(dimension.hi, Binary) and dimension.hi.op == "min" else [dimension.hi]
     for side in sides:
         if not closure(nest, axes_of(side)) & inside:

@@ -35,6 +35,10 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     require_early(nest, place, start, loop)
     conditions = [cond for cond, known in place.conditions if start.loop in known]
     dims = _needed(nest, place, conditions, between)
+    spoken = frozenset().union(*(axes_of(expr) for part in place.parts for stmt in statements(part) for expr in expressions(stmt)))
+    if closure(nest, spoken) & {part.loop for part in between if part not in dims}:  # a box that cannot be told from its loops
+        reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
+        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
     sizes = []
     for dim in dims:
         size = greatest(nest, extent_of(dim), between)
