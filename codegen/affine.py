@@ -135,6 +135,11 @@ class Space:
         self.axes[name] = of(atom)
         return atom
 
+    def bind(self, name: str, value: Polynomial) -> None:
+        """Give a loop variable another value; a quotient that was written over the former one no longer stands for its dividend."""
+        self.axes[name] = value
+        self.quotients.clear()
+
     def polynomial(self, expr: ir.Expr) -> Polynomial:
         """An int64 expression multiplied out."""
         match expr:

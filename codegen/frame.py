@@ -87,7 +87,7 @@ class Frame:
 
     def bind(self, name: str, value: Polynomial) -> None:
         """Give a loop variable a value made of others."""
-        self.space.axes[name] = value
+        self.space.bind(name, value)
 
     def reserve(self, kind: Type, name: str, align: int = 0) -> Value:
         """Stack storage, declared where the function begins."""

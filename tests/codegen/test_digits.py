@@ -52,6 +52,19 @@ def test_the_digits_of_a_split_come_back() -> None:
         assert text(store.values[0]) == expected
 
 
+@pytest.mark.parametrize("steps", range(7))
+def test_the_places_of_unrolled_steps_are_their_own(steps: int) -> None:
+    """The state of step t + 1 lies where that of step t does not: their quotients look alike from one copy of the loop to the next."""
+    n = tl.dim("n")
+    x = tl.placeholder((2,), name="X")
+    state = tl.scan(lambda _, h: tl.compute((2,), lambda j: h[j] * 2 + 1, name="N"), x, n, keep="last", name="S")
+    s = tl.Schedule(state)
+    s.split("S.t", 5)
+    s.unroll("S.t_i")
+    start = np.arange(2, dtype="float32")
+    np.testing.assert_array_equal(tl.build(s)(start, n=steps), (start + 1) * 2**steps - 1)
+
+
 def ir_stores(stmt: ir.Stmt) -> list[Store]:
     """The stores of a nest of loops."""
     while isinstance(stmt, For):
