@@ -57,7 +57,7 @@ def test_the_places_of_unrolled_steps_are_their_own(steps: int) -> None:
     """The state of step t + 1 lies where that of step t does not: their quotients look alike from one copy of the loop to the next."""
     n = tl.dim("n")
     x = tl.placeholder((2,), name="X")
-    state = tl.scan(lambda _, h: tl.compute((2,), lambda j: h[j] * 2 + 1, name="N"), x, n, keep="last", name="S")
+    state = tl.scan(lambda t, h: tl.compute((2,), lambda j: h[j] * 2 + 1, name="N"), x, n, keep="last", name="S")
     s = tl.Schedule(state)
     s.split("S.t", 5)
     s.unroll("S.t_i")
