@@ -15,13 +15,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.codegen.operands import values
 from tensorlang.dtype import DType, dtype
 
 GUARD: Final = 4096
 ALIGNMENT: Final = 64
 POISON: Final = 0xA5
 
-_INTEGERS: Final = {"int8": (-128, 128), "uint8": (0, 256), "int16": (-300, 301), "uint16": (0, 600)}
 _EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 Array = npt.NDArray[Any]
@@ -76,21 +76,9 @@ def inputs(specs: Sequence[Spec], seed: int, *, signed: bool = True) -> list[Gua
     for place, spec in enumerate(specs):
         rng = np.random.default_rng([seed, place])
         guarded = Guarded(spec)
-        guarded.array[...] = _values(rng, spec, signed=signed)
+        guarded.array[...] = values(rng, spec.shape, spec.dtype, signed=signed)
         made.append(guarded)
     return made
-
-
-def _values(rng: np.random.Generator, spec: Spec, *, signed: bool) -> Array:
-    if spec.dtype.kind == "bool":
-        return rng.integers(0, 2, spec.shape).astype(bool)
-    if spec.dtype.is_integer:
-        lo, hi = _INTEGERS.get(spec.dtype, (-100 if spec.dtype.kind == "signed" else 0, 101))
-        return rng.integers(lo, hi, spec.shape).astype(spec.dtype.numpy)
-    values = rng.random(spec.shape, np.float32) * np.float32(0.875) + np.float32(0.125)
-    if signed:
-        values *= np.where(rng.random(spec.shape, np.float32) < 0.25, np.float32(-1), np.float32(1))
-    return values.astype(spec.dtype.numpy)
 
 
 def tolerance(kind: DType, reduction: int) -> float:

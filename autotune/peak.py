@@ -1,7 +1,6 @@
 """What the machine can do: multiply-adds and bytes a second, measured by two small kernels in the disposable process.
 
-The first keeps a dozen vectors of accumulators in registers and does nothing but multiply-adds (`sum over k of a[i] * b[i]`, which may
-not be folded), the second streams through memory that no cache holds.
+They are those of `codegen.reports.machine`: nothing but multiply-adds, and a stream through memory that no cache holds.
 """
 
 from __future__ import annotations
@@ -14,16 +13,12 @@ from tensorlang.autotune.measure import Policy
 from tensorlang.autotune.reference import worker_request
 from tensorlang.autotune.runner import Limits, Runner
 from tensorlang.autotune.task import Task
+from tensorlang.codegen.reports.machine import multiply_adds, stream
 from tensorlang.codegen.target import Target
-from tensorlang.dtype import DType, dtype
+from tensorlang.dtype import dtype
 from tensorlang.errors import TuningError
-from tensorlang.reduction import sum as total
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.tensor import compute, placeholder, reduce_axis
 
-VECTORS: Final = 12
-DEPTH: Final = 4096
-STREAM: Final = 16 << 20
 POLICY: Final = Policy(least=10, most=40, spread=0.005)
 
 
@@ -38,28 +33,7 @@ class Peak:
 def measure_peak(target: Target, threads: int, kind: str) -> Peak:
     """Measure both with this many threads; the first in the type `kind`, float32 for types without multiply-add."""
     element = dtype(kind) if kind in ("float32", "float64") else dtype("float32")
-    return Peak(_rate(_multiply_adds(target, threads, element), target, threads, "flops"), _rate(_stream(), target, threads, "bytes"))
-
-
-def _multiply_adds(target: Target, threads: int, element: DType) -> Schedule:
-    width = VECTORS * target.lanes(element)
-    A, B = placeholder((width,), element, name="A"), placeholder((width,), element, name="B")
-    k = reduce_axis(DEPTH, name="k")
-    s = Schedule(compute((4 * threads, width), lambda _, i: total(A[i] * B[i], axis=k), name="P"))
-    group, lane, depth = s.loops("P")
-    outer, inner = s.split(lane, target.lanes(element))
-    s.reorder(group, depth, outer, inner)
-    s.vectorize(inner)
-    s.unroll(outer)
-    s.accumulate("P", at=group)
-    if threads > 1:
-        s.parallel(group)
-    return s
-
-
-def _stream() -> Any:
-    X = placeholder((STREAM,), "float32", name="X")
-    return compute((STREAM,), lambda i: X[i] * 2, name="Y")
+    return Peak(_rate(multiply_adds(target, threads, element), target, threads, "flops"), _rate(stream(), target, threads, "bytes"))
 
 
 def _rate(program: Any, target: Target, threads: int, what: str) -> float | None:

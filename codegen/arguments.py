@@ -51,7 +51,7 @@ def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any
     inputs = [arrays.as_array(given[subject.argument.name], subject) for subject in subjects]
     for subject, array in zip(subjects, inputs, strict=True):
         _check_type(subject, array)
-    dims = _solve(signature, inputs, {name: _dim(signature, name, keywords[name]) for name in signature.dims if name in keywords})
+    dims = _solve(signature, inputs, {name: checked_dim(signature, name, keywords[name]) for name in signature.dims if name in keywords})
     for subject, array in zip(subjects, inputs, strict=True):
         _check_shape(subject, array, dims)
     ready = [arrays.contiguous(array, subject) for subject, array in zip(subjects, inputs, strict=True)]
@@ -106,7 +106,8 @@ def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[An
     return {**bound, **given}
 
 
-def _dim(signature: Signature, name: str, value: Any) -> int:
+def checked_dim(signature: Signature, name: str, value: Any) -> int:
+    """The value of a dim that is given by keyword. Raises `CallError` for anything but an integer from 0 on."""
     try:
         number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:

@@ -2,55 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
-from typing import Final
+from typing import Final, TypeAlias
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Binary, Call, Const, Expr, For, If, Nest, Stmt, Store, Unary
+from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.simplify import simplify
-from tensorlang.traverse import children, statements, substatements, walk
+from tensorlang.traverse import axes_of, children, statements, substatements, substitute, walk
+
+Conditions: TypeAlias = tuple[Expr, ...]
 
 STACK_LIMIT: Final = 16 << 10
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "fmin", "fmax"})
 
 
 def flops(nest: Nest) -> Expr:
-    """Arithmetic operations of an unscheduled nest, as an expression over its dims; conditions count as if they always held."""
-    return simplify(_flops(nest.body))
+    """Arithmetic operations of an unscheduled nest at most, as an expression over its dims.
+
+    Conditions count as if they held, and a loop whose length depends on loops around it as if it were always the longest. What is
+    done exactly under given dims is counted by `reports.exact`.
+    """
+    return simplify(_flops(nest.body, ()))
 
 
-def _flops(stmt: Stmt) -> Expr:
+def _flops(stmt: Stmt, around: tuple[For, ...]) -> Expr:
     match stmt:
         case Store():
-            return ir.const(operations(stmt))
+            return ir.const(sum(1 for _ in operations(stmt)))
         case For(_, lo, hi, body):
-            inner = _flops(body)
+            inner = _flops(body, (*around, stmt))
             if inner == ir.const(0):
                 return inner
-            trips = simplify(Binary("max", simplify(Binary("sub", hi, lo)), ir.const(0)))
-            if any(isinstance(node, ir.Axis) for node in walk(trips)):
-                trips = ir.const(1)
-            return simplify(Binary("mul", trips, inner))
-        case If(_, then, orelse):
-            return _flops(then) if orelse is None else simplify(Binary("max", _flops(then), _flops(orelse)))
+            return simplify(Binary("mul", _longest(simplify(Binary("sub", hi, lo)), around), inner))
         case _:
             total: Expr = ir.const(0)
             for part in substatements(stmt):
-                total = Binary("add", total, _flops(part))
+                total = Binary("add", total, _flops(part, around))
             return simplify(total)
 
 
-def operations(store: Store) -> int:
-    """Arithmetic operations of one execution of a statement."""
-    terms = list(store.values) + ([] if store.reducer is None else list(store.reducer.results))
-    return sum(_operations(term) for term in terms)
+def _longest(trips: Expr, around: tuple[For, ...]) -> Expr:
+    """The greatest value of an extent, which is linear in the axes of the loops around it: at an end of each."""
+    for loop in reversed(around):
+        if loop.loop in axes_of(trips):
+            first = substitute(trips, {loop.loop: loop.lo})
+            last = substitute(trips, {loop.loop: Binary("sub", loop.hi, ir.const(1))})
+            trips = Binary("max", simplify(first), simplify(last))
+    return simplify(Binary("max", trips, ir.const(0)))
 
 
-def _operations(expr: Expr) -> int:
-    own = (isinstance(expr, Binary) and expr.op in _ARITHMETIC) or isinstance(expr, Call) or (isinstance(expr, Unary) and expr.op != "not")
-    if isinstance(expr, ir.Load):
-        return 0
-    return int(own) + sum(_operations(child) for child in children(expr))
+def operations(store: Store) -> Iterator[tuple[str, Conditions]]:
+    """The arithmetic of one execution of a statement: the name of each operation, and the choices under which it is made.
+
+    Indices, and conditions that speak of axes alone, are no arithmetic: they say where, not what.
+    """
+    for term in (*store.values, *(() if store.reducer is None else store.reducer.results)):
+        yield from _operations(term, ())
+
+
+def _operations(expr: Expr, chosen: Conditions) -> Iterator[tuple[str, Conditions]]:
+    match expr:
+        case Load():
+            return
+        case Compare() if not any(isinstance(node, Load) for node in walk(expr)):
+            return
+        case Select(cond, yes, no):
+            yield from _operations(cond, chosen)
+            yield from _operations(yes, (*chosen, cond))
+            yield from _operations(no, (*chosen, Unary("not", cond)))
+            return
+        case Call(function):
+            yield function, chosen
+        case Binary(op) if op in _ARITHMETIC:
+            yield op, chosen
+        case Unary("neg" | "abs" as op):
+            yield op, chosen
+        case _:
+            pass
+    for child in children(expr):
+        yield from _operations(child, chosen)
 
 
 def traffic(nest: Nest) -> Expr:

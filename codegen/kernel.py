@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from tensorlang.codegen.program import Program, Provenance
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.codegen.timing import Timing
 from tensorlang.errors import CallError, did_you_mean
+
+if TYPE_CHECKING:
+    from tensorlang.codegen.reports.report import Report
 
 FORMS: Final = ("nest", "llvm", "asm")
 """What `Kernel.inspect` can show."""
@@ -109,12 +112,20 @@ class Kernel:
     def cost(self, **dims: int) -> dict[str, int]:
         """Arithmetic and compulsory memory traffic of one call: "flops" and "bytes". Dims are given by keyword.
 
+        Operations are counted exactly (at most, where data decides or the kernel was read from a file).
         Raises `CallError` where a dim is missing or unknown.
         """
         wanted = self.program.signature.dims
         if set(dims) != set(wanted):
             raise CallError(f"{self.name}: cost() expected the dims {list(wanted)} by keyword, got {sorted(dims)}")
-        return {"flops": extents.evaluate(self.program.flops, dims), "bytes": extents.evaluate(self.program.bytes, dims)}
+        origin = self.program.origin
+        if origin is None:  # read from a file, which holds no definition
+            flops = extents.evaluate(self.program.flops, dims)
+        else:
+            from tensorlang.codegen.reports import exact  # noqa: PLC0415 - few calls ask
+
+            flops = exact.flops(origin.plain, dims).value
+        return {"flops": flops, "bytes": extents.evaluate(self.program.bytes, dims)}
 
     def inspect(self, form: str = "nest") -> str:
         """The loop nest, the optimised LLVM IR or the assembly as text: "nest", "llvm" or "asm".
@@ -162,6 +173,16 @@ class Kernel:
         Raises `CallError` as a call does.
         """
         return timing.sample(self.bind(*inputs, **keywords), repeats)
+
+    def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
+        """What the kernel does, how fast it is on this machine, and what bounds it.
+
+        Without arrays it makes operands of its own; dims are then given by keyword. Time and the machine's peaks are measured, the
+        peaks once in a process, so the first report takes about a second. Raises `CallError` as a call does, and for a missing dim.
+        """
+        from tensorlang.codegen.reports.make import make  # noqa: PLC0415 - it builds kernels
+
+        return make(self, inputs, repeats, keywords)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the kernel to a file, whole or not at all. Raises `BuildError` where that fails."""

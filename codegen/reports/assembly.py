@@ -1,8 +1,9 @@
 """The machine code of a kernel, read: its innermost loops, how much of them is vector arithmetic, what is spilled.
 
 An innermost loop is the text between a label and a later jump back to it with no other such pair inside. The hot one is that with the
-most arithmetic, which is right where inner loops run about equally often and is said to be a guess otherwise. A spill is a whole vector
-moved to or from the stack inside such a loop. Only x86 is read; for other machines there is nothing to say.
+most arithmetic, which is right where inner loops run about equally often and a guess otherwise. Where no innermost loop computes
+anything (all was unrolled), the text outside of loops is taken instead. A spill is a whole vector moved to or from the stack inside the
+loop, alone or as an operand. Only x86 is read; for other machines there is nothing to say.
 """
 
 from __future__ import annotations
@@ -15,24 +16,38 @@ _LABEL: Final = re.compile(r"^(\.\w+):")
 _JUMP: Final = re.compile(r"^\tj\w+\s+(\.\w+)")
 _INSTRUCTION: Final = re.compile(r"^\t(v?[a-z]\w*)\s*(.*)")
 _PACKED: Final = re.compile(
-    r"^v?(f(n?m)(add|sub)|add|sub|mul|div|sqrt|min|max|rcp|rsqrt|pmadd|pdp|dp).*(p[sdh]|ph)$|^vp(add|sub|mul|madd|dpb|dpw|min|max)"
+    r"^v?(fn?m(add|sub)|add|sub|mul|div|sqrt|min|max|rcp|rsqrt|dp)\w*p[sdh]$|^v?p(add|sub|mul|madd|min|max|dpb|dpw)"
 )
-_SCALAR: Final = re.compile(r"^v?(f(n?m)(add|sub)|add|sub|mul|div|sqrt|min|max).*s[sdh]$")
-_FUSED: Final = re.compile(r"^vf(n?m)(add|sub)\d*p[sdh]|^vpdp|^vdpbf16")
-_MOVES: Final = re.compile(r"^v?mov[ua]p[sd]|^vmovdq[ua]\d*")
-_STACK: Final = re.compile(r"\(%r[sb]p[,)]|\(%rsp\)")
-_WIDTHS: Final = (("%zmm", 512), ("%ymm", 256), ("%xmm", 128))
+_SCALAR: Final = re.compile(r"^v?(fn?m(add|sub)\d*|add|sub|mul|div|sqrt|min|max)s[sdh]$|^imul[lq]?$")
+_OPERATIONS: Final = (
+    (re.compile(r"^vpdpb"), 8),
+    (re.compile(r"^vpdpw|^vdpbf16"), 4),
+    (re.compile(r"^v?pmaddw"), 3),
+    (re.compile(r"^vfn?m"), 2),
+)
+_IN_PLACE: Final = re.compile(r"^vfn?m|^vpdp|^vdpbf16|^vperm[it]2")
+_ONE: Final = re.compile(r"^v?(\w*[sd]?s[sdh]|movd|movq|cvtsi2s[sd]l?)$")
+_STACK: Final = re.compile(r"(?<![\w)])-?\d*\(%rsp\)")
+_REGISTER: Final = re.compile(r"%([xyz]mm\d+)")
+_WIDTHS: Final = {"z": 512, "y": 256, "x": 128}
 
 
 @dataclass(frozen=True, slots=True)
 class InnerLoop:
-    """One innermost loop: its label, instructions, arithmetic on vectors and on scalars, multiply-adds, spills, widest register in bits."""
+    """One innermost loop of the machine code.
+
+    `vector` and `scalar` are arithmetic instructions on vectors and on single numbers, `fused` those of them that multiply and add,
+    `operations` what all of them do in each 32 (or 64) bits of a register, `chains` the registers that one iteration hands to the
+    next, `spills` the vectors moved to or from the stack, `width` the widest register in bits.
+    """
 
     label: str
     instructions: int
     vector: int
     scalar: int
     fused: int
+    operations: int
+    chains: int
     spills: int
     width: int
 
@@ -51,7 +66,7 @@ class Assembly:
 
     @property
     def hot(self) -> InnerLoop | None:
-        """The loop that most of the arithmetic is in."""
+        """The loop that most of the arithmetic is in, without arithmetic most of the vectors."""
         return self.loops[0] if self.loops else None
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -60,37 +75,58 @@ class Assembly:
 
 
 def read(text: str) -> Assembly:
-    """The innermost loops in assembly text."""
+    """The innermost loops in assembly text; of code without arithmetic in them, the text outside."""
     lines = text.splitlines()
     labels = {found[1]: place for place, line in enumerate(lines) if (found := _LABEL.match(line))}
-    ranges = []
+    ends: dict[int, int] = {}
     for place, line in enumerate(lines):
         jump = _JUMP.match(line)
         if jump and labels.get(jump[1], place) < place:
-            ranges.append((labels[jump[1]], place, jump[1]))
-    inner = [found for found in ranges if not any(_within(other, found) for other in ranges if other is not found)]
-    loops = [_loop(lines[start : end + 1], label) for start, end, label in inner]
-    return Assembly(tuple(sorted(loops, key=lambda loop: loop.vector * max(loop.width, 1) + loop.scalar * 32, reverse=True)))
+            ends[labels[jump[1]]] = place
+    ranges = list(ends.items())
+    inner = [one for one in ranges if not any(one[0] <= other[0] and other[1] <= one[1] for other in ranges if other != one)]
+    loops = [_loop(lines[start : end + 1], lines[start].split(":")[0]) for start, end in inner]
+    if not any(loop.vector + loop.scalar for loop in loops):
+        inside = {place for start, end in inner for place in range(start, end + 1)}
+        rest = _loop([line for place, line in enumerate(lines) if place not in inside], "")
+        if rest.vector + rest.scalar or not loops:
+            loops.append(rest)
+    return Assembly(tuple(sorted((loop for loop in loops if loop.instructions), key=_weight, reverse=True)))
 
 
-def _within(inner: tuple[int, int, str], outer: tuple[int, int, str]) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
+def _weight(loop: InnerLoop) -> tuple[int, int]:
+    return loop.vector * loop.width + loop.scalar * 32, loop.width * loop.instructions
 
 
 def _loop(lines: list[str], label: str) -> InnerLoop:
-    vector = scalar = fused = spills = count = width = 0
+    vector = scalar = fused = operations = spills = count = width = 0
+    carried: set[str] = set()
+    written: set[str] = set()
     for line in lines:
         found = _INSTRUCTION.match(line)
         if not found:
             continue
         name, operands = found[1], found[2]
         count += 1
-        wide = next((bits for register, bits in _WIDTHS if register in operands), 0)
+        registers = [one[1] for one in _REGISTER.finditer(operands)]
+        packed = bool(registers) and _ONE.match(name) is None
+        does = next((times for pattern, times in _OPERATIONS if pattern.match(name)), 1)
         if _SCALAR.match(name):
             scalar += 1
-        elif _PACKED.match(name):
+            operations += does
+        elif packed and _PACKED.match(name):
             vector += 1
-            width = max(width, wide)
-        fused += bool(_FUSED.match(name))
-        spills += bool(_MOVES.match(name) and wide >= 128 and _STACK.search(operands))
-    return InnerLoop(label, count, vector, scalar, fused, spills, width)
+            operations += does
+        else:
+            does = 0
+        fused += does > 1
+        spills += packed and _STACK.search(operands) is not None
+        if packed:
+            width = max(width, *(_WIDTHS[register[0]] for register in registers))
+        if registers:
+            target = registers[-1][1:] if operands.rstrip().endswith(registers[-1]) else None
+            sources = {register[1:] for register in (registers[:-1] if target and not _IN_PLACE.match(name) else registers)}
+            if does and target and target in sources and target not in written:
+                carried.add(target)
+            written |= {target} if target else set()
+    return InnerLoop(label, count, vector, scalar, fused, operations, len(carried), spills, width)

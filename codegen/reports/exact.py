@@ -1,25 +1,31 @@
-"""Arithmetic, counted: every statement times the integer points of its domain.
+"""Arithmetic, counted: every operation of every statement times the integer points at which it is made.
 
-A box is a product. A domain whose bounds depend on outer loops (a triangle) or that has conditions is enumerated over those loops that
-bounds or conditions speak of, the others multiply. What would take more than `LIMIT` points, or depends on data, is counted as if its
-conditions held, and the count is then an upper bound and says so.
+A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
+`select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
+`LIMIT` points would have to be visited, the condition counts as if it held, and the count then is an upper bound and says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlang import ir
-from tensorlang.codegen.counts import operations
-from tensorlang.ir import For, If, Nest, Stmt, Store
-from tensorlang.traverse import axes_of, loads_of, substatements
+from tensorlang.codegen.counts import Conditions, operations
+from tensorlang.dtype import INT64
+from tensorlang.errors import InternalError
+from tensorlang.functions import FUNCTIONS
+from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
+from tensorlang.polyhedra import interval
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, dtype_of, substatements, walk
 
-LIMIT: Final = 1 << 22
+LIMIT: Final = 1 << 21
 Points = dict[str, npt.NDArray[np.int64]]
 
 
@@ -34,84 +40,145 @@ class Count:
         return Count(self.value + other.value, self.exact and other.exact)
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The arithmetic of a program: all of it, by stage, by element type, and how often each named function is called."""
+
+    flops: Count = Count(0)
+    stages: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, int] = field(default_factory=dict)
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+
+def work(nest: Nest, dims: Mapping[str, int]) -> Work:
+    """The arithmetic of an unscheduled nest under these dims."""
+    total = Count(0)
+    stages: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for store, loops, conditions in _stores(nest.body, (), ()):
+        for chosen, names in _choices(store).items():
+            points = domain(loops, (*conditions, *chosen), dims)
+            done = Count(points.value * names.total(), points.exact)
+            total += done
+            stages[store.stage] += done.value
+            types[str(dtype_of(store.values[0]))] += done.value
+            calls.update({name: points.value * times for name, times in names.items() if name in FUNCTIONS})
+    return Work(total, dict(stages), dict(types), {name: times for name, times in calls.items() if times})
+
+
 def flops(nest: Nest, dims: Mapping[str, int]) -> Count:
     """Arithmetic operations of an unscheduled nest under these dims."""
-    return _count(nest.body, (), (), dims)
+    return work(nest, dims).flops
 
 
-def _count(stmt: Stmt, loops: tuple[For, ...], conditions: tuple[ir.Expr, ...], dims: Mapping[str, int]) -> Count:
+def _stores(stmt: Stmt, loops: tuple[For, ...], conditions: Conditions) -> Iterator[tuple[Store, tuple[For, ...], Conditions]]:
     match stmt:
         case Store():
-            work = operations(stmt)
-            if not work:
-                return Count(0)
-            points = domain(loops, conditions, dims)
-            return Count(points.value * work, points.exact)
-        case For():
-            return _count(stmt.body, (*loops, stmt), conditions, dims)
+            yield stmt, loops, conditions
+        case For(body=body):
+            yield from _stores(body, (*loops, stmt), conditions)
         case If(cond, then, orelse):
-            total = _count(then, loops, (*conditions, cond), dims)
-            return total if orelse is None else total + _count(orelse, loops, (*conditions, ir.Unary("not", cond)), dims)
+            yield from _stores(then, loops, (*conditions, cond))
+            if orelse is not None:
+                yield from _stores(orelse, loops, (*conditions, ir.Unary("not", cond)))
         case _:
-            total = Count(0)
             for part in substatements(stmt):
-                total += _count(part, loops, conditions, dims)
-            return total
+                yield from _stores(part, loops, conditions)
 
 
-def domain(loops: Sequence[For], conditions: Sequence[ir.Expr], dims: Mapping[str, int]) -> Count:
+def _choices(store: Store) -> dict[Conditions, Counter[str]]:
+    """Names of the operations of a statement, by the choices under which they are made."""
+    found: dict[Conditions, Counter[str]] = {}
+    for name, chosen in operations(store):
+        found.setdefault(chosen, Counter())[name] += 1
+    return found
+
+
+def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> Count:
     """How many iterations of a nest meet the conditions."""
-    known = [cond for cond in conditions if not any(True for _ in loads_of(cond))]
-    spoken = set().union(*(axes_of(cond) for cond in known), *(axes_of(loop.lo) | axes_of(loop.hi) for loop in loops))
+    parts = [part for cond in conditions for part in _conjuncts(cond)]
+    known = [part for part in parts if all(map(_is_known, walk(part)))]
+    spoken = set().union(*map(axes_of, known), *(axes_of(bound) for loop in loops for bound in (loop.lo, loop.hi)))
     points: Points = {}
-    weight = np.ones(1, np.int64)
-    exact = len(known) == len(conditions)
-    for loop in loops:
-        trips = np.broadcast_to(np.maximum(_value(loop.hi, points, dims) - _value(loop.lo, points, dims), 0), weight.shape)
+    box, weight = 1, np.ones(1, np.int64)
+    for depth, loop in enumerate(loops):
+        length = np.maximum(_value(loop.hi, points, dims) - _value(loop.lo, points, dims), 0)
         if loop.loop not in spoken:
-            weight = weight * trips
-        elif int(trips.sum()) <= LIMIT:
-            first = np.broadcast_to(_value(loop.lo, points, dims), weight.shape)
-            steps = np.arange(int(trips.sum())) - np.repeat(np.cumsum(trips) - trips, trips)
-            points = {name: np.repeat(values, trips) for name, values in points.items()}
-            points[loop.loop] = np.repeat(first, trips) + steps
-            weight = np.repeat(weight, trips)
-        else:  # too many: from here on every iteration is taken to be as long as the first loop around it allows
-            return Count(int((weight * trips).sum()) * _rest(loops[loops.index(loop) + 1 :], points, dims), exact=False)
-    for cond in known:
-        weight = weight * np.asarray(_value(cond, points, dims), bool)
-    return Count(int(weight.sum()), exact)
+            box, weight = (box * int(length), weight) if length.ndim == 0 else (box, weight * length)
+            continue
+        trips = np.broadcast_to(length, weight.shape)
+        visited = int(trips.sum())
+        if visited > LIMIT:
+            return Count(box * int((weight * trips).sum()) * _most(loops, depth + 1, dims), exact=False)
+        first = np.broadcast_to(_value(loop.lo, points, dims), weight.shape)
+        steps = np.arange(visited) - np.repeat(np.cumsum(trips) - trips, trips)
+        points = {name: np.repeat(values, trips) for name, values in points.items()}
+        points[loop.loop] = np.repeat(first, trips) + steps
+        weight = np.repeat(weight, trips)
+    for part in known:
+        weight = weight * np.asarray(_value(part, points, dims), bool)
+    return Count(box * int(weight.sum()), len(known) == len(parts))
 
 
-def _rest(loops: Sequence[For], points: Points, dims: Mapping[str, int]) -> int:
+def _conjuncts(cond: Expr) -> tuple[Expr, ...]:
+    match cond:
+        case ir.Binary("and", left, right):
+            return (*_conjuncts(left), *_conjuncts(right))
+        case ir.Unary("not", ir.Binary("or", left, right)):
+            return (*_conjuncts(ir.Unary("not", left)), *_conjuncts(ir.Unary("not", right)))
+        case _:
+            return (cond,)
+
+
+def _most(loops: Sequence[For], start: int, dims: Mapping[str, int]) -> int:
+    """The product of the greatest lengths of the loops from `start` on."""
+    ranges: dict[Expr, tuple[int, int]] = {ir.Dim(name): (value, value) for name, value in dims.items()}
     total = 1
-    for loop in loops:
-        inside = axes_of(loop.hi) | axes_of(loop.lo)
-        total *= 1 if inside - points.keys() else int(np.max(np.maximum(_value(loop.hi, points, dims) - _value(loop.lo, points, dims), 0)))
+    for depth, loop in enumerate(loops):
+        length = interval(simplify(ir.Binary("sub", loop.hi, loop.lo)), ranges)
+        lo, hi = interval(loop.lo, ranges), interval(loop.hi, ranges)
+        if length is None or lo is None or hi is None:
+            raise InternalError(f"the loop {loop.loop} has no bounds")
+        ranges[ir.Axis(loop.loop)] = (lo[0], max(hi[1] - 1, lo[0]))
+        total *= max(length[1], 0) if depth >= start else 1
     return total
 
 
-def _value(expr: ir.Expr, points: Points, dims: Mapping[str, int]) -> Any:
+def _is_known(node: Expr) -> bool:
+    """Does no data decide, and can the value be computed here?"""
+    match node:
+        case ir.Const() | ir.Dim() | ir.Axis() | ir.Select():
+            return True
+        case ir.Cast(_, dtype):
+            return dtype == INT64
+        case ir.Unary(op):
+            return op in ("not", "neg", "abs")
+        case ir.Binary(op) | ir.Compare(op):
+            return op in _BINARY and dtype_of(node).kind in ("signed", "bool")
+        case _:
+            return False
+
+
+def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> Any:
     match expr:
-        case ir.Const(value, _):
-            return np.int64(value)
+        case ir.Const(value, dtype):
+            return np.asarray(value, dtype.numpy)
         case ir.Dim(name):
             return np.int64(dims[name])
         case ir.Axis(name):
             return points[name]
-        case ir.Cast(inner, _):
-            return _value(inner, points, dims)
+        case ir.Cast(inner, dtype):
+            return np.asarray(_value(inner, points, dims)).astype(dtype.numpy)
         case ir.Unary(op, inner):
             found = _value(inner, points, dims)
-            return np.logical_not(found) if op == "not" else -found
-        case ir.Binary(op, left, right):
+            return np.invert(found) if op == "not" else np.negative(found) if op == "neg" else np.abs(found)
+        case ir.Binary(op, left, right) | ir.Compare(op, left, right):
             return _BINARY[op](_value(left, points, dims), _value(right, points, dims))
-        case ir.Compare(op, left, right):
-            return _COMPARE[op](_value(left, points, dims), _value(right, points, dims))
         case ir.Select(cond, yes, no):
             return np.where(_value(cond, points, dims), _value(yes, points, dims), _value(no, points, dims))
         case _:
-            return np.bool_(True)
+            raise InternalError(f"{expr!r} bounds a loop, but depends on data")
 
 
 def _total(divide: Any) -> Any:
@@ -129,8 +196,6 @@ _BINARY: Final[dict[str, Any]] = {
     "xor": np.bitwise_xor,
     "floordiv": _total(np.floor_divide),
     "mod": _total(np.mod),
-}
-_COMPARE: Final[dict[str, Any]] = {
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,

@@ -1,0 +1,148 @@
+"""Making a report: operands where none are given, counts, time, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tensorlang.codegen import arrays, extents, timing
+from tensorlang.codegen.arguments import checked_dim, prepare
+from tensorlang.codegen.operands import values
+from tensorlang.codegen.reports import assembly
+from tensorlang.codegen.reports.bounds import Facts, verdict
+from tensorlang.codegen.reports.exact import Count, Work, work
+from tensorlang.codegen.reports.instructions import bits, issue
+from tensorlang.codegen.reports.levels import levels, traffic, value
+from tensorlang.codegen.reports.machine import rates
+from tensorlang.codegen.reports.report import Report
+from tensorlang.codegen.signature import Argument
+from tensorlang.codegen.target import target
+from tensorlang.codegen.threads import get_threads
+from tensorlang.dtype import DType, dtype
+from tensorlang.errors import CallError, did_you_mean
+from tensorlang.ir import For, Nest, Stmt
+from tensorlang.schedules.edit import extent_of
+from tensorlang.traverse import substatements
+
+if TYPE_CHECKING:
+    from tensorlang.codegen.kernel import Kernel
+
+FLOAT32: Final = dtype("float32")
+
+
+def make(kernel: Kernel, inputs: Sequence[Any], repeats: int, keywords: Mapping[str, Any]) -> Report:
+    """The report of a kernel; see `Kernel.report`."""
+    program = kernel.program
+    call, dims = _call(kernel, inputs, keywords)
+    timed = timing.sample(call, repeats)
+    cost = kernel.cost(**dims)
+    origin = program.origin
+    done = Work(Count(cost["flops"], exact=False)) if origin is None else work(origin.plain, dims)
+    element = _element(kernel, done)
+    forks = (1 if "parallel " in program.nest else 0) if origin is None else _forks(origin.nest.body, dims)
+    threads = get_threads() if forks else 1
+    here = target("native")
+    machine = rates("float64" if element == "float64" else "float32", threads)
+    footprint = cost["bytes"] + program.workspace_bytes
+    found = () if origin is None else levels(origin.nest, _stage(origin.nest, done), dims, here.caches)
+    written = sum(_bytes(argument, dims) for argument in program.signature.outputs)
+    sent = traffic(found, cost["bytes"] - written, written, footprint, here.caches)
+    hot = assembly.read(kernel.inspect("asm")).hot if here.is_x86 else None
+    facts = Facts(
+        time=timed.min,
+        flops=done.flops.value,
+        rates=machine,
+        least=cost["bytes"] + written,
+        integers=element.is_integer,
+        sent=sent,
+        calls=done.calls,
+        issue=issue(done.flops.value, done.calls, hot, element, here),
+        hot=hot,
+        lanes=max(here.vector_bits // bits(dtype(machine.kind)), 1),
+        vector_bits=here.vector_bits,
+        target_bits=kernel.target.vector_bits,
+        forks=forks if threads > 1 else 0,
+        threads=threads,
+        available=get_threads(),
+    )
+    bound, sentence = verdict(facts)
+    return Report(
+        name=kernel.name,
+        signature=str(program.signature),
+        target=kernel.target,
+        dims=dims,
+        flops=done.flops,
+        calls=done.calls,
+        bytes=cost["bytes"],
+        footprint=footprint,
+        levels=found,
+        sent=sent,
+        hot=hot,
+        threads=threads,
+        forks=forks,
+        timing=timed,
+        rates=machine,
+        bound=bound,
+        sentence=sentence,
+    )
+
+
+def _call(kernel: Kernel, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Callable[[], Any], dict[str, int]]:
+    """A call with the arrays that are given, or with made ones, and the dims of it."""
+    signature, bound = kernel.program.signature, kernel.program.bound
+    free = [argument for argument in signature.inputs if argument.name not in bound]
+    if inputs or "out" in keywords or any(argument.name in keywords for argument in free):
+        words = prepare(signature, bound, inputs, keywords).words
+        return kernel.bind(*inputs, **keywords), dict(zip(signature.dims, words[len(words) - len(signature.dims) :], strict=True))
+    for name in keywords:
+        if name not in signature.dims:
+            known = [*signature.dims, *(argument.name for argument in free), "repeats"]
+            raise CallError(f"{signature}: report() knows no {name!r}{did_you_mean(name, known)}")
+    missing = [name for name in signature.dims if name not in keywords]
+    if missing:
+        told = f"report({', '.join(f'{name}=...' for name in missing)})"
+        raise CallError(f"{signature}: report() needs the dim {missing[0]!r}; write {told}, or pass arrays")
+    dims = {name: checked_dim(signature, name, keywords[name]) for name in signature.dims}
+    rng = np.random.default_rng(0)
+    return kernel.bind(*(_made(signature.name, argument, dims, rng) for argument in free), **dims), dims
+
+
+def _made(kernel: str, argument: Argument, dims: Mapping[str, int], rng: np.random.Generator) -> Any:
+    """Positive numbers, so that logarithms and roots take their usual way."""
+    shape = tuple(extents.evaluate(extent, dims) for extent in argument.shape)
+    try:
+        array = arrays.empty_aligned(shape, argument.dtype.numpy)
+        array[...] = values(rng, shape, argument.dtype, signed=False)
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise CallError(f"{kernel}: an operand {argument.name!r} of shape {shape} cannot be made: {error}") from None
+    return array
+
+
+def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:
+    return prod(extents.evaluate(extent, dims) for extent in argument.shape) * argument.dtype.bytes
+
+
+def _element(kernel: Kernel, done: Work) -> DType:
+    """The type that most arithmetic is done in."""
+    if done.types:
+        return dtype(max(done.types.items(), key=lambda item: item[1])[0])
+    return kernel.program.signature.outputs[0].dtype if kernel.program.signature.outputs else FLOAT32
+
+
+def _stage(nest: Nest, done: Work) -> str:
+    """The stage with the most arithmetic, or the first output."""
+    return max(done.stages.items(), key=lambda item: item[1])[0] if done.stages else nest.outputs[0].name
+
+
+def _forks(stmt: Stmt, dims: Mapping[str, int]) -> int:
+    """How many parallel loops of more than one iteration a call starts."""
+    if isinstance(stmt, For):
+        trips = value(extent_of(stmt), dims)
+        trips = 2 if trips is None else trips
+        if stmt.kind == "parallel":
+            return int(trips > 1)
+        return max(trips, 0) * _forks(stmt.body, dims)
+    return sum(_forks(part, dims) for part in substatements(stmt))

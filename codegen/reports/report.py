@@ -1,0 +1,214 @@
+"""`Kernel.report`: what a kernel does, how its code looks, how fast it is on this machine, and what bounds it.
+
+    counts      operations by integer sets, bytes of arguments, working set and traffic by the loops of the hot stage
+    code        the hot loop of the assembly
+    time        the fastest of some samples, with warm caches, against rates that were measured in this process
+
+Everything is in the fields of `Report`; `str` is the table for people, `to_json` the same for programs, `picture` the roofline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, Final
+
+from tensorlang.codegen.reports.assembly import InnerLoop
+from tensorlang.codegen.reports.bounds import Bound
+from tensorlang.codegen.reports.exact import Count
+from tensorlang.codegen.reports.levels import HOMES, Home, Level, home
+from tensorlang.codegen.reports.machine import Rates
+from tensorlang.codegen.reports.roofline import picture
+from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
+from tensorlang.codegen.target import Target
+from tensorlang.codegen.timing import Timing
+from tensorlang.errors import BuildError
+
+SHOWN: Final = 12
+NOISY: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """One kernel on this machine.
+
+    `bytes` are those of inputs and outputs, `footprint` adds the workspace. `levels` are the loops around the stage with the most
+    arithmetic, `sent` what moves to and from each level of memory in a call (an estimate), `hot` the hot loop of the machine code,
+    `forks` the parallel loops that a call starts. `peak_share` is of the measured multiply-add peak, `bandwidth_share` of the bandwidth
+    of the level that holds the footprint. `bound` names what bounds the kernel, `sentence` says it with numbers and what to do.
+    """
+
+    name: str
+    signature: str
+    target: Target
+    dims: Mapping[str, int]
+    flops: Count
+    calls: Mapping[str, int]
+    bytes: int
+    footprint: int
+    levels: tuple[Level, ...]
+    sent: Mapping[Home, int]
+    hot: InnerLoop | None
+    threads: int
+    forks: int
+    timing: Timing
+    rates: Rates
+    bound: Bound
+    sentence: str
+
+    @property
+    def time(self) -> float:
+        """Seconds of one call: the fastest sample."""
+        return self.timing.min
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte in and out."""
+        return self.flops.value / max(self.bytes, 1)
+
+    @property
+    def peak_share(self) -> float:
+        """Operations a second, as a share of the measured peak."""
+        return self.flops.value / self.time / self.rates.flops
+
+    @property
+    def home(self) -> Home:
+        """The nearest level that holds all operands and the workspace."""
+        return home(self.footprint, self.target.caches)
+
+    @property
+    def bandwidth_share(self) -> float:
+        """Bytes in and out a second, as a share of what `home` was measured to send."""
+        return self.bytes / self.time / self.rates.bandwidth[self.home]
+
+    @property
+    def vector_bits(self) -> int:
+        """The widest vectors of the hot loop, in bits; 0 without vectors."""
+        return 0 if self.hot is None else self.hot.width
+
+    @property
+    def vector_share(self) -> float | None:
+        """The share of the hot loop's arithmetic that is on vectors; None where there is no arithmetic."""
+        return None if self.hot is None else self.hot.share
+
+    @property
+    def spills(self) -> int:
+        """Vectors that the hot loop moves to or from the stack."""
+        return 0 if self.hot is None else self.hot.spills
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values: every field and every derived number."""
+        return {
+            "name": self.name,
+            "signature": self.signature,
+            "target": str(self.target),
+            "dims": dict(self.dims),
+            "flops": self.flops.value,
+            "flops_exact": self.flops.exact,
+            "calls": dict(self.calls),
+            "bytes": self.bytes,
+            "footprint": self.footprint,
+            "home": self.home,
+            "intensity": self.intensity,
+            "levels": [asdict(level) for level in self.levels],
+            "sent": dict(self.sent),
+            "hot_loop": None if self.hot is None else asdict(self.hot),
+            "vector_bits": self.vector_bits,
+            "vector_share": self.vector_share,
+            "spills": self.spills,
+            "threads": self.threads,
+            "parallel_loops": self.forks,
+            "time": self.time,
+            "samples": list(self.timing.samples),
+            "rates": self.rates.to_json(),
+            "peak_share": self.peak_share,
+            "bandwidth_share": self.bandwidth_share,
+            "bound": self.bound,
+            "sentence": self.sentence,
+        }
+
+    def picture(self, path: str | PathLike[str] | None = None) -> str:
+        """The roofline as SVG text, written to `path` where one is given. Raises `BuildError` where that fails."""
+        svg = picture(self.name, self.flops.value, self.bytes, self.time, self.rates, self.home)
+        if path is not None:
+            try:
+                Path(path).write_text(svg)
+            except OSError as error:
+                raise BuildError(f"the picture cannot be written to {str(path)!r}: {error}") from None
+        return svg
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - for notebooks alone
+
+        return f"{self.picture()}<pre>{escape(str(self))}</pre>"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        rows = [("time", self._time()), ("arithmetic", self._arithmetic()), ("operands", self._operands()), ("code", self._code())]
+        lines = [self.signature, f"on {self.target}, {self.threads} thread{'s' * (self.threads > 1)}{self._dims()}", ""]
+        lines += [f"  {name:<12}{told}" for name, told in rows]
+        if self.sent:
+            lines += ["", "  moved in a call (estimate)"]
+            lines += [f"    {name:<8}{self._moved(name)}" for name in HOMES if name in self.sent]
+        shown = [level for level in self.levels if level.trips != 1][:SHOWN]
+        if shown:
+            names = [f"{'  ' * depth}{level.loop}{_kind(level)}" for depth, level in enumerate(shown)]
+            wide = max(20, *map(len, names))
+            lines += ["", f"  {'loop':<{wide}}{'trips':>10}   an iteration touches"]
+            lines += [
+                f"  {name:<{wide}}{_trips(level):>10}   {size(level.bytes):>9}, fits {level.home}"
+                for name, level in zip(names, shown, strict=True)
+            ]
+        return "\n".join([*lines, "", *wrap(self.sentence, 110, initial_indent="  ", subsequent_indent="  ")])
+
+    def _dims(self) -> str:
+        return f", {', '.join(f'{name} = {value}' for name, value in self.dims.items())}" if self.dims else ""
+
+    def _time(self) -> str:
+        told = f"{seconds(self.time)} (fastest of {len(self.timing.samples)}, median {seconds(self.timing.median)}), warm caches"
+        return f"{told}; disturbed: is the machine busy?" if self.timing.median > NOISY * self.time else told
+
+    def _arithmetic(self) -> str:
+        if not self.flops.value:
+            return "none"
+        told = f"{'' if self.flops.exact else 'at most '}{self.flops.value:,} operations, {rate(self.flops.value / self.time, 'FLOP')}"
+        calls = "".join(f", {count:,} {name}" for name, count in self.calls.items())
+        peak = f"{percent(self.peak_share)} of the {rate(self.rates.flops, 'FLOP')} of {self.rates.kind} multiply-adds"
+        return f"{told}: {peak}{calls and f' (with{calls[1:]})'}"
+
+    def _operands(self) -> str:
+        moved = f"{size(self.bytes)}, {rate(self.bytes / self.time, 'B')}: {percent(self.bandwidth_share)} of the"
+        workspace = f" with {size(self.footprint - self.bytes)} of workspace" if self.footprint > self.bytes else ""
+        place = f"{rate(self.rates.bandwidth[self.home], 'B')} of {self.home}, which holds them{workspace}"
+        if self.home == "memory":
+            place = f"{rate(self.rates.bandwidth['memory'], 'B')} of memory; no cache holds them{workspace}"
+        return f"{moved} {place}; {self.intensity:.3g} operations a byte"
+
+    def _code(self) -> str:
+        if self.hot is None:
+            return "not read for this processor"
+        where = f"hot loop {self.hot.label}" if self.hot.label else "no loop"
+        vectors = f"{self.vector_bits}-bit vectors" if self.vector_bits else "no vectors"
+        if self.vector_share is None:
+            return f"{vectors}, {self.spills} spills; {where}: {self.hot.instructions} instructions, no arithmetic"
+        share = f"{percent(self.vector_share)} of arithmetic on vectors"
+        counts = f"{self.hot.vector + self.hot.scalar} of {self.hot.instructions} instructions compute, {self.hot.fused} multiply and add"
+        return f"{vectors}, {share}, {self.spills} spills; {where}: {counts}"
+
+    def _moved(self, name: Home) -> str:
+        speed = self.sent[name] / self.time
+        told = f"{percent(speed / self.rates.bandwidth[name])} of the measured {rate(self.rates.bandwidth[name], 'B')}"
+        return f"{size(self.sent[name]):>9}  {rate(speed, 'B'):>10}   {told}"
+
+
+def _kind(level: Level) -> str:
+    return "" if level.kind == "serial" else f" ({level.kind})"
+
+
+def _trips(level: Level) -> str:
+    return "varies" if level.trips is None else f"{level.trips:,}"

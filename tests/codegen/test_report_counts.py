@@ -1,0 +1,123 @@
+"""Operations are counted exactly: the count is that of a loop in Python over every point, of `where`, `select` and triangles too."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+import tensorlang as tl
+from tensorlang import ir
+from tensorlang.codegen.counts import operations
+from tensorlang.codegen.reports import exact
+from tensorlang.codegen.reports.exact import Count, domain, work
+from tensorlang.dtype import BOOL, dtype
+from tensorlang.program import lower_definition
+
+
+def plain(*outputs: Any) -> ir.Nest:
+    return lower_definition(outputs, None, None)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 5, 7), (256, 256, 256), (2, 0, 4)])
+def test_a_matrix_product_takes_two_operations_a_term(m: int, n: int, k: int) -> None:
+    A, B = tl.placeholder((m, k), name="A"), tl.placeholder((k, n), name="B")
+    assert exact.flops(plain(tl.ops.matmul(A, B)), {}) == Count(2 * m * n * k)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 17, 100])
+def test_a_triangle_is_counted_as_a_triangle(n: int) -> None:
+    X = tl.placeholder((n, n), name="X")
+    k = tl.reduce_axis(n, name="k")
+    L = tl.compute((n,), lambda i: tl.sum(X[i, k], axis=k, where=k <= i), name="L")
+    assert exact.flops(plain(L), {}) == Count(n * (n + 1) // 2)
+
+
+def test_kernel_cost_agrees_with_the_exact_count() -> None:
+    n = tl.dim("n")
+    X = tl.placeholder((n, n), name="X")
+    k = tl.reduce_axis(n, name="k")
+    kernel = tl.build(tl.compute((n,), lambda i: tl.sum(X[i, k], axis=k, where=k <= i), name="L"))
+    assert kernel.cost(n=10)["flops"] == 55
+    assert kernel.report(n=10).flops == Count(55)
+
+
+def test_padding_is_no_arithmetic() -> None:
+    I, W = tl.placeholder((1, 3, 6, 6), name="I"), tl.placeholder((4, 3, 3, 3), name="W")
+    assert exact.flops(plain(tl.ops.conv2d(I, W, padding=1)), {}) == Count(2 * 4 * 6 * 6 * 3 * 9)
+
+
+def test_only_the_chosen_side_of_a_select_counts() -> None:
+    X = tl.placeholder((10,), name="X")
+    Y = tl.compute((10,), lambda i: tl.select(i < 3, X[i] * 2 + 1, X[i] * 2), name="Y")
+    assert exact.flops(plain(Y), {}) == Count(3 * 2 + 7)
+
+
+def test_what_data_decides_is_an_upper_bound() -> None:
+    X = tl.placeholder((10,), name="X")
+    Y = tl.compute((10,), lambda i: tl.select((i < 4) & (X[i] > 0), X[i] * 2, X[i]), name="Y")
+    assert exact.flops(plain(Y), {}) == Count(4, exact=False)
+
+
+def test_named_functions_are_told_by_name() -> None:
+    done = work(plain(tl.ops.softmax(tl.placeholder((4, 10), name="X"))), {})
+    assert done.calls == {"exp": 80}
+    assert done.types == {"float32": done.flops.value}
+
+
+def test_a_count_beyond_what_can_be_visited_is_an_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "LIMIT", 50)
+    n = 30
+    X = tl.placeholder((n, n, n), name="X")
+    j, k = tl.reduce_axis(n, name="j"), tl.reduce_axis(n, name="k")
+    L = tl.compute((n,), lambda i: tl.sum(X[i, j, k], axis=(j, k), where=(j <= i) & (k <= j)), name="L")
+    found = exact.flops(plain(L), {})
+    assert not found.exact
+    assert found.value >= sum(1 for a, b, c in itertools.product(range(n), repeat=3) if b <= a and c <= b)
+
+
+def test_great_counts_do_not_wrap() -> None:
+    n = tl.dim("n")
+    A, B = tl.placeholder((n, n), name="A"), tl.placeholder((n, n), name="B")
+    assert exact.flops(plain(tl.ops.matmul(A, B)), {"n": 10**8}) == Count(2 * 10**24)
+
+
+AXES = (ir.Axis("i"), ir.Axis("j"))
+CONDITIONS: list[tuple[ir.Expr, Any]] = [
+    (ir.Compare("lt", AXES[0], AXES[1]), lambda i, j: i < j),
+    (ir.Unary("not", ir.Compare("lt", AXES[0], AXES[1])), lambda i, j: not i < j),
+    (ir.Compare("eq", ir.Binary("mod", AXES[0], ir.const(3)), ir.const(1)), lambda i, j: i % 3 == 1),
+    (
+        ir.Compare("ge", ir.Binary("floordiv", ir.Binary("sub", AXES[0], AXES[1]), ir.const(2)), ir.const(-1)),
+        lambda i, j: (i - j) // 2 >= -1,
+    ),
+    (ir.Compare("eq", ir.Binary("mod", AXES[0], AXES[1]), ir.const(0)), lambda i, j: (i % j if j else 0) == 0),
+    (ir.Compare("gt", ir.Unary("abs", ir.Binary("sub", AXES[0], AXES[1])), ir.const(2)), lambda i, j: abs(i - j) > 2),
+    (ir.Compare("ne", ir.Unary("neg", AXES[0]), ir.Binary("sub", AXES[1], ir.Dim("n"))), lambda i, j: -i != j - 9),
+    (ir.Binary("or", ir.Compare("lt", AXES[0], ir.const(2)), ir.Compare("gt", AXES[1], ir.const(4))), lambda i, j: i < 2 or j > 4),
+    (
+        ir.Select(ir.Compare("lt", AXES[0], ir.const(4)), ir.Compare("lt", AXES[1], ir.const(1)), ir.Const(True, BOOL)),
+        lambda i, j: j < 1 if i < 4 else True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("cond", "meaning"), CONDITIONS)
+def test_a_condition_is_counted_as_python_counts_it(cond: ir.Expr, meaning: Any) -> None:
+    nothing = ir.Block(())
+    loops = (ir.For("i", ir.const(1), ir.Dim("n"), nothing), ir.For("j", ir.const(0), ir.Binary("add", ir.Axis("i"), ir.const(2)), nothing))
+    expected = sum(1 for i in range(1, 9) for j in range(i + 2) if meaning(i, j))
+    assert domain(loops, (cond,), {"n": 9}) == Count(expected)
+
+
+def test_a_condition_over_another_type_is_not_guessed() -> None:
+    narrow = ir.Compare("lt", ir.Cast(ir.Axis("i"), dtype("int8")), ir.Const(3, dtype("int8")))
+    assert domain((ir.For("i", ir.const(0), ir.const(300), ir.Block(())),), (narrow,), {}) == Count(300, exact=False)
+
+
+def test_indices_are_no_arithmetic() -> None:
+    X = tl.placeholder((20,), name="X")
+    nest = plain(tl.compute((9,), lambda i: X[2 * i + 1] - X[i], name="Y"))
+    ((store, _, _),) = exact._stores(nest.body, (), ())
+    assert [name for name, _ in operations(store)] == ["sub"]
