@@ -6,7 +6,7 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tensorlang.codegen.build import build_schedule, default_schedule
+from tensorlang.codegen.build import kept_default, kept_schedule
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
 from tensorlang.errors import InternalError, TensorlangError
@@ -38,7 +38,7 @@ def compile(
         for match in islice(known.matches(tensors, machine), ATTEMPTS):
             if (kernel := _kernel(match, known, tensors, name)) is not None:
                 return kernel
-    return build_schedule(default_schedule(tensors, machine), machine, name=name, provenance="default")
+    return kept_default(tensors, machine, name=name, provenance="default")
 
 
 def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
@@ -47,7 +47,7 @@ def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name:
     if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
         return None
     try:
-        kernel = build_schedule(schedule, machine, name=name, provenance=match.kind)
+        kernel = kept_schedule(schedule, machine, name=name, provenance=match.kind)
     except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
         return None
     if unsure:

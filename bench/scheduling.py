@@ -1,4 +1,4 @@
-"""What scheduling itself costs: a whole schedule, a question, and the dearest directive on the shipped operators."""
+"""What scheduling itself costs: a whole schedule, a question, the dearest directive on the shipped operators, and a build."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorlang as tl
+from bench import startup
 from bench.measure import Figure
 from tensorlang import ops
 from tensorlang.tensor import Tensor
@@ -87,7 +88,7 @@ def questions() -> tuple[list[float], dict[str, float]]:
 
 
 def figures() -> list[Figure]:
-    """The figures of the scheduling language."""
+    """The figures of the scheduling language and of building."""
     product = matmul()
     fifteen_directives(product)
     whole = [seconds(lambda: fifteen_directives(product)) for _ in range(ROUNDS)]
@@ -96,4 +97,5 @@ def figures() -> list[Figure]:
         Figure("a schedule of 15 directives, matmul 512", statistics.median(whole) * 1e3, 60.0, "at most", "ms", {"samples": whole}),
         Figure("s.can, median over the shipped operators", statistics.median(asked) * 1e3, 5.0, "at most", "ms", {"questions": len(asked)}),
         Figure("the dearest directive on the shipped operators", max(asked) * 1e3, 50.0, "at most", "ms", {"by_operator": dearest}),
+        *startup.builds(),
     ]

@@ -30,15 +30,23 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         step = pattern.step
     elif moving.terms:
         offsets = evaluate(frame, moving, value)
-    start = evaluate(frame, fixed - number(fixed.offset), value)
+    start = _uniform(frame, fixed - number(fixed.offset), value)
     if offsets is not None and not lanes_of(offsets):  # the same in every lane after all
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
-    base = address(frame.builder, buffer.dtype, place.pointer, start)
+    base = frame.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
     access = Access(place, base, frame.lanes, step, offsets)
     lanes = access.constant_offsets()
     inside = known(start) == 0 and lanes is not None and all(0 <= fixed.offset + lane < place.own for lane in lanes or (0,))
     return Access(place, base, frame.lanes, step, offsets, owned=inside)
+
+
+def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
+    """The value of a polynomial that is the same in every lane, computed once in a basic block: neighbours in a tile share it."""
+    if any(atom.name in frame.space.opaque for monomial in polynomial.terms for atom in monomial):  # it may read memory
+        return evaluate(frame, polynomial, value)
+    terms = tuple((monomial, factor, *(frame.scalars[atom.name] for atom in monomial)) for monomial, factor in polynomial.terms.items())
+    return frame.once(terms, lambda: evaluate(frame, polynomial, value))
 
 
 def evaluate(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:

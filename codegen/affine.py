@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from tensorlang import ir
@@ -34,17 +33,21 @@ class Atom(NamedTuple):
 
 Monomial: TypeAlias = tuple[Atom, ...]
 
+_NUMBER = frozenset({()})
+_LIMIT = 1 << 63
+_MODULUS = 1 << 64
+
 LANE = Atom(1 << 20, "lane", varying=True)
 _LOADED = 1 << 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Polynomial:
     """A sum of products of atoms with int64 coefficients; the empty product stands for the constant."""
 
     terms: Mapping[Monomial, int] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def offset(self) -> int:
         """The constant term."""
         return self.terms.get((), 0)
@@ -52,15 +55,22 @@ class Polynomial:
     @property
     def constant(self) -> int | None:
         """The value of a constant polynomial, else None."""
-        return self.offset if all(monomial == () for monomial in self.terms) else None
+        return self.offset if not self.terms or self.terms.keys() == _NUMBER else None
 
     def __add__(self, other: Polynomial) -> Polynomial:
+        return self._plus(other, 1)
+
+    def _plus(self, other: Polynomial, factor: int) -> Polynomial:
+        if not other.terms:
+            return self
         terms = dict(self.terms)
         for monomial, coefficient in other.terms.items():
-            terms[monomial] = terms.get(monomial, 0) + coefficient
+            terms[monomial] = terms.get(monomial, 0) + factor * coefficient
         return _clean(terms)
 
     def __mul__(self, other: Polynomial) -> Polynomial:
+        if (factor := other.constant) is not None:
+            return self._times(factor)
         terms: dict[Monomial, int] = {}
         for left, a in self.terms.items():
             for right, b in other.terms.items():
@@ -68,8 +78,13 @@ class Polynomial:
                 terms[monomial] = terms.get(monomial, 0) + a * b
         return _clean(terms)
 
+    def _times(self, factor: int) -> Polynomial:
+        if factor == 1 or not self.terms:
+            return self
+        return _clean({monomial: factor * coefficient for monomial, coefficient in self.terms.items()})
+
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other * number(-1)
+        return self._plus(other, -1)
 
     def part(self, *, varying: bool) -> Polynomial:
         """The terms that change with the lane, or those that do not."""
@@ -77,7 +92,9 @@ class Polynomial:
 
 
 def _clean(terms: dict[Monomial, int]) -> Polynomial:
-    return Polynomial({monomial: wrapped for monomial, coefficient in terms.items() if (wrapped := wrap(coefficient, 64))})
+    return Polynomial(
+        {monomial: factor if -_LIMIT <= factor < _LIMIT else wrap(factor, 64) for monomial, factor in terms.items() if factor % _MODULUS}
+    )
 
 
 def number(value: int) -> Polynomial:

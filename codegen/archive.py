@@ -39,19 +39,25 @@ _LENGTH: Final = 8
 def write(program: Program, path: str | PathLike[str]) -> None:
     """Write a program to a file, whole or not at all. Raises `BuildError` where that fails."""
     data = encode(program)
-    temporary: str | None = None
     try:
-        goal = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
+        put(data, Path(path))
+    except (OSError, TypeError, ValueError) as error:
+        raise BuildError(f"the kernel {program.signature.name!r} cannot be saved to {str(path)!r}: {error}") from None
+
+
+def put(data: bytes, goal: Path, *, durable: bool = True) -> None:
+    """Write a file, whole or not at all; `durable`: it outlives a crash of the system. Raises `OSError` and `ValueError`."""
+    handle, temporary = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         Path(temporary).replace(goal)
-    except (OSError, TypeError, ValueError) as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise BuildError(f"the kernel {program.signature.name!r} cannot be saved to {str(path)!r}: {error}") from None
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def read(path: str | PathLike[str]) -> Program:
@@ -66,12 +72,13 @@ def read(path: str | PathLike[str]) -> Program:
         raise BuildError(f"no kernel can be loaded from {str(path)!r}: {error}") from None
 
 
-def encode(program: Program) -> bytes:
-    """The bytes of a file; the same program gives the same bytes."""
+def encode(program: Program, key: str = "") -> bytes:
+    """The bytes of a file; the same program gives the same bytes. `key` is for who looks it up by one."""
     bound = [(name, np.ascontiguousarray(array)) for name, array in sorted(program.bound.items())]
     header = {
         "schema": SCHEMA,
         **binding.versions(),
+        "key": key,
         "target": [program.target.triple, program.target.cpu, program.target.features, program.target.name],
         "passes": [program.compiled.passes.level, program.compiled.passes.vectorize, program.compiled.passes.unroll],
         "signature": program.signature.to_json(),
@@ -90,8 +97,8 @@ def encode(program: Program) -> bytes:
     return MAGIC + hashlib.sha256(body).digest() + body
 
 
-def decode(data: bytes) -> Program:
-    """The program in the bytes of a file. Raises `BuildError`, see `read`."""
+def decode(data: bytes, key: str | None = None) -> Program:
+    """The program in the bytes of a file. Raises `BuildError`, see `read`, and where it was written under another key."""
     if data[:_DIGEST] != MAGIC:
         raise BuildError("it is not a saved kernel")
     body = data[_BODY:]
@@ -100,7 +107,7 @@ def decode(data: bytes) -> Program:
     size = int.from_bytes(body[:_LENGTH], "little")
     try:
         header = json.loads(body[_LENGTH : _LENGTH + size])
-        _check_versions(header)
+        _check_origin(header, key)
         return _program(header, body[_LENGTH + size :])
     except BuildError:
         raise
@@ -108,10 +115,12 @@ def decode(data: bytes) -> Program:
         raise BuildError(f"its header makes no sense: {error}") from None
 
 
-def _check_versions(header: dict[str, Any]) -> None:
-    for key, wanted in {"schema": SCHEMA, **binding.versions()}.items():
-        if header.get(key) != wanted:
-            raise BuildError(f"it was saved with {key} {header.get(key)}, this is {key} {wanted}; build the kernel again")
+def _check_origin(header: dict[str, Any], key: str | None) -> None:
+    for what, wanted in {"schema": SCHEMA, **binding.versions()}.items():
+        if header.get(what) != wanted:
+            raise BuildError(f"it was saved with {what} {header.get(what)}, this is {what} {wanted}; build the kernel again")
+    if key is not None and header.get("key") != key:
+        raise BuildError("it was written under another key")
 
 
 def _program(header: dict[str, Any], blobs: bytes) -> Program:

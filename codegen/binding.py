@@ -60,14 +60,26 @@ class Passes:
 
 @cache
 def _llvm() -> ModuleType:
-    """`llvmlite.binding`, with every back end registered; imported on first use because it costs 60 ms."""
+    """`llvmlite.binding`, with the back end of this machine registered; imported on first use because it costs 60 ms."""
     import llvmlite.binding as llvm  # noqa: PLC0415
 
     with lock:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
     module: ModuleType = llvm
     return module
+
+
+def _back_end(triple: str) -> Any:
+    """LLVM's target for a triple; those of other machines are registered when the first is asked for. Raises `RuntimeError`."""
+    llvm = _llvm()
+    try:
+        return llvm.Target.from_triple(triple)
+    except RuntimeError:
+        with lock:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        return llvm.Target.from_triple(triple)
 
 
 def versions() -> dict[str, str]:
@@ -83,11 +95,12 @@ def host() -> Machine:
     return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
+@cache
 def triple_parts(triple: str) -> tuple[str, str]:
     """The architecture and operating system of a triple, as LLVM spells them. Raises `BuildError` for an unknown triple."""
     llvm = _llvm()
     try:
-        llvm.Target.from_triple(triple)
+        _back_end(triple)
     except RuntimeError:
         raise BuildError(f"{triple!r} is not a target triple that LLVM knows") from None
     parts = llvm.get_triple_parts(triple)
@@ -96,7 +109,7 @@ def triple_parts(triple: str) -> tuple[str, str]:
 
 def print_names(triple: str) -> None:
     """Let LLVM write the CPUs and features it knows to standard error (for a process made to be read by another)."""
-    _llvm().Target.from_triple(triple).create_target_machine(cpu="help").close()
+    _back_end(triple).create_target_machine(cpu="help").close()
 
 
 @contextmanager
@@ -107,7 +120,7 @@ def _module(text: str, machine: Machine, level: int) -> Iterator[tuple[Any, Any]
         size = f"{len(text) >> 20} MiB of LLVM IR, the limit is {MAX_TEXT >> 20}"
         raise BuildError(f"the program is too large to compile: {size}; unroll or vectorise less")
     with lock, llvm.create_context() as context:
-        selected = llvm.Target.from_triple(machine.triple)
+        selected = _back_end(machine.triple)
         with selected.create_target_machine(
             cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default"
         ) as target_machine:
@@ -236,9 +249,7 @@ def link(code: bytes, exports: tuple[str, ...], symbols: Mapping[str, int]) -> L
     llvm = _llvm()
     with (
         lock,
-        llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-            reloc="pic", codemodel="default", jit=True
-        ) as target_machine,
+        _back_end(llvm.get_process_triple()).create_target_machine(reloc="pic", codemodel="default", jit=True) as target_machine,
     ):
         jit = llvm.create_lljit_compiler(target_machine, use_jit_link=True, suppress_errors=True)
         builder = llvm.JITLibraryBuilder().add_object_img(code)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Frame:
     """The state of emission in one function.
 
-    `entry` writes where stack storage is declared, `memo` lives for one statement, `streamed` says that a fence is due, `deferred`
-    holds stores that wait for their neighbours (see `transpose`).
+    `entry` writes where stack storage is declared, `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
+    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`).
     """
 
     target: Target
@@ -50,6 +50,8 @@ class Frame:
     mask: Value | None = None
     alive: Value | None = None
     memo: ChainMap[int, Value] = field(default_factory=ChainMap)
+    bases: dict[tuple[object, ...], Value] = field(default_factory=dict)
+    based: Value | None = None
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, bool] = field(default_factory=dict)
 
@@ -57,6 +59,15 @@ class Frame:
         """Forget the values of the statement before: a store may have changed what they read."""
         self.memo = ChainMap()
         self.reads = {}
+
+    def once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        """A value that the current basic block may hold already. The key holds the values that it is made of."""
+        if self.based is not self.builder.block:
+            self.based, self.bases = self.builder.block, {}
+        found = self.bases.get(key)
+        if found is None:
+            found = self.bases[key] = make()
+        return found
 
     @contextmanager
     def masked(self, mask: Value | None, *, alive: bool = False) -> Iterator[None]:

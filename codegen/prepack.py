@@ -22,7 +22,7 @@ import numpy as np
 from tensorlang import ir
 from tensorlang.codegen import arrays
 from tensorlang.codegen.arguments import fixed
-from tensorlang.codegen.build import build_nest, default_schedule
+from tensorlang.codegen.build import default_schedule, kept_nest
 from tensorlang.codegen.program import Origin
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Load, Nest, Stmt
@@ -66,21 +66,23 @@ def prepack(kernel: Kernel, constants: Mapping[str, object]) -> Kernel:
     if origin is None:  # read from a file: there is no nest to take apart
         return type(kernel)(replace(program, bound={**program.bound, **given}))
     if origin.chosen:
-        body = default_schedule(origin.outputs, program.target, frozenset(given)).nest
-        origin = replace(origin, nest=replace(origin.nest, body=body.body, relations=body.relations), chosen=False)
+        chosen = default_schedule(origin.outputs, program.target, frozenset(given)).nest
+        nest = replace(origin.plain, body=chosen.body, relations=chosen.relations)
+    else:
+        nest = origin.nest
     bound = dict(program.bound)
     for name, array in given.items():
-        operand = next(buffer for buffer in origin.nest.inputs if buffer.name == name)
-        parts = split(origin.nest, operand)
+        operand = next(buffer for buffer in nest.inputs if buffer.name == name)
+        parts = split(nest, operand)
         if parts is None:
             bound[name] = array
             continue
         packed = arrays.empty_aligned(tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const)), array.dtype)
         packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
-        build_nest(Origin((), None, parts.packer, parts.packer, chosen=False), program.target, {})(array, out=packed)
+        kept_nest(Origin.of(parts.packer), program.target, {})(array, out=packed)
         bound[parts.packed.name] = packed
-        origin = replace(origin, nest=parts.rest)
-    return build_nest(origin, program.target, bound, program.provenance)
+        nest = parts.rest
+    return kept_nest(origin.under(nest), program.target, bound, program.provenance)
 
 
 def split(nest: Nest, operand: Buffer) -> Split | None:

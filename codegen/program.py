@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy.typing as npt
@@ -20,18 +21,32 @@ Provenance = Literal["tuned", "nearest", "default"]
 _NONE: Final = ir.const(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Origin:
-    """What a kernel was built from: the definition, the order of its arguments, the scheduled and the plain nest.
+    """What a kernel was built from: the definition, the order of its arguments, the plain nest, and how to make the scheduled one.
 
     `chosen`: nobody gave the schedule, so that another one may be chosen when more is known.
     """
 
     outputs: tuple[Tensor, ...]
     inputs: tuple[Tensor, ...] | None
-    nest: Nest
     plain: Nest
+    schedule: Callable[[], Nest]
     chosen: bool
+
+    @cached_property
+    def nest(self) -> Nest:
+        """The scheduled nest, made when it is first asked for: a kernel whose code is known already may never need it."""
+        return self.schedule()
+
+    def under(self, nest: Nest) -> Origin:
+        """The same definition with another scheduled nest."""
+        return replace(self, schedule=lambda: nest, chosen=False)
+
+    @staticmethod
+    def of(nest: Nest) -> Origin:
+        """A nest that no definition stands behind."""
+        return Origin((), None, nest, lambda: nest, chosen=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

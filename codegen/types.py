@@ -72,6 +72,8 @@ def literal(kind: Type, number: float | tuple[int, ...]) -> Value:
 
 def wrap(number: int, bits: int, *, signed: bool = True) -> int:
     """`number` modulo `2 ** bits`, as a signed or unsigned value; one bit counts as unsigned."""
+    if 0 <= number < 1 << bits - 1:
+        return number
     number &= (1 << bits) - 1
     return number - (1 << bits) if signed and bits > 1 and number >> (bits - 1) else number
 

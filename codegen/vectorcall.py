@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
@@ -17,9 +16,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen import arrays, binding, entry, extents
+from tensorlang.codegen import arrays, binding, entry, extents, object_files
 from tensorlang.codegen.caller import Caller
-from tensorlang.codegen.signature import Argument
+from tensorlang.codegen.identity import digest
+from tensorlang.codegen.program import Program
+from tensorlang.codegen.signature import Argument, Signature
+from tensorlang.codegen.target import target
 
 _CONTIGUOUS_ALIGNED: Final = 0x0101
 _WRITEABLE: Final = 0x0400
@@ -87,7 +89,8 @@ _made: Final[dict[type, object]] = {}
 
 def _layout_is_known() -> bool:
     """Whether objects and arrays look as `entry` reads them: checked on a real array."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED") or _POINTER != 8:
+    # the "t" of a build without the interpreter lock; sysconfig would know too, but reads a file of 60 KB first
+    if sys.implementation.name != "cpython" or "t" in sys.abiflags or _POINTER != 8:
         return False
     array = np.zeros((3, 5), np.float32)
     start = id(array) + entry.HEADER
@@ -109,8 +112,12 @@ def _layout_is_known() -> bool:
 @cache
 def _entry(table_offset: int) -> tuple[int, binding.Library]:
     """The address of the compiled entry, and what keeps it loaded."""
-    machine = binding.host()
-    code = binding.compile_module(entry.entry_module(table_offset), machine).object
+    here, text = target(), entry.entry_module(table_offset)
+
+    def compiled() -> Program:
+        return Program(Signature("entry", (), ()), here, binding.compile_module(text, here.machine))
+
+    code = object_files.kept(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry.PYTHON_FUNCTIONS}
     libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
     objects = {name: id(value) for name, value in _OBJECTS.items()}

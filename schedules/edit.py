@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, block
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, block, const
 from tensorlang.relations import relation_names
 from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
@@ -135,6 +135,8 @@ def allocated(stmt: Stmt) -> frozenset[str]:
 
 def extent_of(loop: For) -> Expr:
     """The number of iterations, as an expression (below 0 means none)."""
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return const(int(loop.hi.value) - int(loop.lo.value))
     return simplify(Binary("sub", loop.hi, loop.lo))
 
 

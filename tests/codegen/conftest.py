@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tensorlang import ir
-from tensorlang.codegen import binding
+from tensorlang.codegen import binding, build, object_files
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.symbols import load_object
 from tensorlang.codegen.target import Target, target
+from tests.codegen import handmade
 from tests.codegen.nests import Array, Guarded, Run
 
 
@@ -59,3 +62,38 @@ def guarded() -> Guarded:
         return copy
 
     return make
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is kept when a test begins, and a source that changes while tests run does not switch files off."""
+    monkeypatch.delenv(object_files.VARIABLE, raising=False)
+    monkeypatch.setattr(object_files, "generator", lambda: "this compiler")
+    object_files._say.cache_clear()
+    object_files._written.clear()
+    handmade.add()(np.zeros(16, "f4"), np.zeros(16, "f4"))  # the code that all kernels share is there
+    build.forget()
+    yield
+    build.forget()
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the nests that were compiled since the test began."""
+    names: list[str] = []
+    real = build.compile_nest
+
+    def compile_nest(origin: Any, *args: Any) -> Any:
+        names.append(origin.nest.name)
+        return real(origin, *args)
+
+    monkeypatch.setattr(build, "compile_nest", compile_nest)
+    return names
+
+
+@pytest.fixture
+def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder for kernels, not made yet."""
+    home = tmp_path / "some" / "kernels"
+    monkeypatch.setenv(object_files.VARIABLE, str(home))
+    return home
