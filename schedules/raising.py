@@ -27,14 +27,16 @@ from tensorlang.traverse import axes_of, expressions, map_expressions, map_own_e
 
 def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     """The nest with a stage moved in front of all but the outermost `keep` loops around it. Raises `Refusal`."""
-    if boxed(nest, place) & {part.loop for part in place.loops[keep:]}:
+    inside = {part.loop for part in place.loops[keep:]}
+    box = boxed(nest, place) & inside
+    if box and not box & _implied(nest, place):
         nest = _spread(nest, place, loop)
-        place = placed(nest, place.stage, loop)
+        place, box = placed(nest, place.stage, loop), frozenset()
     outer, between = place.loops[:keep], place.loops[keep:]
     start = between[0]
     require_early(nest, place, start, loop)
     conditions = [cond for cond, known in place.conditions if start.loop in known]
-    dims = _needed(nest, place, conditions, between)
+    dims = _needed(nest, place, conditions, between, box)
     spoken = frozenset().union(*(axes_of(expr) for part in place.parts for stmt in statements(part) for expr in expressions(stmt)))
     if closure(nest, spoken) & {part.loop for part in between if part not in dims}:  # a box that cannot be told from its loops
         reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
@@ -72,9 +74,14 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     return replace(nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), around), relations=tuple(relations))
 
 
-def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequence[For]) -> tuple[For, ...]:
-    """Those of the loops on which the values, the conditions or the bounds of other needed loops depend."""
-    axes = frozenset().union(*(axes_of(expr) for expr in (*values_of(nest, place), *conditions)))
+def _implied(nest: Nest, place: Placed) -> frozenset[str]:
+    """What the values depend on: where the box moves with that too, there is no whole tensor of which it is a part."""
+    return closure(nest, frozenset().union(*map(axes_of, values_of(nest, place))))
+
+
+def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequence[For], box: frozenset[str]) -> tuple[For, ...]:
+    """Those of the loops on which the values, the box, the conditions or the bounds of other needed loops depend."""
+    axes = box.union(*(axes_of(expr) for expr in (*values_of(nest, place), *conditions)))
     for part in between:
         if not (literal_extent(part) or 0) > 0:
             axes |= axes_of(part.lo) | axes_of(part.hi)

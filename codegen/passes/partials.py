@@ -7,8 +7,9 @@
                                                     ... part[l] += part[l + 8], then 4, 2, 1
                                                     C[i] += part[0]
 
-The partial results live across all loops around the vector loop that do not move the element, so they are combined once. Vector loops
-stand at stores by now (`vectors.distribute`).
+The partial results live across all loops around the vector loop that do not move the element, so they are combined once. They are a
+power of two, the identity where there are fewer lanes: LLVM 22 ends the process where it sees that 15 truth values are counted. Vector
+loops stand at stores by now (`vectors.distribute`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def _rewrite(stmt: Stmt, taken: set[str]) -> Stmt:
     lanes = int(getattr(simplify(Binary("sub", vector.hi, vector.lo)), "value", 0))
     if lanes <= 1:
         return stmt
-    local = tuple(Buffer(_fresh(f"{buffer.name}_part", taken), (ir.const(lanes),), buffer.dtype, "register") for buffer in store.buffers)
+    width = 1 << (lanes - 1).bit_length()
+    local = tuple(Buffer(_fresh(f"{buffer.name}_part", taken), (ir.const(width),), buffer.dtype, "register") for buffer in store.buffers)
     lane = simplify(Binary("sub", Axis(vector.loop), vector.lo))
 
     def into_part(part: Stmt) -> Stmt:
@@ -47,16 +49,14 @@ def _rewrite(stmt: Stmt, taken: set[str]) -> Stmt:
     assert store.reducer is not None
     start = f"{vector.loop}.part"
     parts: list[Stmt] = [
-        _vector(start, lanes, Store(f"{store.stage}.part", local, (Axis(start),), store.reducer.identities)),
+        _vector(start, width, Store(f"{store.stage}.part", local, (Axis(start),), store.reducer.identities)),
         into_part(stmt),
     ]
-    width = lanes
     while width > 1:
-        half = width // 2
-        step = f"{vector.loop}.sum{half}"
-        high = tuple(Load(buffer, (Binary("add", Axis(step), ir.const(width - half)),)) for buffer in local)
-        parts.append(_vector(step, half, Store(f"{store.stage}.part", local, (Axis(step),), high, store.reducer)))
-        width -= half
+        width //= 2
+        step = f"{vector.loop}.sum{width}"
+        high = tuple(Load(buffer, (Binary("add", Axis(step), ir.const(width)),)) for buffer in local)
+        parts.append(_vector(step, width, Store(f"{store.stage}.part", local, (Axis(step),), high, store.reducer)))
     parts.append(replace(store, values=tuple(Load(buffer, (ir.const(0),)) for buffer in local)))
     result = block(*parts)
     for buffer in local:
