@@ -144,8 +144,8 @@ class Sizes(Knob):
 
     def __init__(self, name: str, sizes: Iterable[int]) -> None:
         super().__init__(name, tuple(sorted(set(sizes))))
-        if self.values[0] < 1:
-            raise ValueError(f"knob {name!r} has a size below 1")
+        if not all(isinstance(size, int) and size >= 1 for size in self.values):
+            raise ValueError(f"knob {name!r} has a size that is no positive integer: {self.listing()}")
 
     def features(self, value: Value) -> tuple[float, ...]:
         """The logarithm to base 2."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.schedules.feasible import Config, Feasible, feasible, size, unrank
+from tensorlang.schedules.feasible import Config, Feasible, feasible, names, size, unrank
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import (
     INACTIVE,
@@ -64,18 +64,34 @@ class Constraint:
     label: str
     holds: Callable[[Config], bool]
 
+    def admits(self, config: Config) -> bool:
+        """What the predicate says of a point. Raises `ValueError` where it reads a knob that the point does not have."""
+        try:
+            return bool(self.holds(config))
+        except KeyError as error:
+            name = error.args[0] if error.args else None
+            if not isinstance(name, str) or name in config:
+                raise
+            advice = f"not every point has that knob: write .get({name!r}, ...)"
+            raise ValueError(f"constraint {self.label!r} reads {name!r}; {advice}") from error
+
 
 @dataclass(frozen=True)
 class Space:
     """Knobs that are decided independently (each may open sub-trees), constraints between them, and what a model sees of a point.
 
-    `footprints` compare what tiles occupy with caches; `derived` computes any further features by name.
+    `footprints` compare what tiles occupy with caches; `derived` computes any further features by name. Raises `ValueError` where a point
+    would have two knobs of one name.
     """
 
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...] = ()
     derived: Callable[[Config], Mapping[str, float]] | None = None
     footprints: tuple[Footprint, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (name := _twice(self.knobs, frozenset())) is not None:
+            raise ValueError(f"two knobs of one point are called {name!r}")
 
     # Counting and drawing --------------------------------------------------------------------------------------------------------
 
@@ -96,7 +112,7 @@ class Space:
     @cached_property
     def _exact(self) -> Feasible | None:
         """The feasible points by number, where they can be told."""
-        return feasible(self.knobs, [constraint.holds for constraint in self.constraints])
+        return feasible(self.knobs, [constraint.admits for constraint in self.constraints])
 
     def at(self, rank: int) -> Config:
         """The point of this rank (0 <= rank < total), feasible or not: a bijection."""
@@ -205,7 +221,7 @@ class Space:
                 todo.extend(knob.children(config[knob.name]))
 
     def _feasible(self, config: Config) -> bool:
-        return all(constraint.holds(config) for constraint in self.constraints)
+        return all(constraint.admits(config) for constraint in self.constraints)
 
     # What a model sees -----------------------------------------------------------------------------------------------------------
 
@@ -286,8 +302,11 @@ class Space:
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
         """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.
 
-        It must depend on the point alone. It may also be given points of which not all is decided, to see what it reads.
+        It must depend on the point alone. It may also be given points of which not all is decided, to see what it reads. Several small
+        constraints are counted faster than one that reads everything. Raises `TypeError` for what cannot be called.
         """
+        if not callable(holds):
+            raise TypeError(f"a constraint is a function of a point, not {holds!r}")
         label = label or getattr(holds, "__name__", "constraint")
         return replace(self, constraints=(*self.constraints, Constraint(label, holds)))
 
@@ -328,6 +347,14 @@ class Space:
         lines += [f"  {footprint}" for footprint in self.footprints]
         lines += [f"  where {constraint.label}" for constraint in self.constraints]
         return "\n".join(lines)
+
+
+def _twice(knobs: Sequence[Knob], above: frozenset[str]) -> str | None:
+    """A name that two knobs of one point have, or None."""
+    own = [name for knob in knobs for name in names(knob)]
+    shared = next((name for name in own if own.count(name) > 1 or name in above), None)
+    below = ((knob.name, children) for knob in knobs for children in knob.opens.values())
+    return shared or next((found for name, children in below if (found := _twice(children, above | {name}))), None)
 
 
 def _below(rng: np.random.Generator, bound: int) -> int:

@@ -63,3 +63,9 @@ def test_a_value_of_another_space_is_compared_by_ratio_or_by_name() -> None:
     assert Sizes("s", (8, 16, 32)).nearest(20) == 16 and Choice("c", ("a", "b")).nearest("z") == "a"
     with pytest.raises(ValueError, match="lists a value twice"):
         Choice("c", ("a", "a"))
+
+
+@pytest.mark.parametrize("wrong", [0, -2, 2.5, "4"])
+def test_sizes_are_positive_integers(wrong: object) -> None:
+    with pytest.raises(ValueError, match="no positive integer"):
+        Sizes("s", [wrong])  # type: ignore[list-item]

@@ -152,3 +152,30 @@ def test_tile_sizes_are_multiples_within_bounds_and_never_none(extent: int, lo: 
     sizes = tile_sizes(extent, lo=lo, hi=lo + 64, multiple=multiple)
     assert sizes and all(size % multiple == 0 and size <= -(-extent // multiple) * multiple for size in sizes)
     assert len(sizes) == 1 or all(lo <= size <= lo + 64 for size in sizes)
+
+
+def test_a_name_may_stand_in_several_branches_but_not_twice_in_a_point() -> None:
+    """Two knobs of one name were once counted as two, while the points that they gave were the same."""
+    flag = Flag("a")
+    assert Space((Choice("t", {"x": (flag,), "y": (flag, Flag("b"))}),)).total == 6
+    for knobs in ((flag, Flag("a")), (flag, Choice("t", {"x": (Flag("a"),)})), (Choice("a", {"x": (Flag("a"),)}),)):
+        with pytest.raises(ValueError, match="two knobs of one point are called 'a'"):
+            Space(knobs)
+
+
+def test_a_constraint_that_reads_a_knob_which_a_point_does_not_have_is_named() -> None:
+    for space in (tree().where(lambda c: c["kc"] > 16, "deep"), tree().where(lambda c: c["kc"] > 16 and c["mr"] > 1, "deep")):
+        for use in (lambda s: s.count, list, lambda s: s.contains(brute()[0]), lambda s: s.sample(np.random.default_rng(0), 1)):
+            with pytest.raises(ValueError, match=r"constraint 'deep' reads 'kc'.*write .get\('kc'"):
+                use(space)
+    assert tree().where(lambda c: c.get("kc", 99) > 16, "deep").count.feasible == len(brute()) * 5 // 7
+    with pytest.raises(TypeError, match="a constraint is a function of a point, not 3"):
+        tree().where(3)  # type: ignore[arg-type]
+
+
+def test_edits_compose_and_every_search_space_that_comes_of_them_is_exact() -> None:
+    edited = tree().restrict("mr", [2, 4, 8]).where(lambda c: c["mr"] * c.get("kc", 1) <= 128, "small").fix("order", ["j", "i", "k"])
+    expected = [c for c in brute() if c["mr"] in (2, 4, 8) and c["mr"] * c.get("kc", 1) <= 128 and c["order"] == ["j", "i", "k"]]
+    assert edited.count.exact and {spelling(c) for c in edited} == {spelling(c) for c in expected}
+    assert all(tree().contains(c) for c in edited) and edited.fix("mr", 4).count.feasible == sum(c["mr"] == 4 for c in expected)
+    assert str(edited).startswith(f"{len(expected)} feasible points of {edited.total}")
