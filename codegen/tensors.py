@@ -1,14 +1,19 @@
 """Tensor loops: one call of an intrinsic where the target has it, else the loops themselves.
 
 The tiles start where all loops stand at their lower bounds. Each operand is a vector load, of a short tile repeated over the lanes;
-the result is stored to the tile that the loops would have written. Partial tiles hold conditions, so they never match. What a user
-defines is compiled in a process of its own first.
+the result is stored to the tile that the loops would have written. A tile at an edge, where loops are shorter than the instruction's,
+is computed with zeros for what it lacks if the instruction allows that and the result lies in storage of our own, which holds whole
+tiles; other partial tiles, and those under conditions, run as loops. What a user defines is compiled in a process of its own first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from itertools import product
+from math import prod
+from typing import Any, Final, TypeAlias
 
 from llvmlite import ir as llvm
 
@@ -22,8 +27,11 @@ from tensorlang.codegen.loops import Body
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.types import F32, F64, I8, I16, I32, I64, POINTER, VOID, Builder, Poison, Type, Value, external, literal
 from tensorlang.errors import BuildError
+from tensorlang.schedules.edit import literal_extent, path_to, stores
 from tensorlang.schedules.instructions import ELEMENTS, Instruction, Register, find, is_shipped
-from tensorlang.schedules.tensorize import perfect, tiles
+from tensorlang.schedules.tensorize import perfect, strides, tiles
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, loads_of
 
 
 class _BFloat(llvm.Type):  # type: ignore[misc] # llvmlite has no types
@@ -41,6 +49,9 @@ class _BFloat(llvm.Type):  # type: ignore[misc] # llvmlite has no types
         return hash(_BFloat)
 
 
+Present: TypeAlias = dict[str, tuple[bool, ...]]
+"""The elements of each tile that are there."""
+
 _TYPES: Final[dict[str, Type]] = {"i8": I8, "i16": I16, "i32": I32, "i64": I64, "bfloat": _BFloat(), "float": F32, "double": F64}
 
 
@@ -51,18 +62,72 @@ def tensor(frame: Frame, loop: ir.For, body: Body) -> None:
         loops.serial(frame, loop, body)
         return
     instruction = find(loop.instruction)
+    names = {part.loop for part in chain}
+    here = [None if (axes_of(part.lo) | axes_of(part.hi)) & names else loops.constant_extent(frame, part) for part in chain]
+    whole = _whole(instruction, chain)
     nest = ir.Nest("", (), (), (), loop)
-    found = tiles(nest, instruction, [], chain, store) if instruction.requires <= frame.target.isa else ""
-    if isinstance(found, str):
+    found = tiles(nest, instruction, [], whole, store) if instruction.requires <= frame.target.isa and whole else ""
+    present = {} if isinstance(found, str) else _present(instruction, here)
+    if isinstance(found, str) or present is None:
         loops.serial(frame, loop, body)
         return
     for part in chain:
         frame.bind(part.loop, frame.space.polynomial(part.lo))
+    if present and not _roomy(frame, instruction, *found[instruction.nest.outputs[0].name]):
+        loops.serial(frame, loop, body)
+        return
     frame.fresh()
     places = {name: access_of(frame, buffer, index, value).base for name, (buffer, index) in found.items()}
     if not is_shipped(instruction):
         _require_compiled(instruction, frame.target, tuple(places))
-    _write(frame.builder, instruction, places)
+    _write(frame.builder, instruction, places, present)
+
+
+def _whole(instruction: Instruction, chain: Sequence[ir.For]) -> list[ir.For]:
+    """The loops with the extents of the instruction's; none where their number differs."""
+    pattern = _loops(instruction)
+    if len(pattern) != len(chain):
+        return []
+    return [replace(part, hi=simplify(ir.Binary("add", part.lo, one.hi))) for part, one in zip(chain, pattern, strict=True)]
+
+
+def _loops(instruction: Instruction) -> list[ir.For]:
+    """The loops of an instruction's definition."""
+    nest = instruction.nest
+    (store,) = (part for part in stores(nest.body) if not part.stage.endswith(".init"))
+    return [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, ir.For)]
+
+
+def _present(instruction: Instruction, here: Sequence[int | None]) -> dict[str, tuple[bool, ...]] | None:
+    """Which elements of its tiles a short tile has, none named where it has all; None where the instruction cannot compute it."""
+    pattern = _loops(instruction)
+    full = [literal_extent(part) or 0 for part in pattern]
+    if list(here) == full:
+        return {}
+    if not instruction.padded or not all(extent is not None and 0 < extent <= most for extent, most in zip(here, full, strict=True)):
+        return None
+    nest = instruction.nest
+    (store,) = (part for part in stores(nest.body) if not part.stage.endswith(".init"))
+    uses = {store.buffers[0]: store.index} | {load.buffer: load.index for value in store.values for load in loads_of(value)}
+    found = {}
+    for buffer, index in uses.items():
+        assert isinstance(buffer, ir.Buffer)
+        steps = strides(nest, (), pattern, buffer, index) or []
+        points = product(*(range(extent or 0) for extent in here))
+        inside = {sum(step * place for step, place in zip(steps, point, strict=True)) for point in points}
+        found[buffer.name] = tuple(element in inside for element in range(_size(buffer)))
+    return found
+
+
+def _size(tile: ir.Buffer) -> int:
+    """The number of elements of a tile."""
+    return prod(int(extent.value) for extent in tile.shape if isinstance(extent, ir.Const))
+
+
+def _roomy(frame: Frame, instruction: Instruction, buffer: ir.Buffer, index: tuple[ir.Expr, ...]) -> bool:
+    """Does storage that nothing else sees hold the whole tile of the result, at a constant place?"""
+    start = frame.space.offset(index, buffer.shape).constant
+    return start is not None and 0 <= start <= frame.places[buffer.name].own - _size(instruction.nest.outputs[0])
 
 
 @cache
@@ -73,7 +138,7 @@ def _require_compiled(instruction: Instruction, target: Target, names: tuple[str
     function = define(module, target, "instruction", VOID, [POINTER] * len(names))
     builder = llvm.IRBuilder(function.append_basic_block("entry"))
     try:
-        _write(builder, instruction, dict(zip(names, function.args, strict=True)))
+        _write(builder, instruction, dict(zip(names, function.args, strict=True)), {})
     except Exception as error:
         raise BuildError(f"the code of the instruction {instruction.name!r} cannot be written: {error}") from error
     builder.ret_void()
@@ -82,35 +147,52 @@ def _require_compiled(instruction: Instruction, target: Target, names: tuple[str
         raise BuildError(f"the instruction {instruction.name!r} cannot be compiled for {target.cpu}; state what it requires: {problem}")
 
 
-def _write(builder: Builder, instruction: Instruction, places: dict[str, Value]) -> None:
-    if callable(instruction.intrinsic):
+def _write(builder: Builder, instruction: Instruction, places: dict[str, Value], present: Present) -> None:
+    if callable(instruction.intrinsic) and not instruction.arguments:
         instruction.intrinsic(builder, places)
-    else:
-        _call(builder, instruction, places)
-
-
-def _call(builder: Builder, instruction: Instruction, places: dict[str, Value]) -> None:
+        return
     goal = instruction.nest.outputs[0].name
     result = next(part for part in instruction.arguments if part.tensor == goal)
-    operands = [_loaded(builder, part, places[part.tensor]) for part in instruction.arguments]
-    kind = llvm.VectorType(_TYPES[result.element], result.lanes)
-    made = builder.call(external(builder.module, str(instruction.intrinsic), kind, [part.type for part in operands]), operands)
+    operands = [
+        _loaded(builder, part, places[part.tensor], () if part.tensor == goal else present.get(part.tensor, ()))
+        for part in instruction.arguments
+    ]
+    if callable(instruction.intrinsic):
+        made = instruction.intrinsic(builder, *operands)
+    else:
+        kind = llvm.VectorType(_TYPES[result.element], result.lanes)
+        made = builder.call(external(builder.module, instruction.intrinsic, kind, [part.type for part in operands]), operands)
     builder.store(made, places[goal], align=ELEMENTS[result.element])
 
 
-def _loaded(builder: Builder, register: Register, place: Value) -> Any:
-    """The vector of a tile."""
+def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...]) -> Any:
+    """The vector of a tile, zero for elements that are not `present` (all are where nothing is said)."""
     element, size = _TYPES[register.element], ELEMENTS[register.element]
     kind = llvm.VectorType(element, register.lanes)
     tile = register.lanes // register.repeat
+    short = llvm.VectorType(element, tile)
+    if not all(present):
+        one = _padded(builder, place, short, size, present)
+    elif register.repeat == 1 or tile * size not in (1, 2, 4, 8):
+        one = builder.load(place, align=size, typ=short)
+    else:
+        one = builder.load(place, align=size, typ=llvm.IntType(8 * tile * size))
     if register.repeat == 1:
-        return builder.load(place, align=size, typ=kind)
-    if tile * size in (1, 2, 4, 8):
-        whole = llvm.IntType(8 * tile * size)
-        wide = llvm.VectorType(whole, register.repeat)
-        one = builder.insert_element(Poison(wide), builder.load(place, align=size, typ=whole), literal(I32, 0))
-        lanes = llvm.Constant(llvm.VectorType(I32, register.repeat), [0] * register.repeat)
-        return builder.bitcast(builder.shuffle_vector(one, Poison(wide), lanes), kind)
-    one = builder.load(place, align=size, typ=llvm.VectorType(element, tile))
-    lanes = llvm.Constant(llvm.VectorType(I32, register.lanes), [*range(tile)] * register.repeat)
-    return builder.shuffle_vector(one, Poison(one.type), lanes)
+        return one
+    if tile * size not in (1, 2, 4, 8):
+        lanes = llvm.Constant(llvm.VectorType(I32, register.lanes), [*range(tile)] * register.repeat)
+        return builder.shuffle_vector(one, Poison(one.type), lanes)
+    whole = llvm.IntType(8 * tile * size)
+    wide = llvm.VectorType(whole, register.repeat)
+    filled = builder.insert_element(Poison(wide), one if one.type == whole else builder.bitcast(one, whole), literal(I32, 0))
+    lanes = llvm.Constant(llvm.VectorType(I32, register.repeat), [0] * register.repeat)
+    return builder.bitcast(builder.shuffle_vector(filled, Poison(wide), lanes), kind)
+
+
+def _padded(builder: Builder, place: Value, kind: Type, size: int, present: tuple[bool, ...]) -> Value:
+    """A short tile, element by element: nothing beside it is read."""
+    tile = kind(None)
+    for number in (number for number, here in enumerate(present) if here):
+        element = builder.load(builder.gep(place, [literal(I64, number)], source_etype=kind.element), align=size, typ=kind.element)
+        tile = builder.insert_element(tile, element, literal(I32, number))
+    return tile

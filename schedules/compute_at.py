@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
@@ -211,7 +211,12 @@ def producer_parts(nest: Nest, stage: str) -> list[Stmt]:
         return bool(found) and any(name in own for name in found) and all(name in own or name.startswith(f"{stage}.") for name in found)
 
     def visit(part: Stmt) -> list[Stmt]:
-        if isinstance(part, (For, Store, Alloc)) and belongs(part) and not (isinstance(part, Alloc) and part.buffer in targets):
+        guarded = isinstance(part, If) and part.orelse is None
+        if (
+            (guarded or isinstance(part, (For, Store, Alloc)))
+            and belongs(part)
+            and not (isinstance(part, Alloc) and part.buffer in targets)
+        ):
             return [part]
         found: list[Stmt] = []
 

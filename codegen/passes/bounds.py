@@ -5,8 +5,8 @@
             s += A[i, k]
 
 This serves the tails of splits as well as the triangular domains of `where=`. Serial and parallel loops take any affine bound, unrolled
-loops literal ones; vector loops keep their conditions, which become masks. A condition that the bounds imply, as those of a skewed or
-shifted loop do in every order, goes.
+loops literal ones, tensor loops those that are literal once the loops around are unrolled; vector loops keep their conditions, which
+become masks. A condition that the bounds imply, as those of a skewed or shifted loop do in every order, goes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, map_statements, walk
 
 
-def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> Stmt:
+def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()) -> Stmt:
     """The statement with conditions turned into bounds where a loop can take them.
 
-    `lanes` are the vector loops around; a bound that differed by lane would be none.
+    `lanes` are the vector loops around; a bound that differed by lane would be none. `known` are the unrolled ones.
     """
     inside = lanes | {stmt.loop} if isinstance(stmt, For) and stmt.kind == "vector" else lanes
-    stmt = map_statements(stmt, lambda part: tighten(part, inside))
+    written = known | {stmt.loop} if isinstance(stmt, For) and stmt.kind == "unroll" else known
+    stmt = map_statements(stmt, lambda part: tighten(part, inside, written))
     if not isinstance(stmt, For):
         return stmt
     loop, kept = stmt, []
@@ -39,7 +40,8 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> Stmt:
     for condition in conditions:
         if _implied(stmt, condition):
             continue
-        tight = None if stmt.kind in ("vector", "tensor") or axes_of(condition) & lanes else _bounded(loop, condition)
+        stays = stmt.kind == "vector" or (stmt.kind == "tensor" and not axes_of(condition) <= known | {stmt.loop})
+        tight = None if stays or axes_of(condition) & lanes else _bounded(loop, condition)
         if tight is None:
             kept.append(condition)
         else:

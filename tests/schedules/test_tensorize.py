@@ -64,6 +64,39 @@ def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], t
     check(s)
 
 
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+@pytest.mark.parametrize("shape", [(6, 64, 8), (7, 53, 29), (13, 33, 6), (1, 17, 1)])
+@pytest.mark.parametrize(
+    ("types", "instruction"), [(("uint8", "int8"), "dpbusd"), (("int8", "uint8"), "dpbsud"), (("int8", "int8"), "dpbssd")]
+)
+def test_register_tiles_of_dot_products_are_exact_at_every_edge(
+    types: tuple[str, str], instruction: str, shape: tuple[int, int, int], tail: Any
+) -> None:
+    """Tiles of 4 x 2 vectors, the short ones at the edges computed with zeros for what they lack."""
+    m, n, k = shape
+    s = tl.Schedule(product(m, n, k, *types, "int32"))
+    jo, ji = s.split("C.j", 32, tail)
+    jv, jl = s.split(ji, 16, tail)
+    ko, ki = s.split("C.k", 4, tail)
+    io, ii = s.split("C.i", 4, tail)
+    s.reorder(jo, io, ko, ii, jv, jl, ki)
+    s.pack("B", at=jo)
+    s.accumulate("C", at=io)
+    s.tensorize(jl, instruction)
+    s.unroll(ii)
+    s.unroll(jv)
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, size, endpoint=True).astype(kind)
+        for kind, size in zip(types, ((m, k), (k, n)), strict=True)
+    )
+    np.testing.assert_array_equal(tl.build(s)(a, b), a.astype("int32") @ b.astype("int32"))
+    check(s)
+    if tail == "peel":
+        scalar = [line for line in tl.build(s, target="icelake-server").inspect("asm").splitlines() if "imull" in line]
+        assert not scalar, "a partial tile ran as loops"
+
+
 def test_the_instruction_is_chosen_only_where_the_cpu_has_it() -> None:
     s = tiled(bytes_product(5, 53, 29), 4)
     s.tensorize("C.j_i", "dpbusd")
