@@ -22,7 +22,7 @@ Evaluate = Callable[[Frame, ir.Expr], Value]
 def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value: Evaluate) -> Access:
     """The elements of `buffer[index]` in the current lanes; `value` evaluates expressions."""
     place = frame.places[buffer.name]
-    offset = frame.space.offset(index, buffer.shape)
+    offset = frame.space.offset(index, place.shape)
     fixed, moving = offset.part(varying=False), offset.part(varying=True)
     pattern = classify(offset)
     step, offsets = 0, None

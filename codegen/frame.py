@@ -109,7 +109,7 @@ class Frame:
 
     def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0) -> None:
         """Bring a buffer into scope."""
-        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, own)
+        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own)
 
 
 def begin(function: Value, target: Target, fail: Callable[[Frame], None], parent: Frame | None = None) -> Frame:

@@ -39,6 +39,7 @@ from tensorlang.codegen.types import (
     splat,
 )
 from tensorlang.dtype import BOOL, DType
+from tensorlang.ir import Expr
 
 AVX512: Final = 512
 """Bits of a vector where masked memory operands exist."""
@@ -46,11 +47,15 @@ AVX512: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a buffer is: its address, element type, and for storage of ours of constant size its elements (0: others may see it)."""
+    """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
+
+    The shape is that of the declaration, whose axes are in scope.
+    """
 
     name: str
     pointer: Value
     dtype: DType
+    shape: tuple[Expr, ...] = ()
     own: int = 0
 
 

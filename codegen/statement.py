@@ -120,9 +120,9 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
 
 
 def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Value]) -> None:
-    for buffer, access, new in zip(stmt.buffers, accesses, values, strict=True):
+    for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
-            offset = frame.space.offset(stmt.index, buffer.shape).part(varying=False)
+            offset = frame.space.offset(stmt.index, access.place.shape).part(varying=False)
             frame.deferred.append(transpose.Pending(access, offset, new, stmt.stream))
         elif stmt.stream and memory.streams(frame.target, access, frame.mask):
             frame.streamed = True

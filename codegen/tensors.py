@@ -126,8 +126,9 @@ def _size(tile: ir.Buffer) -> int:
 
 def _roomy(frame: Frame, instruction: Instruction, buffer: ir.Buffer, index: tuple[ir.Expr, ...]) -> bool:
     """Does storage that nothing else sees hold the whole tile of the result, at a constant place?"""
-    start = frame.space.offset(index, buffer.shape).constant
-    return start is not None and 0 <= start <= frame.places[buffer.name].own - _size(instruction.nest.outputs[0])
+    place = frame.places[buffer.name]
+    start = frame.space.offset(index, place.shape).constant
+    return start is not None and 0 <= start <= place.own - _size(instruction.nest.outputs[0])
 
 
 @cache

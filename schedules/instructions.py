@@ -186,6 +186,11 @@ def find(name: str) -> Instruction:
     return _DEFINED[name]
 
 
+def shipped() -> tuple[Instruction, ...]:
+    """This module's own instructions."""
+    return tuple(make() for make in _SHIPPED.values())
+
+
 def is_shipped(instruction: Instruction) -> bool:
     """Is it one of this module's own?"""
     return instruction.name in _SHIPPED

@@ -18,6 +18,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.space import Config, Space
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.dots import Dots
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, raise_contractions
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import Rows
@@ -80,7 +81,9 @@ class Staged:
         """How each stage runs, in program order."""
         found: dict[str, Contraction | Rows | Turned] = {}
         for info in stages_of(self._plain.nest):
-            kind = Contraction.of(info, self.machine, self.threads, self.constants)
+            kind = Dots.of(info, self.machine, self.threads, self.constants) or Contraction.of(
+                info, self.machine, self.threads, self.constants
+            )
             found[info.name] = self._apart(info) if kind is None else self._with_epilogue(kind)
         return found
 

@@ -95,7 +95,7 @@ class Contraction:
         """Do the accumulators and operands of a point fit the vector registers, the code its bounds, and has every panel a place?"""
         rows, vectors = config.get("rows", 1), config["vectors"]
         order = self._order(config)
-        places = [_place(order, reuse) for wanted, reuse in ((self._packs_vector(config), "i"), (config.get("pack_row"), "j")) if wanted]
+        places = [place_of(order, reuse) for wanted, reuse in ((self._packs_vector(config), "i"), (config.get("pack_row"), "j")) if wanted]
         small = rows * vectors + vectors + 1 <= self.registers and rows * vectors * config["unroll"] <= 4 * self.registers
         whole = config.get("epilogue") != "fused" or config["depth"] >= size(self.roles.depth)
         return small and whole and None not in places
@@ -136,10 +136,10 @@ class Contraction:
         depth = size(self.roles.depth)
         return Split("depth", depth, lo=min(8, depth), hi=depth)
 
-    def _packs(self, load: Load | None) -> bool:
+    def _packs(self, load: Load | None, /) -> bool:
         return load is not None and self.roles.packable and self.roles.row is not None
 
-    def _packs_vector(self, config: Mapping[str, Any]) -> bool:
+    def _packs_vector(self, config: Mapping[str, Any], /) -> bool:
         return self.roles.scattered or bool(config.get("pack_vector"))
 
     def _panels_pay(self, rows: int) -> bool:
@@ -199,7 +199,7 @@ class Contraction:
     def schedule(self, s: Schedule, config: Mapping[str, Any]) -> None:
         """Append the directives of a point to a schedule."""
         roles = self.roles
-        j_o, j_i = _tiled(s, roles.vector, config["vectors"] * self.lanes)
+        j_o, j_i = tiled(s, roles.vector, config["vectors"] * self.lanes)
         outer: dict[str, str] = {"j": j_o}
         inner: list[str] = []
         depth, unroll = min(config["depth"], size(roles.depth)), config["unroll"]
@@ -211,20 +211,24 @@ class Contraction:
             k, last = s.split(k, unroll, _tail(is_literal(roles.depth), "guard"), (f"{label(k)}_b", f"{label(k)}_u"))
             unrolled = [last]
         if roles.row is not None:
-            outer["i"], i_i = _tiled(s, roles.row, config["rows"])
+            outer["i"], i_i = tiled(s, roles.row, config["rows"])
             inner.append(i_i)
         names = self._order(config)
         order = list(self._placed(names, outer))
         summed = [k if loop is roles.depth else loop.loop for loop in self.stage.reduced]
         s.reorder(*order, *summed, *unrolled, *inner, j_i)
         for wanted, reuse, load in ((self._packs_vector(config), "i", roles.operand), (config.get("pack_row"), "j", roles.row_operand)):
-            place = _place(names, reuse)
+            place = place_of(names, reuse)
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
                 pack(s, load.buffer, outer[place], self.lanes)
         s.accumulate(self.stage.store.buffers[0].name, at=order[-1])
         s.vectorize(j_i)
         for loop in (*inner, *unrolled):
             s.unroll(loop)
+        self._finish(s, config, j_o, outer)
+
+    def _finish(self, s: Schedule, config: Mapping[str, Any], j_o: str, outer: Mapping[str, str]) -> None:
+        """The epilogue and the threads."""
         if config.get("epilogue") == "fused":
             s.reverse_compute_inline(self.consumer)
         before = self._outside()
@@ -250,13 +254,13 @@ class Contraction:
             yield from inside
 
 
-def _place(order: str, reuse: str) -> str | None:
+def place_of(order: str, reuse: str) -> str | None:
     """The loop at which a packed panel is made: directly outside the loop that reuses it."""
     at = order.find(reuse)
     return order[at - 1] if at > 0 else None
 
 
-def _tiled(s: Schedule, group: Group, width: int) -> tuple[str, str]:
+def tiled(s: Schedule, group: Group, width: int) -> tuple[str, str]:
     """A group as one loop, split into tiles."""
     first, *others = (loop.loop for loop in group.loops)
     for other in others:

@@ -21,6 +21,11 @@ class Machine(Protocol):
         ...
 
     @property
+    def isa(self) -> frozenset[str]:
+        """CPU features, as LLVM spells them."""
+        ...
+
+    @property
     def l1(self) -> int:
         """Bytes of first-level data cache."""
         ...

@@ -1,0 +1,81 @@
+"""Products of narrow operands in wide sums are computed by the dot products of the processor, by default and at every size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
+from tensorlang.tensor import Tensor
+
+SHAPES = [(6, 64, 16), (7, 53, 29), (33, 130, 70), (4, 4, 1), (5, 17, 3)]
+KINDS = [("uint8", "int8", "vpdpbusd"), ("int8", "uint8", "vpdpbusd"), ("int8", "int8", "vpdpbusd"), ("bfloat16", "bfloat16", "vdpbf16ps")]
+
+
+def dense(m: int, n: int, k: int, row: str, lane: str, *, transposed: bool = False, relu: bool = False) -> Tensor:
+    """X W or X W', with a rectifier if wanted."""
+    sums = "float32" if row == "bfloat16" else "int32"
+    x, w = tl.placeholder((m, k), row, name="X"), tl.placeholder((n, k) if transposed else (k, n), lane, name="W")
+    r = tl.reduce_axis(k, name="k")
+
+    def product(i: Any, j: Any) -> Any:
+        return tl.sum(tl.cast(x[i, r], sums) * tl.cast(w[j, r] if transposed else w[r, j], sums), axis=r)
+
+    result: Tensor = tl.compute((m, n), product, name="C")
+    return tl.compute((m, n), lambda i, j: tl.maximum(result[i, j], 0), name="R") if relu else result
+
+
+def operand(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Any:
+    """Random values, the least and the greatest among them."""
+    if kind == "bfloat16":
+        return rng.standard_normal(shape).astype(ml_dtypes.bfloat16)
+    return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, endpoint=True).astype(kind)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("row", "lane", "_instruction"), KINDS)
+def test_the_default_is_the_product(row: str, lane: str, _instruction: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    for transposed in (False, True):
+        x, w = operand(rng, (m, k), row), operand(rng, (n, k) if transposed else (k, n), lane)
+        want = np.maximum(x.astype("float64") @ (w.T if transposed else w).astype("float64"), 0)
+        found = tl.build(dense(*shape, row, lane, transposed=transposed, relu=True))(x, w)
+        np.testing.assert_allclose(found, want, rtol=0 if row != "bfloat16" else 1e-4, atol=0 if row != "bfloat16" else 1e-4)
+
+
+@pytest.mark.parametrize(("row", "lane", "instruction"), KINDS)
+def test_the_instruction_is_used_where_the_processor_has_it(row: str, lane: str, instruction: str) -> None:
+    product = dense(64, 64, 64, row, lane)
+    assert choose(product, target("cooperlake" if row == "bfloat16" else "icelake-server"), 1).name == "dots"
+    assert instruction in tl.build(product, target="sapphirerapids").inspect("asm")
+    for other in ("x86-64-v3", "cortex-a72"):
+        assert choose(product, target(other), 1).name == "contraction"
+
+
+def test_every_point_of_the_space_is_a_schedule() -> None:
+    strategy = choose(dense(33, 70, 37, "uint8", "int8", relu=True), target("sapphirerapids"), 2)
+    assert strategy.space.contains(strategy.default)
+    for config in strategy.space.sample(np.random.default_rng(0), 12):
+        assert "tensor" in str(strategy.schedule(config))
+
+
+def test_a_convolution_of_bytes_takes_its_channels_as_products() -> None:
+    """Channels last, weights by output channel last."""
+    x, w = tl.placeholder((9, 9, 12), "uint8", name="X"), tl.placeholder((3, 3, 12, 20), "int8", name="W")
+    ry, rx, c = (tl.reduce_axis(extent, name=name) for extent, name in ((3, "ry"), (3, "rx"), (12, "c")))
+    result = tl.compute(
+        (7, 7, 20),
+        lambda y, z, o: tl.sum(tl.cast(x[y + ry, z + rx, c], "int32") * tl.cast(w[ry, rx, c, o], "int32"), axis=(ry, rx, c)),
+        name="C",
+    )
+    rng = np.random.default_rng(0)
+    a, b = operand(rng, (9, 9, 12), "uint8"), operand(rng, (3, 3, 12, 20), "int8")
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(0, 1)).astype("int64")
+    np.testing.assert_array_equal(tl.build(result)(a, b), np.einsum("yzcij,ijco->yzo", windows, b.astype("int64")))
+    assert choose(result, target("sapphirerapids"), 1).name == "dots"
