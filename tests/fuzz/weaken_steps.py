@@ -56,8 +56,8 @@ def window_never_whole(kept: Any) -> Any:
     return kept.yes
 
 
-def expansion_short(old: Any, buffer: ir.Buffer, extent: Any) -> Any:
-    return old(buffer, None if extent is None else simplify(Binary("max", ir.const(1), Binary("sub", extent, ir.const(1)))))
+def expansion_short(old: Any, nest: ir.Nest, buffer: ir.Buffer, extent: Any) -> Any:
+    return old(nest, buffer, None if extent is None else simplify(Binary("max", ir.const(1), Binary("sub", extent, ir.const(1)))))
 
 
 def axes_swapped(old: Any, expr: Expr, values: dict[str, Expr]) -> Any:
