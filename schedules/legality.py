@@ -245,8 +245,11 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
 
 
 def moved(nest: Nest, loop: For, *found: Access) -> bool:
-    """Do the elements of accesses depend on a loop?"""
-    return any(loop.loop in closure(nest, axes_of(part)) for access in found for part in access.index)
+    """Do the elements of accesses depend on a loop, by its axis or by what is stored inside it?"""
+    written = {buffer.name for part in statements(loop.body) if isinstance(part, Store) for buffer in part.buffers}
+    parts = [part for access in found for part in access.index]
+    stored = any(getattr(load.buffer, "name", "") in written for part in parts for load in loads_of(part))
+    return stored or any(loop.loop in closure(nest, axes_of(part)) for part in parts)
 
 
 def later(loop: For, earlier: str, later: str) -> Expr:
