@@ -135,8 +135,12 @@ class Staged:
             knobs += kind.knobs(prefix)
         if self._rows_possible:
             knobs.append(Flag("in_rows"))
-        space = Space(tuple(knobs))
-        return space.where(self._kind.fits, "fits the vector registers") if isinstance(self._kind, Contraction) else space
+        if not isinstance(self._kind, Contraction):
+            return Space(tuple(knobs))
+        space = Space(tuple(knobs), footprints=self._kind.footprints())
+        for holds, label in self._kind.constraints():
+            space = space.where(holds, label)
+        return space
 
     @cached_property
     def default(self) -> Config:

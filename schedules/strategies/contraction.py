@@ -12,12 +12,14 @@ while it is in registers (`epilogue`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tensorlang.dtype import DType
 from tensorlang.ir import Buffer, For, Load
+from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, label, size
@@ -91,22 +93,30 @@ class Contraction:
             found.append(Choice("parallel", ["none", *self._parts(1, 1)]))
         return tuple(found)
 
-    def fits(self, config: Mapping[str, Any]) -> bool:
-        """Do the accumulators and operands of a point fit the vector registers, the code its bounds, and has every panel a place?"""
-        rows, vectors = config.get("rows", 1), config["vectors"]
-        order = self._order(config)
-        places = [place_of(order, reuse) for wanted, reuse in ((self._packs_vector(config), "i"), (config.get("pack_row"), "j")) if wanted]
-        small = rows * vectors + vectors + 1 <= self.registers and rows * vectors * config["unroll"] <= 4 * self.registers
-        whole = config.get("epilogue") != "fused" or config["depth"] >= size(self.roles.depth)
-        return small and whole and None not in places
+    def constraints(self) -> Iterator[tuple[Callable[[Mapping[str, Any]], bool], str]]:
+        """What holds between knobs, each with its label; several, so that points are counted without listing them."""
+        registers, depth = self.registers, size(self.roles.depth)
+        yield lambda c: (c.get("rows", 1) + 1) * c["vectors"] + 1 <= registers, "accumulators and operands fit the vector registers"
+        yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] <= 4 * registers, "the unrolled body is bounded"
+        yield self._panels_placed, "every panel has a place"
+        if self.consumer:
+            yield lambda c: c["epilogue"] != "fused" or c["depth"] >= depth, "an epilogue needs whole sums"
+
+    def _panels_placed(self, config: Mapping[str, Any]) -> bool:
+        wanted = ((self._packs_vector(config), "i"), (config.get("pack_row"), "j"))
+        return all(not packed or place_of(self._order(config), reuse) is not None for packed, reuse in wanted)
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        """What the panels that are used again occupy of the caches that are to hold them."""
+        each = self._bytes() * self._others
+        panel = Footprint("panel of the lanes in L2", ("vectors", "depth"), each * self.lanes, self.l2)
+        rows = Footprint("panel of the rows in L1", ("rows", "depth"), each, self.l1)
+        return (panel,) if self.roles.row is None else (panel, rows)
 
     def default(self) -> dict[str, Any]:
         """The point that the model of registers and caches names."""
         roles, (rows, vectors) = self.roles, self._tile()
-        others = 1
-        for loop in roles.reduced:
-            others *= size(loop)
-        panel = max(1, self.l2 // 2 // (vectors * self.lanes * self._bytes() * others))
+        panel = max(1, self.l2 // 2 // (vectors * self.lanes * self._bytes() * self._others))
         sizes = self._depths().values
         whole = roles.turned or panel >= size(roles.depth)  # a tile across the lanes is dear to load again
         config: dict[str, Any] = {
@@ -166,6 +176,11 @@ class Contraction:
     def _outside(self) -> list[For]:
         """The other loops of the output along which the operand of the lanes varies: outside its panels."""
         return [loop for loop in self.roles.rest if self.roles.moves(loop)]
+
+    @property
+    def _others(self) -> int:
+        """Iterations of the reduction beside its depth."""
+        return max(1, prod(size(loop) for loop in self.roles.reduced))
 
     def _bytes(self) -> int:
         return self.stage.store.buffers[0].dtype.bytes

@@ -8,7 +8,7 @@ always packed, the products of a lane side by side; that of the rows is read as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,15 +42,18 @@ class Dots(Contraction):
                     found.append(cls(roles, lanes, *limits, instruction=instruction.name, width=width))
         return min(found, key=lambda kind: kind.cost, default=None)
 
-    def fits(self, config: Mapping[str, Any]) -> bool:
-        """Do the accumulators fit the registers, and whole steps the depth?"""
-        depth = config["depth"]
-        return Contraction.fits(self, config) and (depth % self.width == 0 or depth >= size(self.roles.depth))
+    def constraints(self) -> Iterator[tuple[Callable[[Mapping[str, Any]], bool], str]]:
+        """Those of any contraction, and that the depth holds whole steps."""
+        yield from Contraction.constraints(self)
+        yield self._steps, "the depth is whole steps"
+
+    def _steps(self, config: Mapping[str, Any]) -> bool:
+        return bool(config["depth"] % self.width == 0 or config["depth"] >= size(self.roles.depth))
 
     def default(self) -> dict[str, Any]:
         """The point that the model of registers and caches names, its depth in whole steps."""
         config = Contraction.default(self)
-        if not self.fits(config):
+        if not self._steps(config):
             sizes = [value for value in self._depths().values if value % self.width == 0 and value <= config["depth"]]
             config["depth"] = max(sizes, default=size(self.roles.depth))
         return config
