@@ -111,7 +111,7 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
-def store(builder: Builder, access: Access, value: Value, mask: Value | None) -> None:
+def store(builder: Builder, target: Target, access: Access, value: Value, mask: Value | None) -> None:
     """Write the lanes that are on."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     if dtype == BOOL:
@@ -130,7 +130,8 @@ def store(builder: Builder, access: Access, value: Value, mask: Value | None) ->
         if mask is None:
             builder.store(value, base, align=align)
         else:
-            intrinsic(builder, "masked.store", VOID, [value, base, mask], [value.type, POINTER], align={1: align})
+            kept = _kept(builder, target, value)
+            intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
     elif mask is None:
         for lane, place in enumerate(_addresses(builder, access)):
             builder.store(builder.extract_element(value, literal(I32, lane)), place, align=align)
@@ -182,17 +183,18 @@ def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
-    if target.is_x86 and target.vector_bits >= AVX512 and isinstance(vector.element, llvm.IntType):
-        return _opaque(builder, found)
-    return found
+    return _kept(builder, target, found)
 
 
-def _opaque(builder: Builder, value: Value) -> Value:
-    """The vector, in a register of its own.
+def _kept(builder: Builder, target: Target, value: Value) -> Value:
+    """The vector, in a register of its own where LLVM 22 mistakes a masked access for a whole one.
 
-    LLVM 22 folds a masked load of integers into instructions such as `vpmaddwd`, which read lanes that are off and fault there. An empty
-    piece of assembly keeps the load apart; it takes whole registers, so a shorter vector is padded for it.
+    It folds a masked load of integers into instructions such as `vpmaddwd`, which read lanes that are off and fault there; and where a
+    masked store of integers that were narrowed has a single lane, it stores the wide one. An empty piece of assembly keeps the access
+    apart; it takes whole registers, so a shorter vector is padded for it.
     """
+    if not (target.is_x86 and target.vector_bits >= AVX512 and isinstance(value.type.element, llvm.IntType)):
+        return value
     lanes, bits = lanes_of(value), element_of(value).width
     if lanes * bits > AVX512:
         return value  # 64-bit elements beside narrower ones: no such instruction takes them

@@ -128,7 +128,7 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Va
             frame.streamed = True
             memory.stream(frame.builder, access, new)
         else:
-            memory.store(frame.builder, access, new, frame.mask)
+            memory.store(frame.builder, frame.target, access, new, frame.mask)
 
 
 def _values(frame: Frame, stmt: ir.Store, accesses: list[Access]) -> list[Value]:

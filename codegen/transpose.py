@@ -75,7 +75,7 @@ def collected(frame: Frame, emit: Callable[[], None]) -> None:
     for rows in _runs(waiting):
         if len(rows) < LEAST_ROWS:
             for row in rows:
-                memory.store(frame.builder, row.access, row.value, None)
+                memory.store(frame.builder, frame.target, row.access, row.value, None)
         else:
             _store(frame, rows)
 
