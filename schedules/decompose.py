@@ -19,15 +19,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import For, If, Nest, Store, block
+from tensorlang.ir import Binary, For, If, Nest, Split, Store, block, const
 from tensorlang.printer import short
-from tensorlang.relations import closure, counted
+from tensorlang.relations import closure, counted, in_scope
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.rfactor import require_static
+from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
+
+
+def _whole(relation: Split) -> bool:
+    """Do the tiles of a split fill it?"""
+    return simplify(Binary("mod", Binary("sub", relation.hi, relation.lo), const(relation.factor))) == const(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,15 @@ class DecomposeReduction:
                     "TL-S301",
                     f"the reduction loop {short(part.loop)!r} stands around {short(self.loop)!r}; where it runs not at all, "
                     "the initialisation would not run either",
+                    stage=store.stage,
+                    loop=self.loop,
+                )
+        for relation in in_scope(nest, (part.loop for part in around)):
+            if isinstance(relation, Split) and relation.parent not in needed and not _whole(relation):
+                raise Refusal(
+                    "TL-S301",
+                    f"the tail of {short(relation.parent)!r} around {short(self.loop)!r} runs not everywhere, and there the "
+                    "initialisation would not run either",
                     stage=store.stage,
                     loop=self.loop,
                 )

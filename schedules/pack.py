@@ -141,8 +141,8 @@ def _is_whole_axis(part: Expr, extent: Expr, loops: tuple[For, ...], relations: 
 
 
 def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -> None:
-    """Raise `Refusal` where an index reads a buffer that is only made inside the loop, after the copy."""
-    made = allocated(loop.body)
+    """Raise `Refusal` where an index reads what is only made, or computed, inside the loop, after the copy."""
+    made = allocated(loop.body) | {buffer.name for store in stores(loop.body) for buffer in store.buffers}
     for load in (load for index in indices for part in index for load in loads_of(part)):
         name = getattr(load.buffer, "name", "")
         if name in made:

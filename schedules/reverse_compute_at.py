@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE
@@ -121,6 +122,9 @@ class ReverseComputeAt:
         """The statement where the consumer has such an element at all."""
         shape = dict(zip((part.name for part in read.index if isinstance(part, Axis)), getattr(read.buffer, "shape", ()), strict=True))
         for part in chain:
+            if find(Compare("gt", part.hi, shape[part.loop])) is not None:
+                name = getattr(read.buffer, "name", "")
+                raise self._refusal("TL-S303", f"{self.stage!r} has elements beyond those of {name!r} along {short(part.loop)!r}")
             if part.hi != shape[part.loop]:
                 body = If(Compare("lt", values[part.loop], part.hi), body)
             if part.lo != ir.const(0):
