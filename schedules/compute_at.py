@@ -182,7 +182,8 @@ class ComputeAt:
             span = spanned[loop.loop]
             end = simplify(Binary("add", span.base, span.extent))
             hi = end if not may_exceed(nest, end, loop.hi, outer) else Binary("min", end, loop.hi)
-            return replace(loop, lo=span.base, hi=hi)
+            lo = span.base if not may_exceed(nest, loop.lo, span.base, outer) else Binary("max", span.base, loop.lo)
+            return replace(loop, lo=lo, hi=hi)
 
         return edit_loops(part, lambda loop: loop.loop in spanned, rewrite)
 
