@@ -69,7 +69,7 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
         axes = relation_names(relation)
         if set(axes) & needed and set(axes).union(*(axes_of(bound) for bound in bounds(relation))) & names.keys():
             for axis in axes:
-                if axis not in names and axis in needed and closure(nest, (axis,)) & cloned:
+                if axis not in names and closure(nest, (axis,)) & cloned:
                     names[axis] = fresh(axis)
             relations.append(renamed(relation, names))
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}

@@ -15,7 +15,7 @@ from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.printer import short
-from tensorlang.relations import closure, sides
+from tensorlang.relations import closure, sides, tile_start
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import AUXILIARY, allocated, path_to, require_single, require_stage, stage_of, stores
@@ -174,7 +174,8 @@ def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
     ends: tuple[Expr, ...] = ()
     for part in place.parts:
         found = dimensions(part, place)
-        if found is None:
+        own = {inner.loop for inner in statements(part) if isinstance(inner, For)}
+        if found is None or any(closure(nest, axes_of(dim.lo) | axes_of(dim.hi)) & own for _, dims in found for dim, _ in dims):
             reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
             raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
         bases |= {tuple(base for _, base in dims) for _, dims in found}
@@ -227,6 +228,21 @@ def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
     return found[0]
 
 
+def start_of(nest: Nest, dimension: For, place: Placed, loop: str = "") -> Expr:
+    """Where the loop over a dimension starts once it covers the whole tensor: a loop of a copy that was shifted does not start at 0.
+
+    Raises `Refusal` where that is below 0, which is no place in the storage.
+    """
+    lo = dimension.lo
+    if closure(nest, axes_of(lo)) & {part.loop for part in place.loops}:
+        most = greatest(nest, simplify(ir.Unary("neg", lo)), place.loops)
+        lo = ir.const(0) if most is None else simplify(ir.Unary("neg", most))
+    if isinstance(lo, ir.Const) and int(lo.value) < 0:
+        reason = f"the loop {short(dimension.loop)!r} starts below 0, so {place.stage!r} cannot be computed whole; move it before shift"
+        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
+    return lo
+
+
 def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
     expr = _within_tails(nest, _contracted(nest, expr))
@@ -252,13 +268,13 @@ def _contracted(nest: Nest, expr: Expr) -> Expr:
     """The expression with the two digits of a split, where they stand as its equation has them, replaced by its parent."""
     form = linear(simplify(expr))
     for relation in reversed(nest.relations):
-        if isinstance(relation, ir.Split) and relation.tail != "shift":
-            outer, inner = Axis(relation.outer), Axis(relation.inner)
+        if isinstance(relation, ir.Split):
+            inner = Axis(relation.inner)
             by = form.terms.get(inner, 0)
-            if by and form.terms.get(outer, 0) == by * relation.factor:
-                digits = Linear(0, {outer: by * relation.factor, inner: by})
+            digits = linear(simplify(Binary("add", Binary("sub", tile_start(relation), relation.lo), inner)))
+            if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
                 parent = linear(simplify(Binary("sub", Axis(relation.parent), relation.lo)))
-                form = form.plus(digits, -1).plus(parent, by)
+                form = form.plus(digits, -by).plus(parent, by)
     return expression(form)
 
 

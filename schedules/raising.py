@@ -20,7 +20,20 @@ from tensorlang.schedules.copies import derived
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
 from tensorlang.schedules.local import Clone, clone, offsets
-from tensorlang.schedules.placed import Box, Placed, box_of, boxed, dimensions, greatest, moved, placed, reading, require_early, values_of
+from tensorlang.schedules.placed import (
+    Box,
+    Placed,
+    box_of,
+    boxed,
+    dimensions,
+    greatest,
+    moved,
+    placed,
+    reading,
+    require_early,
+    start_of,
+    values_of,
+)
 from tensorlang.schedules.scopes import unfollowed
 from tensorlang.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
 
@@ -131,7 +144,7 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     start = place.loops[0]
     require_early(nest, place, start, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
-    parts = _covering(place, box, local)
+    parts = _covering(nest, place, box, local, loop)
     _require_free(nest, place, parts, loop)
 
     def around(rest: Stmt) -> Stmt:
@@ -144,7 +157,7 @@ def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
     """The nest with a producer that covers a box covering the whole tensor, where it stands. Raises `Refusal`."""
     box = box_of(nest, place, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
-    parts = {id(old): new for old, new in zip(place.parts, _covering(place, box, local), strict=True)}
+    parts = {id(old): new for old, new in zip(place.parts, _covering(nest, place, box, local, loop), strict=True)}
 
     def rewrite(part: Stmt) -> Stmt:
         match part:
@@ -161,7 +174,7 @@ def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
     return replace(nest, body=unfollowed(rewrite(nest.body), place.parts))
 
 
-def _covering(place: Placed, box: Box, local: dict[str, Buffer]) -> list[Stmt]:
+def _covering(nest: Nest, place: Placed, box: Box, local: dict[str, Buffer], loop: str) -> list[Stmt]:
     """The statements of a producer over the whole tensor instead of a box, into `local`."""
     parts: list[Stmt] = []
     for part in place.parts:
@@ -169,7 +182,7 @@ def _covering(place: Placed, box: Box, local: dict[str, Buffer]) -> list[Stmt]:
         ends = {axis: end for axes in dims.values() for axis, end in zip(axes, box.ends, strict=True)}
 
         def whole(found: For, ends: dict[str, Expr] = ends) -> For:
-            return replace(found, lo=ir.const(0), hi=ends[found.loop])
+            return replace(found, lo=start_of(nest, found, place, loop), hi=ends[found.loop])
 
         def store(found: Store, dims: dict[int, tuple[str, ...]] = dims) -> Stmt:
             if id(found) not in dims:

@@ -175,33 +175,30 @@ def _starts_at_zero(starts: dict[str, Expr], name: str) -> bool:
 
 
 def _use(nest: Nest, index: Expr, loops: Sequence[For], outer: tuple[str, ...]) -> tuple[Linear, int] | None:
-    inside = {loop.loop: loop for loop in loops}
+    inside = [loop.loop for loop in loops]
     form = linear(expand(nest, index, (*outer, *inside)))
     base, spread = Linear(form.constant), 0
     pending = dict(form.terms)
-    for _ in range(len(inside) + 1):
-        varying = [(atom, factor) for atom, factor in pending.items() if isinstance(atom, Axis) and atom.name in inside]
-        if not varying:
-            break
-        for atom, factor in varying:
-            assert isinstance(atom, Axis)
-            del pending[atom]
-            loop = inside[atom.name]
-            trips = trip_bound(loop)
-            if trips is None:
-                return None
-            if trips == 0:
-                return base, 0
-            lo = linear(expand(nest, whole_start(loop), (*outer, *inside)))
-            base = Linear(base.constant + factor * lo.constant, base.terms)
-            for part, coefficient in lo.terms.items():
-                pending[part] = pending.get(part, 0) + factor * coefficient
-            reach = factor * (trips - 1)
-            spread += abs(reach)
-            base = Linear(base.constant + min(reach, 0), base.terms)
+    for loop in reversed(loops):  # innermost first: the start of a loop may count with the loops around it, which may then cancel out
+        factor = pending.pop(Axis(loop.loop), 0)
+        if not factor:
+            continue
+        trips = trip_bound(loop)
+        if trips is None:
+            return None
+        if trips == 0:
+            return base, 0
+        lo = linear(expand(nest, whole_start(loop), (*outer, *inside)))
+        base = Linear(base.constant + factor * lo.constant, base.terms)
+        for part, coefficient in lo.terms.items():
+            pending[part] = pending.get(part, 0) + factor * coefficient
+        reach = factor * (trips - 1)
+        spread += abs(reach)
+        base = Linear(base.constant + min(reach, 0), base.terms)
     for rest, factor in pending.items():
+        if not factor:
+            continue
         if axes_of(rest) - set(outer) or any(True for _ in loads_of(rest)):
             return None  # a loaded index may be readable only under the conditions of its use
-        if factor:
-            base = base.plus(Linear(0, {rest: factor}))
+        base = base.plus(Linear(0, {rest: factor}))
     return base, spread + 1
