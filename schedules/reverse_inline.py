@@ -141,8 +141,10 @@ class ReverseComputeInline:
 
 
 def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:
-    """The consumer's storage, where it is an intermediate itself, in the place of the operand's."""
-    own = [buffer for buffer in made if buffer not in nest.outputs]
+    """The consumer's storage, where it is an intermediate itself, in the place of the operand's, or where it was if that is further out."""
+    around = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer == operand)
+    wide = {part.buffer for part in around if isinstance(part, Alloc)}
+    own = [buffer for buffer in made if buffer not in nest.outputs and buffer not in wide]
     for buffer in own:
         body = without_alloc(body, buffer)
 

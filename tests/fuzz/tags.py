@@ -85,9 +85,9 @@ class Terms:
             return left
         if op in ("floordiv", "mod") and kind.is_integer and self.linear(right) == ({}, 1):
             return left if op == "floordiv" else self.literal(of, 0)
-        for side in (left, right) if of == "bool" and op in ("and", "or") else ():
-            if self.rows[side][0] == "literal" and bool(self.values[side]) == (op == "or"):  # it decides, whatever the other one is
-                return side
+        for side, other in ((left, right), (right, left)) if of == "bool" and op in ("and", "or") else ():
+            if self.rows[side][0] == "literal":  # it decides alone, or says nothing
+                return side if bool(self.values[side]) == (op == "or") else other
         if op in SYMMETRIC and left > right:
             left, right = right, left
         return self.tag("binary", op, of, left, right)
