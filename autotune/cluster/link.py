@@ -147,7 +147,10 @@ def _connected(address: str, patience: float) -> Client:
         raise TuningError("tuning on a cluster needs Dask, an extra: pip install 'tensorlang[cluster]'") from None
     start = time.monotonic()
     try:
-        client: Client = Client(address, timeout=patience, set_as_default=False, name="tensorlang")
+        try:
+            client: Client = Client(address, timeout=patience, set_as_default=False, name="tensorlang")
+        except AssertionError:  # its thread did not start within Dask's ten seconds: this machine is very busy
+            client = Client(address, timeout=patience, set_as_default=False, name="tensorlang")
     except (OSError, TimeoutError, ValueError, ImportError, RuntimeError) as error:
         why = "" if isinstance(error, OSError) else f" ({error})"
         waited = f"within {time.monotonic() - start:.0f} s"
