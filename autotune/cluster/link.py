@@ -1,4 +1,4 @@
-"""The connection to a Dask scheduler: the only file that talks to `distributed`.
+"""The connection to a Dask scheduler: nothing else talks to `distributed`.
 
 Answers and signs of life arrive on threads of Dask's and are put in one queue, so that the evaluator itself has a single thread. A
 scheduler that is gone, or does not answer, is a `TuningError`; whatever befalls a single task is a piece of `News`.
@@ -142,15 +142,15 @@ class Link:
 
 def _connected(address: str, patience: float) -> Client:
     try:
-        from distributed import Client  # noqa: PLC0415 - an extra, and slow
+        from tensorlang.autotune.cluster.client import Owned  # noqa: PLC0415 - an extra, and slow
     except ImportError:
         raise TuningError("tuning on a cluster needs Dask, an extra: pip install 'tensorlang[cluster]'") from None
     start = time.monotonic()
     try:
         try:
-            client: Client = Client(address, timeout=patience, set_as_default=False, name="tensorlang")
+            client = Owned(address, timeout=patience, set_as_default=False, name="tensorlang")
         except AssertionError:  # its thread did not start within Dask's ten seconds: this machine is very busy
-            client = Client(address, timeout=patience, set_as_default=False, name="tensorlang")
+            client = Owned(address, timeout=patience, set_as_default=False, name="tensorlang")
     except (OSError, TimeoutError, ValueError, ImportError, RuntimeError) as error:
         why = "" if isinstance(error, OSError) else f" ({error})"
         waited = f"within {time.monotonic() - start:.0f} s"

@@ -265,6 +265,31 @@ def test_where_no_scheduler_is_one_line_says_so_in_seconds(address: str) -> None
     assert "\n" not in str(caught.value) and "dask scheduler" in str(caught.value) and time.monotonic() - start < 10
 
 
+COLLECTED = """
+import gc, threading
+from tensorlang.autotune.cluster.link import Link
+from tensorlang.errors import TuningError
+
+def refused(address):
+    try:
+        Link(address, 1)
+    except TuningError:
+        print(len([thread for thread in threading.enumerate() if thread.name == "IO loop"]))
+
+gc.disable()
+refused("what is this")
+start = threading.Thread.start
+threading.Thread.start = lambda self: (gc.collect(), start(self))
+refused("tcp://127.0.0.1:9")
+"""
+
+
+def test_a_client_that_was_refused_leaves_no_thread_and_is_collected_while_another_starts() -> None:
+    environment = {**os.environ, "PYTHONPATH": ROOT, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (done.stdout.split(), done.stderr) == (["0", "0"], "")
+
+
 def test_without_dask_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(TuningError, match=re.escape("pip install 'tensorlang[cluster]'")):
