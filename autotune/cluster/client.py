@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client
 
 
-class Owned(Client):
+class Owned(Client):  # type: ignore[misc] # Dask has no types
     """Closed by `close`; one that cannot start closes itself."""
 
     def start(self, **kwargs: Any) -> None:
