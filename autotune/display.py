@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
@@ -43,35 +43,43 @@ def clock(seconds: float | None) -> str:
     return f"{whole}s"
 
 
-class Monitor:
-    """Shows a running job: call it with each `Progress`."""
+class ProgressBar:
+    """A progress bar with `title`, a `state` and clocks, shown between entering and leaving where the console is a terminal."""
 
-    def __init__(self, console: Console, title: str) -> None:
-        self._console = console
-        self._title = title
-        self._bar = Bar(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[best]}"),
-            TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True,
-        )  # fmt: skip
-        self._task = self._bar.add_task(title, total=None, best="")
+    def __init__(self, console: Console, title: str, *clocks: ProgressColumn) -> None:
+        self.console = console
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}")
+        self._bar = Bar(*columns, *clocks, console=console, transient=True)
+        self._task = self._bar.add_task(title, total=None, state="")
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self.console.is_terminal:
             self._bar.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.stop()
 
+    def move(self, done: int, total: int, state: str, title: str | None = None) -> None:
+        """Show how far it is."""
+        self._bar.update(self._task, description=title, completed=done, total=total, state=state)
+
+
+class Monitor(ProgressBar):
+    """Shows a running job: call it with each `Progress`."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        super().__init__(console, title, TimeElapsedColumn(), TimeRemainingColumn())
+
     def __call__(self, state: Progress) -> None:
         """Show the state."""
-        if self._console.is_terminal:
-            self._bar.update(self._task, completed=state.done, total=state.total, best=best_so_far(state))
+        if self.console.is_terminal:
+            self.move(state.done, state.total, best_so_far(state))
         elif state.last is not None:
             outcome = duration(state.last.time) if state.last.time is not None else state.last.status
-            plain(self._console, f"[{state.done:>4}/{state.total}] {state.last.source:<9} {outcome:<16} {best_so_far(state)}")
+            plain(self.console, f"[{state.done:>4}/{state.total}] {state.last.source:<9} {outcome:<16} {best_so_far(state)}")
         else:
-            plain(self._console, "measuring the finalists and the default again, side by side")
+            plain(self.console, "measuring the finalists and the default again, side by side")
 
 
 def best_so_far(state: Progress) -> str:

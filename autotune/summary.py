@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
+from rich.progress import TimeElapsedColumn
 from rich.table import Table
 
 from tensorlang.autotune.batch import Batch, Overview
-from tensorlang.autotune.display import best_so_far, clock, duration, plain, share_of
+from tensorlang.autotune.display import ProgressBar, best_so_far, clock, duration, plain, share_of
 from tensorlang.autotune.peak import Peak, measure_peak
 from tensorlang.autotune.result import Result, failures
 from tensorlang.autotune.slices import Slices
@@ -21,30 +19,13 @@ EVERY_S: Final = 10.0
 """Seconds between lines where nothing better is found."""
 
 
-class BatchMonitor:
+class BatchMonitor(ProgressBar):
     """Shows a running batch: call it with each `Overview`. Without a terminal it prints improvements, and else a line every ten seconds."""
 
     def __init__(self, console: Console, batch: Batch) -> None:
-        self._console = console
+        super().__init__(console, batch.job.path.name, TimeElapsedColumn())
         self._shown = 0.0
         self._last: tuple[str, float | None] = ("", None)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(),
-        )
-        self._bar = Bar(*columns, console=console, transient=True)
-        self._task = self._bar.add_task(batch.job.path.name, total=None, state="")
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._bar.stop()
 
     def __call__(self, state: Overview) -> None:
         """Show the state, if there is something to say."""
@@ -52,12 +33,12 @@ class BatchMonitor:
         found = "measuring the finalists again" if final else best_so_far(state.task)
         text = f"{state.title}: {found}"
         pace = "" if final else f"{state.rate:.1f} trials/s, {clock(state.eta)} left"
-        if self._console.is_terminal:
-            self._bar.update(self._task, description=text, completed=state.done, total=state.total, state=pace)
+        if self.console.is_terminal:
+            self.move(state.done, state.total, pace, text)
             return
         best = (state.title, None if state.task.best is None else state.task.best.time)
         if final or best != self._last or time.monotonic() - self._shown > EVERY_S:
-            plain(self._console, f"[{state.done:>5}/{state.total}] {text}" + (f"; {pace}" if pace else ""))
+            plain(self.console, f"[{state.done:>5}/{state.total}] {text}" + (f"; {pace}" if pace else ""))
             self._last, self._shown = best, time.monotonic()
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.autotune.arrays import Spec
+from tensorlang.autotune.arrays import Spec, inputs
+from tensorlang.autotune.measure import Policy
 from tensorlang.dtype import dtype
 
 
@@ -99,3 +100,20 @@ def load(task: dict[str, Any], data: bytes) -> Kernel:
 
 def spec() -> Spec:
     return Spec((100,), dtype("float32"))
+
+
+def task(policy: Policy, builder: str, **more: Any) -> dict[str, Any]:
+    """The task whose right answers `build` computes."""
+    return {
+        "blobs": [(inputs([spec()], 0)[0].array * 2).tobytes()],
+        "inputs": [spec().to_json()],
+        "outputs": [spec().to_json()],
+        "seed": 0,
+        "signed": True,
+        "at": [None],
+        "reduction": 1,
+        "policy": policy.to_json(),
+        "threads": 1,
+        "builder": builder,
+        **more,
+    }

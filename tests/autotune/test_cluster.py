@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from tensorlang.autotune import host
-from tensorlang.autotune.arrays import inputs
 from tensorlang.autotune.cluster import ClusterEvaluator, target
 from tensorlang.autotune.cluster.job import Patience
 from tensorlang.autotune.cluster.link import how_to_start
@@ -26,8 +25,7 @@ from tensorlang.autotune.runner import Limits, Outcome
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TuningError
-from tests.autotune import test_session
-from tests.autotune.stand_ins import spec
+from tests.autotune import stand_ins, test_session
 
 pytest.importorskip("distributed")
 
@@ -118,18 +116,7 @@ def opened(cluster: Cluster) -> Iterator[Callable[..., ClusterEvaluator]]:
 
 
 def task() -> dict[str, Any]:
-    return {
-        "blobs": [(inputs([spec()], 0)[0].array * 2).tobytes()],
-        "inputs": [spec().to_json()],
-        "outputs": [spec().to_json()],
-        "seed": 0,
-        "signed": True,
-        "at": [None],
-        "reduction": 1,
-        "policy": Policy(sample_s=1e-4, least=3, most=5).to_json(),
-        "threads": 1,
-        "builder": "tests.autotune.dask_part:build",
-    }
+    return stand_ins.task(Policy(sample_s=1e-4, least=3, most=5), "tests.autotune.dask_part:build")
 
 
 def run(evaluator: ClusterEvaluator, **config: Any) -> Outcome:
@@ -292,6 +279,7 @@ def test_a_client_that_was_refused_leaves_no_thread_and_is_collected_while_anoth
 
 def test_without_dask_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "tensorlang.autotune.cluster.client", raising=False)
     with pytest.raises(TuningError, match=re.escape("pip install 'tensorlang[cluster]'")):
         target("tcp://127.0.0.1:9")
 

@@ -11,29 +11,16 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.arrays import inputs
 from tensorlang.autotune.measure import Policy
 from tensorlang.autotune.runner import Limits, Runner
-from tests.autotune.stand_ins import spec
+from tests.autotune import stand_ins
 
 HERE = str(Path(__file__).parent)
 FAST = Policy(sample_s=1e-4, least=3, most=5, rounds=4, processes=2)
 
 
 def task() -> dict[str, Any]:
-    return {
-        "blobs": [(inputs([spec()], 0)[0].array * 2).tobytes()],
-        "inputs": [spec().to_json()],
-        "outputs": [spec().to_json()],
-        "seed": 0,
-        "signed": True,
-        "at": [None],
-        "reduction": 1,
-        "policy": FAST.to_json(),
-        "threads": 1,
-        "cores": [],
-        "builder": "stand_ins:build",
-    }
+    return stand_ins.task(FAST, "stand_ins:build", cores=[])
 
 
 def ready_runner(**limits: Any) -> Runner:

@@ -1,6 +1,5 @@
 """A saved kernel loads as it was, or is refused; a damaged byte never runs."""
 
-import hashlib
 import json
 import os
 from dataclasses import replace
@@ -16,6 +15,7 @@ from tensorlang.codegen.signature import Signature
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError
 from tests.codegen import handmade
+from tests.codegen.cached import edited
 from tests.codegen.handmade import argument
 
 a, b = np.arange(16, dtype="f4"), np.linspace(0, 1, 16, dtype="f4")
@@ -74,17 +74,6 @@ def test_a_path_that_cannot_be_read_is_a_build_error(path: Any) -> None:
 def test_a_path_that_cannot_be_written_is_a_build_error(path: Any) -> None:
     with pytest.raises(BuildError, match="cannot be saved"):
         handmade.add().save(path)
-
-
-def edited(path: Any, change: Any) -> Any:
-    """The file again with its header changed and a right digest."""
-    body = path.read_bytes()[40:]
-    size = int.from_bytes(body[:8], "little")
-    header = json.loads(body[8 : 8 + size])
-    change(header)
-    text = json.dumps(header).encode()
-    body = len(text).to_bytes(8, "little") + text + body[8 + size :]
-    path.write_bytes(archive.MAGIC + hashlib.sha256(body).digest() + body)
 
 
 @pytest.mark.parametrize(

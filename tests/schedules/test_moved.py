@@ -13,16 +13,7 @@ from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.edit import loops
 from tensorlang.tensor import Tensor
 from tests.schedules.programs import blur, check, matmul, scale
-
-
-def refused(s: tl.Schedule, code: str, sentence: str, *step: Any) -> None:
-    """A step is refused so, and changes nothing."""
-    before = str(s)
-    error = s.can(*step).error
-    assert error is not None
-    assert error.code == code
-    assert sentence in error.reason
-    assert str(s) == before
+from tests.schedules.test_placement import refused
 
 
 def doubled(n: Any = 9, m: Any = 7) -> Tensor:
