@@ -85,34 +85,33 @@ def tensor(frame: Frame, loop: ir.For, body: Body) -> None:
 
 def _whole(instruction: Instruction, chain: Sequence[ir.For]) -> list[ir.For]:
     """The loops with the extents of the instruction's; none where their number differs."""
-    pattern = _loops(instruction)
+    _, pattern = _pattern(instruction)
     if len(pattern) != len(chain):
         return []
     return [replace(part, hi=simplify(ir.Binary("add", part.lo, one.hi))) for part, one in zip(chain, pattern, strict=True)]
 
 
-def _loops(instruction: Instruction) -> list[ir.For]:
-    """The loops of an instruction's definition."""
+@cache
+def _pattern(instruction: Instruction) -> tuple[ir.Store, tuple[ir.For, ...]]:
+    """What an instruction stores, and the loops around it."""
     nest = instruction.nest
     (store,) = (part for part in stores(nest.body) if not part.stage.endswith(".init"))
-    return [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, ir.For)]
+    return store, tuple(part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, ir.For))
 
 
 def _present(instruction: Instruction, here: Sequence[int | None]) -> dict[str, tuple[bool, ...]] | None:
     """Which elements of its tiles a short tile has, none named where it has all; None where the instruction cannot compute it."""
-    pattern = _loops(instruction)
+    store, pattern = _pattern(instruction)
     full = [literal_extent(part) or 0 for part in pattern]
     if list(here) == full:
         return {}
     if not instruction.padded or not all(extent is not None and 0 < extent <= most for extent, most in zip(here, full, strict=True)):
         return None
-    nest = instruction.nest
-    (store,) = (part for part in stores(nest.body) if not part.stage.endswith(".init"))
     uses = {store.buffers[0]: store.index} | {load.buffer: load.index for value in store.values for load in loads_of(value)}
     found = {}
     for buffer, index in uses.items():
         assert isinstance(buffer, ir.Buffer)
-        steps = strides(nest, (), pattern, buffer, index) or []
+        steps = strides(instruction.nest, (), list(pattern), buffer, index) or []
         points = product(*(range(extent or 0) for extent in here))
         inside = {sum(step * place for step, place in zip(steps, point, strict=True)) for point in points}
         found[buffer.name] = tuple(element in inside for element in range(_size(buffer)))

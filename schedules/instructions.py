@@ -68,12 +68,17 @@ class Instruction:
     @property
     def nest(self) -> Nest:
         """The loops of the definition."""
-        return lower_definition(self.definition)
+        return _lowered(self)
 
     def same(self, other: Instruction) -> bool:
         """Do both compute the same thing in the same way?"""
         mine, theirs = ((fingerprint(one.definition), one.intrinsic, one.arguments, one.requires, one.padded) for one in (self, other))
         return mine == theirs
+
+
+@cache
+def _lowered(instruction: Instruction) -> Nest:
+    return lower_definition(instruction.definition)
 
 
 def _dot(lanes: int, products: int, types: tuple[str, str, str]) -> Tensor:

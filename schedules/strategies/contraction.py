@@ -214,33 +214,47 @@ class Contraction:
     def schedule(self, s: Schedule, config: Mapping[str, Any]) -> None:
         """Append the directives of a point to a schedule."""
         roles = self.roles
+        tail = _tail(is_literal(roles.depth), "guard")
         j_o, j_i = tiled(s, roles.vector, config["vectors"] * self.lanes)
-        outer: dict[str, str] = {"j": j_o}
-        inner: list[str] = []
-        depth, unroll = min(config["depth"], size(roles.depth)), config["unroll"]
-        k = roles.depth.loop
+        vectors, j_i = self._vectors(s, j_i, config)
+        outer = {"j": j_o}
+        depth, k = min(config["depth"], size(roles.depth)), roles.depth.loop
         if depth < size(roles.depth):
-            outer["k"], k = s.split(k, depth, _tail(is_literal(roles.depth), "guard"))
+            outer["k"], k = s.split(k, depth, tail)
+        k, products = self._products(s, k)
         unrolled: list[str] = []
-        if unroll > 1:
-            k, last = s.split(k, unroll, _tail(is_literal(roles.depth), "guard"), (f"{label(k)}_b", f"{label(k)}_u"))
-            unrolled = [last]
+        if config["unroll"] > 1:
+            k, last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
+            unrolled.append(last)
         if roles.row is not None:
             outer["i"], i_i = tiled(s, roles.row, config["rows"])
-            inner.append(i_i)
+            unrolled.append(i_i)
+        unrolled += vectors
         names = self._order(config)
         order = list(self._placed(names, outer))
         summed = [k if loop is roles.depth else loop.loop for loop in self.stage.reduced]
-        s.reorder(*order, *summed, *unrolled, *inner, j_i)
+        s.reorder(*order, *summed, *unrolled, j_i, *products)
         for wanted, reuse, load in ((self._packs_vector(config), "i", roles.operand), (config.get("pack_row"), "j", roles.row_operand)):
             place = place_of(names, reuse)
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
                 pack(s, load.buffer, outer[place], self.lanes)
         s.accumulate(self.stage.store.buffers[0].name, at=order[-1])
-        s.vectorize(j_i)
-        for loop in (*inner, *unrolled):
+        self._compute(s, j_i)
+        for loop in unrolled:
             s.unroll(loop)
         self._finish(s, config, j_o, outer)
+
+    def _vectors(self, _s: Schedule, j_i: str, _config: Mapping[str, Any], /) -> tuple[list[str], str]:
+        """The loops over the vectors of a tile, and that over the lanes: here LLVM takes vectors of any width apart."""
+        return [], j_i
+
+    def _products(self, _s: Schedule, k: str, /) -> tuple[str, list[str]]:
+        """The loop over the depth, and that over the products which a lane adds at once, if there are several."""
+        return k, []
+
+    def _compute(self, s: Schedule, j_i: str) -> None:
+        """What runs the lanes."""
+        s.vectorize(j_i)
 
     def _finish(self, s: Schedule, config: Mapping[str, Any], j_o: str, outer: Mapping[str, str]) -> None:
         """The epilogue and the threads."""

@@ -17,9 +17,8 @@ from tensorlang.ir import Binary, Buffer, Cast, Expr, Load
 from tensorlang.schedules.instructions import Instruction, shipped
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, label, size
-from tensorlang.schedules.strategies.contraction import Contraction, place_of, tiled
+from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.packing import pack
 from tensorlang.schedules.strategies.roles import Roles, roles_of
 
 
@@ -67,43 +66,22 @@ class Dots(Contraction):
     def _bytes(self) -> int:
         return 1 if self.roles.operand is None else self.roles.operand.buffer.dtype.bytes
 
-    def schedule(self, s: Schedule, config: Mapping[str, Any]) -> None:
-        """Append the directives of a point to a schedule."""
-        roles, vectors = self.roles, config["vectors"]
-        assert roles.row is not None
-        assert roles.operand is not None
-        assert isinstance(roles.operand.buffer, Buffer)
-        j_o, j_l = tiled(s, roles.vector, vectors * self.lanes)
-        unrolled: list[str] = []
-        if vectors > 1:
-            j_v, j_l = s.split(j_l, self.lanes, "peel", (f"{label(j_l)}_v", f"{label(j_l)}_l"))
-            unrolled.append(j_v)
-        outer, depth, k = {"j": j_o}, min(config["depth"], size(roles.depth)), roles.depth.loop
-        if depth < size(roles.depth):
-            outer["k"], k = s.split(k, depth, "peel")
+    def _vectors(self, s: Schedule, j_i: str, config: Mapping[str, Any], /) -> tuple[list[str], str]:
+        if config["vectors"] == 1:
+            return [], j_i
+        j_v, j_l = s.split(j_i, self.lanes, "peel", (f"{label(j_i)}_v", f"{label(j_i)}_l"))
+        return [j_v], j_l
+
+    def _products(self, s: Schedule, k: str, /) -> tuple[str, list[str]]:
         k, products = s.split(k, self.width, "peel", (f"{label(k)}_b", f"{label(k)}_p"))
-        steps: list[str] = []
-        if config["unroll"] > 1:
-            k, step = s.split(k, config["unroll"], "peel", (f"{label(k)}_o", f"{label(k)}_u"))
-            steps.append(step)
-        outer["i"], i_i = tiled(s, roles.row, config["rows"])
-        unrolled.insert(0, i_i)
-        names = self._order(config)
-        order = list(self._placed(names, outer))
-        summed = [k if loop is roles.depth else loop.loop for loop in self.stage.reduced]
-        s.reorder(*order, *summed, *steps, *unrolled, j_l, products)
-        place = place_of(names, "i")
-        assert place is not None
-        pack(s, roles.operand.buffer, outer[place], self.lanes)
+        return k, [products]
+
+    def _compute(self, s: Schedule, j_i: str) -> None:
         target = self.stage.store.buffers[0].name
-        s.accumulate(target, at=order[-1])
-        s.tensorize(j_l, self.instruction)
-        for loop in (*steps, *unrolled):
-            s.unroll(loop)
+        s.tensorize(j_i, self.instruction)
         for stage in (f"{target}_acc.init", f"{target}_acc.load", f"{target}_acc.store"):
             if stage in s.stages():
-                s.vectorize(f"{stage}.{label(j_l)}")
-        self._finish(s, config, j_o, outer)
+                s.vectorize(f"{stage}.{label(j_i)}")
 
 
 def _computes(instruction: Instruction, roles: Roles) -> bool:
