@@ -1,7 +1,8 @@
 """Arithmetic, comparisons and logic on values: total for every operand, in scalars and vectors alike.
 
 Tables for the regular operations, one small function for each irregular one. Nothing traps or is undefined, since a lane that is switched
-off still computes: divisors are frozen and made harmless first, shift counts are bounded. No fast-math flag and no `nsw` anywhere.
+off still computes: divisors are frozen and made harmless first, shift counts are bounded. No `nsw` anywhere, and no fast-math flag but
+where both zeros are right.
 Integers of known value fold, so that conditions on unrolled loops and on the lanes of a full vector vanish.
 """
 
@@ -121,13 +122,25 @@ def both(builder: Builder, mask: Value | None, cond: Value) -> Value:
     return builder.select(mask, cond, filled(cond.type, 0))
 
 
-def _extremum(predicate: str, nan: str) -> Binary:
-    """The lesser or greater as one hardware min or max (it gives `b` if either is NaN), then the NaN rule: keep it, or take the other."""
+def _extremum(name: str) -> Binary:
+    """The lesser or greater, NaN if either is; of zeros of both signs, either. What is tested for NaN is `b`, as `a` may be a sum.
+
+    One hardware min or max, a comparison and a selection, of which only the first waits for `a`. Written with comparisons, LLVM makes it
+    two comparisons that both wait for it.
+    """
+
+    def emit(builder: Builder, a: Value, b: Value) -> Value:
+        return intrinsic(builder, name, a.type, [b, a], [a.type], flags=("nsz",))
+
+    return emit
+
+
+def _number(predicate: str) -> Binary:
+    """The lesser or greater, of a number and NaN the number."""
 
     def emit(builder: Builder, a: Value, b: Value) -> Value:
         plain = builder.select(builder.fcmp_ordered(predicate, a, b), a, b)
-        doubtful = a if nan == "keep" else b
-        return builder.select(builder.fcmp_unordered("uno", doubtful, doubtful), a, plain)
+        return builder.select(builder.fcmp_unordered("uno", b, b), a, plain)
 
     return emit
 
@@ -137,8 +150,8 @@ _FLOATING: Final[dict[str, Binary]] = {
     "sub": lambda builder, a, b: builder.fsub(a, b),
     "mul": lambda builder, a, b: builder.fmul(a, b),
     "div": lambda builder, a, b: builder.fdiv(a, b),
-    "min": _extremum("<", "keep"),
-    "max": _extremum(">", "keep"),
-    "fmin": _extremum("<", "drop"),
-    "fmax": _extremum(">", "drop"),
+    "min": _extremum("minimum"),
+    "max": _extremum("maximum"),
+    "fmin": _number("<"),
+    "fmax": _number(">"),
 }

@@ -100,7 +100,8 @@ def _function(frame: Frame, node: ir.Call) -> Value:
     dtype = dtype_of(node.args[0])
     wide = [widen(frame.builder, frame.target, dtype, arg) for arg in args]
     at = FLOAT32 if dtype in HALVES else dtype
-    result = emit_function(frame.builder, node.function, at, wide, has_fma=frame.target.has_fma, has_round=frame.target.has_round)
+    can = frame.target
+    result = emit_function(frame.builder, node.function, at, wide, has_fma=can.has_fma, has_round=can.has_round, has_scale=can.has_scale)
     return result if node.dtype == BOOL else narrow(frame.builder, frame.target, dtype, result)
 
 

@@ -80,6 +80,11 @@ class Target:
         """Whether rounding to an integral value is one instruction."""
         return "sse4.1" in self.isa if self.is_x86 else self.is_arm
 
+    @property
+    def has_scale(self) -> bool:
+        """Whether a product with a power of two, rounded once, is one instruction (else `llvm.ldexp` is a library call)."""
+        return self.is_x86 and self.isa >= _WIDE
+
     def lanes(self, dtype: DType) -> int:
         """How many elements of a type fill the widest vector register."""
         return max(1, self.vector_bits // dtype.bits)

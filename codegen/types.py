@@ -150,11 +150,20 @@ def mangled(kind: Type) -> str:
 
 
 def intrinsic(
-    builder: Builder, name: str, result: Type, args: list[Value], overloads: list[Type], align: dict[int, int] | None = None
+    builder: Builder,
+    name: str,
+    result: Type,
+    args: list[Value],
+    overloads: list[Type],
+    align: dict[int, int] | None = None,
+    flags: tuple[str, ...] = (),
 ) -> Value:
-    """A call of `llvm.<name>` with its overloaded types, declared on first use; `align` states the alignment of pointer arguments."""
+    """A call of `llvm.<name>` with its overloaded types, declared on first use.
+
+    `align` states the alignment of pointer arguments, `flags` what LLVM may assume of floating point.
+    """
     full = ".".join(["llvm", name, *map(mangled, overloads)])
-    call = builder.call(external(builder.module, full, result, [arg.type for arg in args]), args)
+    call = builder.call(external(builder.module, full, result, [arg.type for arg in args]), args, fastmath=flags)
     for place, amount in (align or {}).items():
         attributes = llvm.values.ArgumentAttributes()
         attributes.align = amount

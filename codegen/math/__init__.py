@@ -71,26 +71,36 @@ FUNCTIONS: Final[dict[str, Callable[..., Real | Mask]]] = {
 }
 
 
-def _lanes(builder: ir.IRBuilder, value: ir.Value, *, has_fma: bool, has_round: bool) -> LlvmLanes:
+def _lanes(builder: ir.IRBuilder, value: ir.Value, *, has_fma: bool, has_round: bool = False, has_scale: bool = False) -> LlvmLanes:
     vector = isinstance(value.type, ir.VectorType)
     element = value.type.element if vector else value.type
     bits = 64 if isinstance(element, ir.DoubleType) else 32
-    return LlvmLanes(builder, bits, value.type.count if vector else None, has_fma, has_round)
+    return LlvmLanes(builder, bits, value.type.count if vector else None, has_fma, has_round, has_scale)
 
 
-def emit(builder: ir.IRBuilder, function: str, dtype: DType, args: Sequence[ir.Value], *, has_fma: bool, has_round: bool) -> ir.Value:
+def emit(
+    builder: ir.IRBuilder,
+    function: str,
+    dtype: DType,
+    args: Sequence[ir.Value],
+    *,
+    has_fma: bool,
+    has_round: bool,
+    has_scale: bool = False,
+) -> ir.Value:
     """The value of a function, for float or double operands, scalars or vectors of one length.
 
-    Gives the type of the operands, or i1 (a vector of i1) for the tests isnan, isinf, isfinite. `has_fma` and `has_round` say whether the
-    target has instructions for a * b + c and for rounding to an integer (x86-64: FMA and SSE4.1). sin, cos and tan may leave the
+    Gives the type of the operands, or i1 (a vector of i1) for the tests isnan, isinf, isfinite. `has_fma`, `has_round` and `has_scale`
+    say whether the target has instructions for a * b + c, for rounding to an integer and for products with powers of two (x86-64: FMA,
+    SSE4.1 and AVX-512). sin, cos and tan may leave the
     builder in another basic block than they found it in. Raises `InternalError` for a type other than float32 and float64.
     """
     if dtype not in (FLOAT32, FLOAT64):
         raise InternalError(f"{function} of {dtype}: only float32 and float64 have code, widen the operands first")
-    lanes = _lanes(builder, args[0], has_fma=has_fma, has_round=has_round)
+    lanes = _lanes(builder, args[0], has_fma=has_fma, has_round=has_round, has_scale=has_scale)
     return FUNCTIONS[function](*(Real(lanes, arg) for arg in args)).raw
 
 
 def emit_fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value, *, has_fma: bool) -> ir.Value:
     """a * b + c: contracted to one rounding where the target can, else a product and a sum."""
-    return _lanes(builder, a, has_fma=has_fma, has_round=False).fma(a, b, c)
+    return _lanes(builder, a, has_fma=has_fma).fma(a, b, c)

@@ -102,5 +102,7 @@ def power_of_two(n: Integer) -> Real:
 
 def scale(x: Real, n: Integer) -> Real:
     """x * 2 ** n for 0.5 <= |x| <= 2 and n up to twice the range of exponents; one rounding, also to subnormal numbers."""
+    if x.lanes.has_scale:
+        return Real(x.lanes, x.lanes.scale(x.raw, n.raw))
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)

@@ -36,6 +36,10 @@ class Lanes(Protocol):
     def has_round(self) -> bool:
         """Is rounding to an integral value one instruction? If not, `round` must not be used."""
 
+    @property
+    def has_scale(self) -> bool:
+        """Is a product with a power of two, rounded once, one instruction? If not, `scale` must not be used."""
+
     def constant(self, value: float) -> Raw:
         """The number in every lane, rounded to the format."""
 
@@ -56,6 +60,9 @@ class Lanes(Protocol):
 
     def round(self, mode: RoundingMode, value: Raw) -> Raw:
         """To an integral value."""
+
+    def scale(self, value: Raw, exponent: Raw) -> Raw:
+        """value * 2 ** exponent, which is an integer that fits 32 bits; rounded once."""
 
     def compare(self, op: Comparison, left: Raw, right: Raw) -> Raw:
         """A mask of one bit per lane; with NaN only "!=" holds."""

@@ -40,6 +40,7 @@ class LlvmLanes:
     count: int | None
     has_fma: bool
     has_round: bool
+    has_scale: bool = False
 
     def _shape(self, element: ir.Type) -> ir.Type:
         return element if self.count is None else ir.VectorType(element, self.count)
@@ -88,6 +89,18 @@ class LlvmLanes:
         """llvm.roundeven, floor, ceil or trunc."""
         return intrinsic(self.builder, _ROUND[mode], value)
 
+    def scale(self, value: Raw, exponent: Raw) -> Raw:
+        """llvm.ldexp."""
+        narrow = self._shape(ir.IntType(32))
+        if exponent.type != narrow:
+            exponent = self.builder.trunc(exponent, narrow)
+        lanes = "" if self.count is None else f"v{self.count}"
+        name = f"llvm.ldexp.{lanes}f{self.bits}.{lanes}i32"
+        kind = self.real_type
+        known = self.builder.module.globals.get(name)
+        function = known or ir.Function(self.builder.module, ir.FunctionType(kind, [kind, narrow]), name)
+        return self.builder.call(function, [value, exponent])
+
     def compare(self, op: Comparison, left: Raw, right: Raw) -> Raw:
         """Ordered fcmp, but unordered for "!="."""
         if op == "!=":
@@ -120,7 +133,7 @@ class LlvmLanes:
         return self.builder.select(mask, yes, no)
 
     def _of_bits(self, bits: int) -> LlvmLanes:
-        return LlvmLanes(self.builder, bits, self.count, self.has_fma, self.has_round)
+        return LlvmLanes(self.builder, bits, self.count, self.has_fma, self.has_round, self.has_scale)
 
     def widen(self, value: Raw) -> tuple[Lanes, Raw]:
         """Instruction fpext."""
@@ -187,7 +200,7 @@ class LlvmLanes:
         lane = builder.phi(index)
         lane.add_incoming(index(0), before)
         vectors = [builder.phi(value.type) for value in start]
-        scalar = LlvmLanes(builder, self.bits, None, self.has_fma, self.has_round)
+        scalar = LlvmLanes(builder, self.bits, None, self.has_fma, self.has_round, self.has_scale)
         found = compute(scalar, builder.extract_element(operand, lane))
         updated = [builder.insert_element(vector, value, lane) for vector, value in zip(vectors, found, strict=True)]
         following = builder.add(lane, index(1))

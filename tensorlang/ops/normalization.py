@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,43 +22,45 @@ from tensorlang.reduction import max as max_over
 from tensorlang.reduction import sum as sum_over
 from tensorlang.tensor import Tensor, reduce_axis
 
+Entry = TypeVar("Entry")
+
 
 def _part(name: str | None, suffix: str) -> str | None:
     return None if name is None else f"{name}_{suffix}"
 
 
-def _without(entries: Sequence[Expr], axis: int) -> tuple[Expr, ...]:
+def _without(entries: Sequence[Entry], axis: int) -> tuple[Entry, ...]:
     return (*entries[:axis], *entries[axis + 1 :])
 
 
-def _row_statistics(op: str, input: Tensor, axis: int, name: str | None) -> tuple[int, Tensor, Tensor]:
-    """The axis, and for each row along it the maximum and the sum of `exp(x - maximum)`."""
+def _exponentials(op: str, input: Tensor, axis: int, name: str | None) -> tuple[int, Tensor, Tensor, Tensor]:
+    """The axis; for each row along it the maximum m; exp(x - m); and for each row the sum of these."""
     input = need(op, "input", input, least=1)
     floating(op, "input", input)
     along = whole_axis(op, axis, input)
     names, extent = index_names(input.ndim), input.shape[along]
-    rows, labels = (*input.shape[:along], *input.shape[along + 1 :]), (*names[:along], *names[along + 1 :])
+    rows, labels = _without(input.shape, along), _without(names, along)
 
-    def at(row: tuple[Expr, ...], k: Expr) -> Expr:
-        return wide(input[(*row[:along], k, *row[along:])])
+    def at(row: tuple[Expr, ...], k: Expr) -> tuple[Expr, ...]:
+        return (*row[:along], k, *row[along:])
 
     k = reduce_axis(extent, name="k")
-    most = define(rows, labels, lambda row: max_over(at(row, k), axis=k), _part(name, "max"))
+    most = define(rows, labels, lambda row: max_over(wide(input[at(row, k)]), axis=k), _part(name, "max"))
+    powers = define(input.shape, names, lambda at: exp(wide(input[at]) - most[_without(at, along)]), _part(name, "exp"))
     r = reduce_axis(extent, name="k")
-    total = define(rows, labels, lambda row: sum_over(exp(at(row, r) - most[row]), axis=r), _part(name, "sum"))
-    return along, most, total
+    total = define(rows, labels, lambda row: sum_over(powers[at(row, r)], axis=r), _part(name, "sum"))
+    return along, most, powers, total
 
 
 def softmax(input: Tensor, axis: int = -1, name: str | None = "softmax") -> Tensor:
-    """`y = exp(x - m) / sum(exp(x - m))` along `axis`, with `m` the maximum of the row; the shape of the input.
+    """`y = exp(x - m) * (1 / sum(exp(x - m)))` along `axis`, with `m` the maximum of the row; the shape of the input.
 
     Raises `DefinitionError` for an axis that the input does not have, or elements that are not floating point.
     """
-    along, most, total = _row_statistics("softmax", input, axis, name)
+    along, _, powers, total = _exponentials("softmax", input, axis, name)
 
     def element(at: tuple[Expr, ...]) -> Expr:
-        row = _without(at, along)
-        return cast(exp(wide(input[at]) - most[row]) / total[row], input.dtype)
+        return cast(powers[at] * (1.0 / total[_without(at, along)]), input.dtype)
 
     return define(input.shape, index_names(input.ndim), element, name)
 
@@ -67,7 +70,7 @@ def log_softmax(input: Tensor, axis: int = -1, name: str | None = "log_softmax")
 
     Raises `DefinitionError` for an axis that the input does not have, or elements that are not floating point.
     """
-    along, most, total = _row_statistics("log_softmax", input, axis, name)
+    along, most, _, total = _exponentials("log_softmax", input, axis, name)
 
     def element(at: tuple[Expr, ...]) -> Expr:
         row = _without(at, along)

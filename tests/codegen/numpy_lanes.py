@@ -12,6 +12,7 @@ class NumpyLanes:
     bits: int
     has_round: bool
     has_fma: bool = False
+    has_scale: bool = False
 
     @property
     def kind(self):

@@ -116,7 +116,7 @@ def _module(function, name, width, machine):
     shape = (lambda element: element) if width == 1 else (lambda element: ir.VectorType(element, width))
     place = lambda base, element: builder.bitcast(builder.gep(base, [index]), shape(element).as_pointer())  # noqa: E731
     values = [builder.load(place(base, real), align=4) for base in inputs]
-    value = emit(builder, function, dtype(name), values, has_fma=machine.has_fma, has_round=machine.has_round)
+    value = emit(builder, function, dtype(name), values, has_fma=machine.has_fma, has_round=machine.has_round, has_scale=machine.has_scale)
     builder.store(builder.zext(value, shape(result)) if test else value, place(output, result), align=1)
     following = builder.add(index, size(width))
     index.add_incoming(following, builder.block)
