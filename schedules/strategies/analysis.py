@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
@@ -12,6 +12,7 @@ from tensorlang.linear import linear
 from tensorlang.printer import short
 from tensorlang.schedules.edit import literal_extent, stage_of
 from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.region import expand
 from tensorlang.traverse import axes_of, loads_of, statements
 
 UNKNOWN_EXTENT = 1024
@@ -20,7 +21,7 @@ UNKNOWN_EXTENT = 1024
 
 @dataclass(frozen=True)
 class StageInfo:
-    """One stage of an unscheduled nest."""
+    """One stage of a nest, its indices over its own loops and those around it."""
 
     name: str
     store: Store
@@ -46,6 +47,16 @@ class StageInfo:
     def iterations(self) -> int:
         """How often the statement runs, with a guess for extents known only at run time."""
         return math.prod(max(1, size(loop)) for loop in self.loops)
+
+    def written(self, skipped: int = 0) -> int | None:
+        """Bytes of what it writes along the axes after the first `skipped`; None where that is not a literal."""
+        total = 0
+        for buffer in self.store.buffers:
+            extents = [extent.value for extent in buffer.shape[skipped:] if isinstance(extent, Const)]
+            if len(extents) < len(buffer.shape) - skipped:
+                return None
+            total += math.prod(map(int, extents)) * buffer.dtype.bytes
+        return total
 
     def moves(self, load: Load, loop: For) -> int | None:
         """How far a load moves in memory per iteration of a loop, in elements of its last dimension: 0, 1, another stride, or None."""
@@ -137,17 +148,27 @@ def from_zero(loop: For) -> bool:
 
 
 def stages_of(nest: Nest) -> tuple[StageInfo, ...]:
-    """The stages of an unscheduled nest, initialisations aside, in program order."""
+    """The stages of a nest, initialisations aside, in program order, each with the loops that nothing else runs in."""
     return tuple(_stages(nest))
 
 
 def _stages(nest: Nest) -> Iterator[StageInfo]:
     around = {(access.stage, access.position): access.loops for access in accesses(nest.body) if access.writes}
     loops = {stage: found for (stage, _), found in around.items()}
+    shared = {loop.loop for (stage, _), found in around.items() for loop in found if not f"{stage}.".startswith(f"{stage_of(loop.loop)}.")}
     for part in statements(nest.body):
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
-            own = tuple(loop for loop in loops[part.stage] if stage_of(loop.loop) == part.stage)
-            yield StageInfo(part.stage, part, own)
+            own = tuple(loop for loop in loops[part.stage] if stage_of(loop.loop) == part.stage and loop.loop not in shared)
+            yield StageInfo(part.stage, _over_loops(nest, part, loops[part.stage]), own)
+
+
+def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:
+    """A store whose indices name loops, not what loops were split from."""
+    if not nest.relations:
+        return store
+    names = [loop.loop for loop in loops]
+    index = tuple(expand(nest, part, names) for part in store.index)
+    return replace(store, index=index, values=tuple(expand(nest, value, names) for value in store.values))
 
 
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:

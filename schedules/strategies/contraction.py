@@ -41,7 +41,11 @@ TURNED = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A contraction in its roles on a machine: `constants` are packed beforehand, `consumer` (or "") may be computed from its tiles."""
+    """A contraction in its roles on a machine.
+
+    `constants` are packed beforehand, `consumer` (or "") may be computed from its tiles, and `panels` (or "") is a loop around it at which
+    the operand of the lanes is packed whole.
+    """
 
     roles: Roles
     lanes: int
@@ -51,6 +55,7 @@ class Contraction:
     threads: int
     constants: frozenset[str] = frozenset()
     consumer: str = ""
+    panels: str = ""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Contraction | None:
@@ -156,7 +161,14 @@ class Contraction:
         """Is a panel that already lies along the lanes reused often enough to copy it?"""
         roles = self.roles
         worth = self._constant or (roles.row is not None and roles.row.size >= 8 * rows and not roles.reduced)
-        return self._packs(roles.operand) and worth
+        return self._packs(roles.operand) and worth and not self._panel
+
+    @property
+    def _panel(self) -> bool:
+        """Is the operand of the lanes a single panel as it lies?"""
+        roles = self.roles
+        side_by_side = roles.operand is not None and self.stage.stride(roles.operand, roles.depth) == roles.vector.size
+        return side_by_side and not roles.reduced and roles.vector.size in {count * self.lanes for count in self._vector_sizes()}
 
     @property
     def _constant(self) -> bool:
@@ -237,7 +249,8 @@ class Contraction:
         for wanted, reuse, load in ((self._packs_vector(config), "i", roles.operand), (config.get("pack_row"), "j", roles.row_operand)):
             place = place_of(names, reuse)
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
-                pack(s, load.buffer, outer[place], self.lanes)
+                whole = reuse == "i" and self.panels and s.can("pack", load.buffer.name, at=self.panels)
+                pack(s, load.buffer, self.panels if whole else outer[place], self.lanes)
         s.accumulate(self.stage.store.buffers[0].name, at=order[-1])
         self._compute(s, j_i)
         for loop in unrolled:

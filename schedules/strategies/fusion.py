@@ -6,10 +6,13 @@ cache and nothing is computed twice; a pointwise intermediate that is read once 
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tensorlang.ir import Axis
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.roles import roles_of
+from tensorlang.schedules.strategies.sliding import sliding
 
 
 def inline_pointwise(s: Schedule) -> None:
@@ -23,26 +26,25 @@ def inline_pointwise(s: Schedule) -> None:
             if len(uses) != 1 or info.reduced or not s.can("compute_inline", name):
                 continue
             reader = infos.get(uses[0][0])
-            if reader is not None and _reads_once(reader, uses[0][1]):
+            if reader is not None and reads_once(reader, uses[0][1]):
                 s.compute_inline(name)
                 changed = True
                 break
 
 
-def _reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
+def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
     """Does the reader use each element at most once: every one of its loops is an index of the read?"""
     axes = [part.name for part in index if isinstance(part, Axis)]
     return len(axes) == len(index) and set(axes) == {loop.loop for loop in reader.loops}
 
 
 def raise_contractions(s: Schedule) -> Schedule:
-    """The schedule with every contraction that stands inside an expression computed as a stage of its own."""
+    """The schedule with every contraction or window that stands inside an expression computed as a stage of its own."""
     for name in s.stages():
-        owner, _, number = name.rpartition(".")
-        if owner in s.stages() and number.isdigit() and s.can("compute_root", name):
+        if owner(name, s.stages()) != name and s.can("compute_root", name):
             trial = s.copy()
             trial.compute_root(name)
-            if any(roles_of(info) for info in stages_of(trial.nest) if info.name == name):
+            if any(roles_of(info) or sliding(info) for info in stages_of(trial.nest) if info.name == name):
                 s = trial
     return s
 
@@ -52,22 +54,36 @@ def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:
     depth = next((position for position, loop in enumerate(result.outer) if size(loop) > 1), len(result.outer))
     if depth + 1 >= len(result.outer):
         return ()
-    row = result.outer[depth].loop
-    moved: list[str] = []
-    infos = {info.name: info for info in stages_of(s.nest)}
-    inside = {result.name}
-    for name in reversed(list(infos)):
-        info = infos[name]
-        if name in inside or not info.outer:
-            continue
-        uses = readers(s.nest, info.store.buffers)
-        if not uses or any(stage not in inside for stage, _ in uses):
-            continue
-        if all(_follows(infos.get(stage), index, depth) for stage, index in uses) and s.can("compute_at", name, row):
+    row, moved = result.outer[depth].loop, list[str]()
+    for name in followers(s, result, depth):
+        if s.can("compute_at", name, row):
             s.compute_at(name, row)
-            inside.add(name)
             moved.append(name)
     return tuple(moved)
+
+
+def followers(s: Schedule, result: StageInfo, depth: int) -> tuple[str, ...]:
+    """The stages that are only read by `result`, or by one another, at the element of its loops down to `depth`; the last one first.
+
+    Reductions inside of expressions are parts of their stages.
+    """
+    infos = {info.name: info for info in stages_of(s.nest)}
+    found: list[str] = []
+    for name in reversed(list(infos)):
+        info = infos[name]
+        uses = [(owner(stage, infos), index) for stage, index in readers(s.nest, info.store.buffers)]
+        inside = {result.name, *found}
+        if name in inside or owner(name, infos) != name or not info.outer or not uses or any(stage not in inside for stage, _ in uses):
+            continue
+        if all(_follows(infos.get(stage), index, depth) for stage, index in uses):
+            found.append(name)
+    return tuple(found)
+
+
+def owner(stage: str, stages: Container[str]) -> str:
+    """The stage itself, or that in whose expression it stands (`mean` of `mean.1`)."""
+    around, _, number = stage.rpartition(".")
+    return owner(around, stages) if number.isdigit() and around in stages else stage
 
 
 def _follows(reader: StageInfo | None, index: tuple[object, ...], depth: int) -> bool:

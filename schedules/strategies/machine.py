@@ -35,6 +35,11 @@ class Machine(Protocol):
         """Bytes of second-level cache."""
         ...
 
+    @property
+    def l3(self) -> int:
+        """Bytes of the last-level cache, shared by cores."""
+        ...
+
     def lanes(self, dtype: DType, /) -> int:
         """Elements of a type in a vector register."""
         ...

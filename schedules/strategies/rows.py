@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorlang.ir import For
+from tensorlang.schedules.edit import find_loop
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.streaming import stream, streamed
 
 PARALLEL_FROM = 1 << 16
 """Iterations below which threads cost more than they give."""
@@ -29,13 +31,14 @@ class Rows:
     vector: For | None
     lanes: int
     threads: int
+    streamed: bool | None = None
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Rows:
         """Any stage can be run this way."""
         kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
         lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
-        return cls(stage, _vector(stage, lanes), lanes, threads)
+        return cls(stage, _vector(stage, lanes), lanes, threads, streamed(stage, machine))
 
     @property
     def reduces(self) -> bool:
@@ -43,13 +46,15 @@ class Rows:
         return self.vector is not None and self.vector in self.stage.reduced
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
-        """Vectors in flight, unrolling, threads."""
+        """Vectors in flight, unrolling, whether results pass the caches by, threads."""
         found: list[Knob] = []
         if self.vector is not None:
             most = max(1, -(-size(self.vector) // self.lanes))
             found.append(Sizes(f"{prefix}vectors", tuple(count for count in (1, 2, 4, 8) if count <= most and count * self.lanes <= 128)))
             if self.stage.reduced and not self.reduces:
                 found.append(Flag(f"{prefix}inside"))
+            if self.streamed is not None:
+                found.append(Flag(f"{prefix}stream"))
         if self.threads > 1 and self.stage.outer:
             found.append(Choice(f"{prefix}parallel", ["none", "outer"]))
         return tuple(found)
@@ -63,6 +68,8 @@ class Rows:
             config[f"{prefix}vectors"] = max(count for count in sizes.values if count <= wanted)
             if self.stage.reduced and not self.reduces:
                 config[f"{prefix}inside"] = True
+            if self.streamed is not None:
+                config[f"{prefix}stream"] = self.streamed
         if self.threads > 1 and self.stage.outer:
             config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM and size(self.stage.outer[0]) > 1 else "none"
         return config
@@ -70,7 +77,7 @@ class Rows:
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
-        if self.vector is not None and s.can("split", self.vector.loop, self.lanes):
+        if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = config[f"{prefix}vectors"] * self.lanes
             tail: Any = "peel" if is_literal(self.vector) else "mask"
             outer, inner = s.split(self.vector.loop, min(width, 128), tail)
@@ -80,6 +87,8 @@ class Rows:
                 self._move_inside(s, outer, inner)
             if s.can("vectorize", inner):
                 s.vectorize(inner)
+            if config.get(f"{prefix}stream"):
+                stream(s, self.stage)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
             s.parallel(outermost)
 

@@ -18,6 +18,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import PARALLEL_FROM
+from tensorlang.schedules.strategies.streaming import stream, streamed
 
 LEAST = 4
 """Iterations of both loops below which a tile is not worth it."""
@@ -32,6 +33,7 @@ class Turned:
     along: For
     lanes: int
     threads: int
+    streamed: bool | None = None
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Turned | None:
@@ -47,16 +49,19 @@ class Turned:
                 if min(size(across), size(along)) < LEAST or not stage.stride(stage.store, across):
                     return None
                 kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
-                return cls(stage, across, along, machine.lanes(max(kinds, key=lambda kind: kind.bits)), threads)
+                lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
+                return cls(stage, across, along, lanes, threads, streamed(stage, machine))
         return None
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
-        """The tile along what is written, the order of the tiles, threads."""
+        """The tile along what is written, the order of the tiles, whether they pass the caches by, threads."""
         most = max(LEAST, min(32, size(self.along)))
         found: list[Knob] = [
             Sizes(f"{prefix}tile", tuple(count for count in (4, 8, 16, 32) if count <= most)),
             Flag(f"{prefix}reads_first"),
         ]
+        if self.streamed is not None:
+            found.append(Flag(f"{prefix}stream"))
         if self.threads > 1:
             found.append(Choice(f"{prefix}parallel", ["none", "outer"]))
         return tuple(found)
@@ -69,6 +74,8 @@ class Turned:
             f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST)),
             f"{prefix}reads_first": False,
         }
+        if self.streamed is not None:
+            config[f"{prefix}stream"] = self.streamed
         if self.threads > 1:
             config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM else "none"
         return config
@@ -82,6 +89,8 @@ class Turned:
         s.reorder(*rest, *tiles, write_i, read_i)
         s.vectorize(read_i)
         s.unroll(write_i)
+        if config.get(f"{prefix}stream"):
+            stream(s, self.stage)
         first = [*rest, *tiles][0]
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and s.can("parallel", first):
             s.parallel(first)
