@@ -110,6 +110,13 @@ def test_depthwise_conv2d_keeps_channels_apart(layout: str, multiplier: int) -> 
     check(ops.depthwise_conv2d(X, W, padding=1, layout=layout), [X, W], (x, w), want, rtol=1e-4)
 
 
+def test_depthwise_conv2d_of_one_channel() -> None:
+    x, w = array(1, 1, 9, 8), array(1, 1, 3, 3)
+    X, W = feed(x, w)
+    want = signal.correlate2d(x[0, 0], w[0, 0], "valid")[None, None]
+    check(ops.depthwise_conv2d(X, W), [X, W], (x, w), want, rtol=1e-4)
+
+
 @pytest.mark.parametrize("options", [{}, {"padding": 2, "stride": 2}, {"dilation": 2, "groups": 2}])
 def test_conv1d_is_conv2d_of_one_row(options: Any) -> None:
     x, w, b = array(2, 4, 9), array(6, 4 // options.get("groups", 1), 3), array(6)

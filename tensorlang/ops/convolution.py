@@ -178,7 +178,7 @@ def _conv2d(
     def element(at: tuple[Expr, ...]) -> Expr:
         n, o, y, x = at if first else (at[0], at[3], at[1], at[2])
         group = o if share == 1 else o // as_expr(share)
-        channel = c if groups == 1 else group if depthwise else group * as_expr(own) + c
+        channel = group if depthwise else c if groups == 1 else group * as_expr(own) + c
         across_channels: Expr | int = 0 if depthwise else c
         v, u = at_window(y, sy, r, dy), at_window(x, sx, s, dx)
         product = (
