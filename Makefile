@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner docs fuzz
+.PHONY: check test bench bench-tuner bench-peers bench-peers-suites docs fuzz
 
 check:
 	$(PYTHON) -m ruff check .
@@ -22,6 +22,16 @@ bench-tuner:
 	for bench in "bench tuner" "bench.database" "bench.search" "bench.log_faults" "bench.tuner_faults --kills $(KILLS)"; do \
 	    echo "== $$bench"; $(PYTHON) -m $$bench || failed=1; \
 	done; exit $$failed
+
+# Beside every peer that is installed (the extra `peers`): the comparison and its page; and the same workloads as pytest-benchmark suites.
+BUDGET ?= 25
+bench-peers:
+	$(PYTHON) -m bench.peers --budget $(BUDGET)
+	$(PYTHON) -m bench.peers.page
+
+SUITES ?= bench/peers
+bench-peers-suites:
+	$(PYTHON) -m pytest $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
 
 docs:
 	$(PYTHON) -m docs.make_errors

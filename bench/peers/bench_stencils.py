@@ -1,0 +1,14 @@
+"""Stencils and image pipelines, as a pytest-benchmark suite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.peers.suite import family, show
+
+pytestmark = family("stencils")
+
+
+def test_stencils(benchmark: Any, workload: str, candidate: str) -> None:
+    """A candidate in its workload's group."""
+    show(benchmark, workload, candidate)

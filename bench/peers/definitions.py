@@ -1,0 +1,100 @@
+"""The operators in our language, one function of placeholders for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import tensorlang as tl
+from bench.peers.plain import EPSILON
+from bench.peers.workload import Workload
+
+
+def matmul(_: Mapping[str, int], a: tl.Tensor, b: tl.Tensor) -> Any:
+    """Of matrices, of batches, by vectors, of bytes."""
+    match a.ndim, b.ndim:
+        case 2, 1:
+            return tl.einsum("ij,j->i", a, b)
+        case 1, 2:
+            return tl.einsum("i,ij->j", a, b)
+        case _ if a.dtype != b.dtype:  # bytes, one side of them signed
+            k = tl.reduce_axis(a.shape[1], name="k")
+            return tl.compute(
+                (a.shape[0], b.shape[1]), lambda i, j: tl.sum(tl.cast(a[i, k], "int32") * tl.cast(b[k, j], "int32"), axis=k), name="matmul"
+            )
+        case _:
+            return tl.ops.matmul(a, b)
+
+
+def jacobi(attributes: Mapping[str, int], a: tl.Tensor) -> Any:
+    """A scan over time."""
+    n, m = a.shape
+
+    def step(_: Any, x: tl.Tensor) -> Any:
+        def element(i: tl.Expr, j: tl.Expr) -> Any:
+            inside = (i >= 1) & (i < n - 1) & (j >= 1) & (j < m - 1)
+            return tl.select(inside, 0.2 * (x[i, j] + x[i, j - 1] + x[i, j + 1] + x[i - 1, j] + x[i + 1, j]), x[i, j])
+
+        return tl.compute((n, m), element, name="next")
+
+    return tl.scan(step, a, attributes["steps"], keep="last", name="jacobi")
+
+
+def harris(_: Mapping[str, int], rgb: Any) -> Any:
+    """Stages as in the reference; the default schedule decides what to store."""
+    height, width = (int(extent) for extent in rgb.shape[1:])
+    grey = tl.compute((height, width), lambda i, j: 0.299 * rgb[0, i, j] + 0.587 * rgb[1, i, j] + 0.114 * rgb[2, i, j], name="grey")
+    inner, outer = (height - 2, width - 2), (height - 4, width - 4)
+
+    def down(i: tl.Expr, j: tl.Expr) -> Any:
+        return (grey[i + 2, j] - grey[i, j] + 2 * (grey[i + 2, j + 1] - grey[i, j + 1]) + grey[i + 2, j + 2] - grey[i, j + 2]) * (1 / 12)
+
+    def across(i: tl.Expr, j: tl.Expr) -> Any:
+        return (grey[i, j + 2] - grey[i, j] + 2 * (grey[i + 1, j + 2] - grey[i + 1, j]) + grey[i + 2, j + 2] - grey[i + 2, j]) * (1 / 12)
+
+    dx, dy = tl.compute(inner, across, name="dx"), tl.compute(inner, down, name="dy")
+
+    def box(left: tl.Tensor, right: tl.Tensor, name: str) -> Any:
+        product = tl.compute(inner, lambda i, j: left[i, j] * right[i, j], name=f"{name}_product")
+
+        def element(i: tl.Expr, j: tl.Expr) -> Any:
+            rows = [product[i, j + s] + product[i + 1, j + s] + product[i + 2, j + s] for s in range(3)]
+            return rows[0] + rows[1] + rows[2]
+
+        return tl.compute(outer, element, name=name)
+
+    xx, yy, xy = box(dx, dx, "xx"), box(dy, dy, "yy"), box(dx, dy, "xy")
+
+    def response(i: tl.Expr, j: tl.Expr) -> Any:
+        trace = xx[i, j] + yy[i, j]
+        return xx[i, j] * yy[i, j] - xy[i, j] * xy[i, j] - 0.04 * trace * trace
+
+    return tl.compute(outer, response, name="harris")
+
+
+def chain(_: Mapping[str, int], x: tl.Tensor) -> Any:
+    """Four operations on each element."""
+    return tl.compute(x.shape, lambda i: tl.maximum(x[i] * 1.5 + 0.25, 0) * x[i], name="chain")
+
+
+OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
+    "matmul": matmul,
+    "jacobi": jacobi,
+    "harris": harris,
+    "chain": chain,
+    "add": lambda _, a, b: tl.compute(a.shape, lambda i: a[i] + b[i], name="add"),
+    "transpose": lambda _, a: tl.compute(a.shape[::-1], lambda i, j: a[j, i], name="transposed"),
+    "conv2d": lambda attributes, x, w: tl.ops.conv2d(x, w, stride=attributes["stride"], padding=attributes["padding"]),
+    "depthwise": lambda attributes, x, w: tl.ops.depthwise_conv2d(x, w, stride=attributes["stride"], padding=attributes["padding"]),
+    "softmax": lambda _, x: tl.ops.softmax(x),
+    "layer_norm": lambda _, x, weight, bias: tl.ops.layer_norm(x, tuple(map(int, weight.shape)), weight, bias, EPSILON),
+    "gelu": lambda _, x: tl.ops.gelu(x),
+    "attention": lambda _, q, k, v: tl.ops.attention(q, k, v),
+}
+
+
+def definition(workload: Workload) -> Any:
+    """Our operator, over placeholders of its own."""
+    pairs = enumerate(zip(workload.shapes, workload.types, strict=True))
+    operands = (tl.placeholder(shape, kind, name=f"operand{place}") for place, (shape, kind) in pairs)
+    return OPERATORS[workload.operator](workload.attributes, *operands)

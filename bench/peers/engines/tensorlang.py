@@ -1,0 +1,63 @@
+"""Ours: the default schedule or, where `TENSORLANG_BENCH_DATABASE` names tuned records, the best that these know."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import tensorlang as tl
+from bench.peers.definitions import definition
+from bench.peers.engines import Candidate, Makers, kept
+from bench.peers.workload import Array, Workload, blank
+from tensorlang.codegen.reports.machine import DEPTH, VECTORS, multiply_adds
+from tensorlang.codegen.target import target
+from tensorlang.dtype import dtype
+
+PROBE: Final = "multiply-adds"
+
+
+def available() -> None:
+    """Always."""
+
+
+def make(workload: Workload, operands: Sequence[Array]) -> Makers:
+    """One kernel; where the workload is about threads, also the same on one; where it asks, the machine's rate of multiply-adds."""
+    makers: dict[str, Callable[[], Candidate]] = {"": functools.partial(candidate, workload, operands, workload.threads)}
+    if workload.threads > 1:
+        makers["one thread"] = functools.partial(candidate, workload, operands, 1)
+    if workload.probe:
+        makers[PROBE] = probe
+    return makers
+
+
+def candidate(workload: Workload, operands: Sequence[Array], threads: int) -> Candidate:
+    """Constants are packed once, the result goes to an array that is there."""
+    tl.set_threads(threads)
+    defined = definition(workload)
+    kernel = tl.compile(defined, database=os.environ.get("TENSORLANG_BENCH_DATABASE") or None)
+    provenance = kernel.provenance
+    if workload.constants:
+        kernel = kernel.prepack(**{f"operand{place}": operands[place] for place in workload.constants})
+    given = [array for place, array in enumerate(operands) if place not in workload.constants]
+    out = blank(*workload.result)
+    call = functools.partial(kernel, *given, out=out) if workload.operator == "add" else kernel.bind(*given, out=out)
+    before = functools.partial(tl.set_threads, threads) if workload.threads > 1 else None
+    return Candidate(call, kept(out), before=before, note=str(provenance))
+
+
+def probe() -> Candidate:
+    """Nothing but multiply-adds in registers. `note` is how many operations a call makes."""
+    machine, element = target("native"), dtype("float32")
+    width = VECTORS * machine.lanes(element)
+    ones = aligned_ones(width)
+    kernel = tl.build(multiply_adds(machine, 1, element), machine)
+    return Candidate(kernel.bind(ones, ones), kept(ones), aside="a probe", note=str(2 * DEPTH * width * 4))
+
+
+def aligned_ones(width: int) -> Array:
+    """Factors that keep sums finite."""
+    ones = blank((width,), "float32")
+    ones[...] = 1
+    return ones

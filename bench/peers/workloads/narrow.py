@@ -1,0 +1,36 @@
+"""Products of narrow numbers: unsigned by signed bytes to int32, exactly; bfloat16 to bfloat16."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.peers.workload import Workload
+from bench.peers.workloads.family import Family
+
+
+def product(kind: str, m: int, k: int, n: int, *, constant: bool) -> Workload:
+    """(m, k) by (k, n)."""
+    types, tolerance = (("uint8", "int8"), 0.0) if kind == "int8" else (("bfloat16", "bfloat16"), 1e-2)
+    shape = f"{m}" if m == k == n else f"{m}x{k}x{n}"
+    return Workload(
+        f"matmul_{kind}_{shape}{'_weights' if constant else ''}",
+        "matmul",
+        ((m, k), (k, n)),
+        2 * m * k * n,
+        dtypes=types,
+        constants=(1,) if constant else (),
+        tolerance=tolerance,
+    )
+
+
+FAMILY: Final = Family(
+    "narrow",
+    "int8 and bfloat16 matrix products",
+    tuple(
+        product(kind, *shape, constant=constant)
+        for kind in ("int8", "bf16")
+        for shape, constant in (((512, 512, 512), False), ((1024, 1024, 1024), False), ((128, 768, 3072), True))
+    ),
+    geomean=1.0,
+    least=1.0,
+)

@@ -1,0 +1,229 @@
+"""The comparison with peers: what can be held to without any of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.peers import history, page, rounds, run, summary, supervise
+from bench.peers.definitions import definition
+from bench.peers.engines import ENGINES, OURS, loaded
+from bench.peers.workload import Workload
+from bench.peers.workloads import FAMILIES, named
+from bench.peers.workloads.family import Family
+from bench.peers.workloads.matmul import product
+
+WORKLOADS = [workload for family in FAMILIES.values() for workload in family.workloads]
+SMALL = (
+    product("matmul", 9, 8, 7),
+    Workload("matvec", "matmul", ((9, 8), (8,)), 1),
+    Workload("vecmat", "matmul", ((9,), (9, 8)), 1, constants=(1,)),
+    Workload("batch", "matmul", ((2, 9, 8), (2, 8, 7)), 1),
+    Workload("bytes", "matmul", ((9, 8), (8, 7)), 1, dtypes=("uint8", "int8"), tolerance=0.0),
+    Workload("half", "matmul", ((9, 8), (8, 7)), 1, dtypes=("bfloat16",) * 2, constants=(1,), tolerance=1e-2),
+    Workload("conv2d", "conv2d", ((1, 3, 9, 9), (4, 3, 3, 3)), 1, constants=(1,), attributes={"stride": 2, "padding": 1}),
+    Workload("depthwise", "depthwise", ((1, 4, 9, 9), (4, 1, 5, 5)), 1, constants=(1,), attributes={"stride": 2, "padding": 2}),
+    Workload("softmax", "softmax", ((5, 9),), 1),
+    Workload("layer_norm", "layer_norm", ((5, 9), (9,), (9,)), 1),
+    Workload("gelu", "gelu", ((5, 9),), 1),
+    Workload("chain", "chain", ((9,),), 1),
+    Workload("add", "add", ((9,), (9,)), 1),
+    Workload("transpose", "transpose", ((5, 9),), 1),
+    Workload("attention", "attention", ((1, 2, 6, 4),) * 3, 1),
+    Workload("jacobi", "jacobi", ((7, 9),), 1, attributes={"steps": 3}),
+    Workload("harris", "harris", ((3, 9, 11),), 1),
+)
+FAMILY = Family("matmul", "Products", (named("matmul_64"),), geomean=1.0, least=0.9)
+
+
+def test_names_are_unique_and_every_operator_is_tried_small() -> None:
+    assert len({workload.name for workload in WORKLOADS}) == len(WORKLOADS)
+    assert {workload.operator for workload in WORKLOADS} == {workload.operator for workload in SMALL}
+
+
+@pytest.mark.parametrize("engine", [OURS, "numpy"])
+@pytest.mark.parametrize("workload", SMALL, ids=lambda workload: workload.name)
+def test_ours_and_numpys_candidates_give_the_reference(workload: Workload, engine: str) -> None:
+    operands = workload.operands()
+    expected = workload.expected(operands)
+    assert expected.shape == workload.result[0]
+    assert tuple(map(int, definition(workload).shape)) == expected.shape
+    for maker in loaded(engine).make(workload, operands).values():
+        candidate = maker()
+        found = candidate.result(candidate.call())
+        assert workload.why_wrong(found, expected) is None
+        wrong = found.astype("float64")
+        wrong.flat[-1] += 1 + np.abs(wrong).max()
+        assert workload.why_wrong(wrong, expected)
+        assert workload.why_wrong(np.full_like(wrong, np.nan), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_that_is_not_installed_says_so(engine: str) -> None:
+    reason = loaded(engine).available()
+    assert reason is None or "Error" in reason
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.08, "win"), (1.06, "tie"), (0.94, "tie"), (0.93, "loss")])
+def test_less_than_seven_per_cent_is_a_tie(ratio: float, verdict: str) -> None:
+    assert summary.verdict(ratio) == verdict
+
+
+def test_candidates_take_turns_and_the_slow_sit_out() -> None:
+    order: list[str] = []
+    turns = {name: rounds.Turn(functools.partial(order.append, name)) for name in "ab"}
+    samples = rounds.take(turns, seconds=0.0)
+    assert order[:4] == ["a", "b", "b", "a"]
+    assert [len(column) for column in samples.values()] == [rounds.FEWEST] * 2
+    slow = {"quick": rounds.Turn(lambda: None), "slow": rounds.Turn(lambda: sum(range(100_000)))}
+    column = rounds.take(slow, seconds=0.0)["slow"]
+    assert None not in column[:2]
+    assert column[2:] == [None] * (rounds.FEWEST - 2)
+    assert None not in rounds.take({**slow, "slow": dataclasses.replace(slow["slow"], stays=True)}, seconds=0.0)["slow"]
+    assert None not in rounds.take({**slow, "quick": dataclasses.replace(slow["quick"], apart=True)}, seconds=0.0)["slow"]
+
+
+def process(allocator: supervise.Allocator, **samples: list[float | None]) -> supervise.Found:
+    """A process in which these candidates took turns at matmul_64."""
+    about = {
+        name: {"aside": "another layout" if name == "aside" else "", "note": "", "seconds": 0.5, "allocates": name == "fast"}
+        for name in samples
+    }
+    event = {"samples": samples, "about": about}
+    return supervise.Found(allocator, done={"matmul_64": event}, versions={"numpy": "2"})
+
+
+def test_ratios_are_of_pairs_and_the_better_allocator_counts_for_a_peer() -> None:
+    found = [
+        process("heap", tensorlang=[1.0, 2.0, 4.0], fast=[0.9, 1.8, 3.6], slow=[3.0, None, None], aside=[0.5, 1.0, 2.0]),
+        process("default", tensorlang=[1.0, 1.0], fast=[2.0, 2.0]),
+    ]
+    row = summary.row(named("matmul_64"), FAMILY, found)
+    assert row["best_peer"] == "fast"
+    assert row["verdict"] == "loss"
+    assert row["ratio"] == pytest.approx(0.9)
+    assert row["peers"]["fast"]["allocator"] == "heap"
+    assert row["peers"]["slow"]["rounds"] == 1
+    assert row["peers"]["aside"]["ratio"] == pytest.approx(0.5)
+    assert summary.contenders(named("matmul_64"), found[0], 2.0) == ["tensorlang", "fast", "aside"]
+
+
+def facts(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it stands in the history."""
+    machine = {"cpu": "a CPU", "cpus": 2, "python": "3"}
+    return {**row, "run": "r", "quick": False, "date": "today", "machine": machine, "versions": {"numpy": "2"}, "absent": {"jax": "no jax"}}
+
+
+def test_the_page_shows_losses_as_plainly_as_wins(tmp_path: Path) -> None:
+    lost = summary.row(named("matmul_64"), FAMILY, [process("heap", tensorlang=[2.0], fast=[1.0], aside=[0.5])])
+    won = {**summary.row(named("matmul_64"), FAMILY, [process("heap", tensorlang=[1.0], fast=[2.0])]), "workload": "matmul_128"}
+    nothing = {**summary.row(named("matmul_64"), FAMILY, [supervise.Found("heap", failed={"matmul_64": {"all": "crashed"}})])}
+    file = tmp_path / "history.jsonl"
+    for row in (nothing | {"workload": "matmul_256"}, won, facts(lost) | {"quick": True, "ratio": 9.0}, lost):
+        history.append(file, {**facts(row), **row})
+    with file.open("a") as lines:
+        lines.write('{"torn')
+    text = page.page(history.latest(file), tmp_path)
+    slower = text[text.index("## What is slower") : text.index("## float32 matrix products")]
+    assert slower.index("| aside | 0.00 GFLOP/s | 0.00 | 0.25 | another layout |") < slower.index("| 0.50 | the best |")
+    assert "matmul_128" not in slower
+    assert "| 1.00 | 0.50 | 1 / 0 / 1 | **no** |" in text
+    assert "| **loss** | aside 0.25 (another layout), fast 0.50 |" in text
+    assert "| fast | 2 | 0.500 | 0.500 |" in text
+    assert "`matmul_256`: all: crashed" in text
+    assert "jax is not here: no jax" in text
+    assert "No run has been made yet" in page.page({}, tmp_path)
+
+
+BAD_ENGINE = """
+import os, signal, time
+import numpy as np
+from bench.peers.engines import Candidate, returned
+
+def available():
+    return None
+
+def make(workload, operands):
+    def crash(): os.kill(os.getpid(), signal.SIGSEGV)
+    def hang(): time.sleep(60)
+    def refuse(): raise ValueError("not this one")
+    def wrong(): return Candidate(lambda: np.zeros((64, 64), "float32"), returned)
+    def right(): return Candidate(lambda: operands[0] @ operands[1], returned)
+    return {"crash": crash, "refuse": refuse, "hang": hang, "wrong": wrong, "right": right}
+"""
+
+
+def test_a_peer_that_crashes_hangs_refuses_or_errs_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "standins"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "bad.py").write_text(BAD_ENGINE)
+    (package / "dead.py").write_text("import os\n\ndef available():\n    os._exit(3)\n")
+    (package / "odd.py").write_text("def available():\n    return None\n\ndef make(workload, operands):\n    return 1 / 0\n")
+    (package / "gone.py").write_text("def available():\n    return 'not installed'\n")
+    (package / "tensorlang.py").write_text(
+        textwrap.dedent("""
+            from bench.peers.engines import Candidate, returned
+
+            def available():
+                return None
+
+            def make(workload, operands):
+                return {"": lambda: Candidate(lambda: operands[0] @ operands[1], returned)}
+        """)
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    job = {"engines": ["dead", "gone", "odd", OURS, "bad"], "package": "standins", "seconds": 0.0, "most": 5, "skip": {}, "keep": {}}
+    found = supervise.run(["matmul_64"], {**job, "make_seconds": 1}, "heap", 1, tmp_path)
+    assert found.absent == {"dead": "crashed with exit code 3", "gone": "not installed"}
+    assert set(found.done["matmul_64"]["samples"]) == {OURS, "bad right"}
+    failed = found.failed["matmul_64"]
+    assert failed["odd"].startswith("ZeroDivisionError")
+    assert failed["bad crash"] == "crashed with SIGSEGV"
+    assert failed["bad hang"] == "no answer within 1 s"
+    assert failed["bad refuse"] == "ValueError: not this one"
+    assert failed["bad wrong"].startswith("wrong result: off by")
+
+
+def test_a_run_writes_rows_and_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "history.jsonl"
+    asked: list[list[str]] = []
+
+    def instead(workloads: Any, *_: Any) -> supervise.Found:
+        asked.append(list(workloads))
+        found = process("heap", tensorlang=[1.0], fast=[2.0])
+        return supervise.Found("heap", done=dict.fromkeys(workloads, found.done["matmul_64"]))
+
+    monkeypatch.setattr(supervise, "run", instead)
+    arguments = ["--quick", "--history", str(file), "--only", "matmul_64"]
+    assert run.main(arguments) == 0
+    (row,) = history.read(file)
+    assert json.loads(json.dumps(row)) == row
+    assert row["ratio"] == 2.0
+    assert run.main([*arguments, "matmul_128", "--resume", row["run"]]) == 0
+    assert asked == [["matmul_64"], ["matmul_128"]]
+    assert {row["run"] for row in history.read(file)} == {row["run"]}
+
+
+def test_workers_have_one_thread_and_openblas_its_own_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "1")
+    plain = supervise.environment("default", 1, tmp_path)
+    assert "OPENBLAS_CORETYPE" not in plain
+    assert not any(key.startswith("MALLOC_") for key in plain)
+    assert plain["OMP_NUM_THREADS"] == "1"
+    assert any(key.startswith("MALLOC_") for key in supervise.environment("heap", 1, tmp_path))
+
+
+@pytest.mark.parametrize("arguments", [["--only", "matmul_65"], ["--family", "poems"], ["--engine", "abacus"]])
+def test_a_name_that_is_unknown_is_wrong_usage(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run.main(arguments)
+    assert stopped.value.code == 2
