@@ -2,7 +2,9 @@
 
     uniform                one scalar access
     step 1, step -1        one vector access, reversed for -1; `llvm.masked.*` under a mask
-    step 2                 two vector loads and a shuffle
+    step 2, 3, 4           vector loads of the span from the first to the last element, and shuffles; under a mask, where the target
+                           has masked vectors, each of these loads under the part of the mask that falls on it
+    step -2, -3, -4        the same, in the opposite order
     anything else          element by element; under a mask, or where the indices are data, a gather or scatter
 
 Nothing outside the lanes that are on is touched: a mask goes to the memory instruction. The exception is storage of our own at a constant
@@ -43,6 +45,10 @@ from tensorlang.ir import Expr
 
 AVX512: Final = 512
 """Bits of a vector where masked memory operands exist."""
+LONGEST_STEP: Final = 4
+"""How far apart lanes may lie for the elements between them to be loaded as well."""
+LEAST_SHUFFLED: Final = 256
+"""Bits of a vector from which elements of several are collected in fewer instructions than there are lanes, and loads can be masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +110,8 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
         first = address(builder, dtype, access.base, literal(I64, 1 - access.lanes))
         turned = None if mask is None else reverse(builder, mask)
         value = reverse(builder, _contiguous(builder, target, access.place.name, first, vector, align, turned))
-    elif access.step == 2 and mask is None and access.lanes > 1:
-        value = _every_second(builder, access, vector, align)
+    elif _spans(target, access, mask):
+        value = _spanned(builder, target, access, vector, mask)
     else:
         value = _scattered(builder, target, access, vector, mask)
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
@@ -208,14 +214,52 @@ def _kept(builder: Builder, target: Target, value: Value) -> Value:
     return builder.shuffle_vector(kept, Poison(kept.type), first)
 
 
-def _every_second(builder: Builder, access: Access, vector: llvm.Type, align: int) -> Value:
-    """Elements 0, 2, ... 2 n - 2, from the first n and the last n of those 2 n - 1: nothing beyond them is read."""
-    count, name = access.lanes, access.place.name
-    low = builder.load(access.base, name=name, align=align, typ=vector)
-    later = address(builder, access.place.dtype, access.base, literal(I64, count - 1))
-    high = builder.load(later, name=name, align=align, typ=vector)
-    wanted = [2 * lane if 2 * lane < count else count + 2 * lane - (count - 1) for lane in range(count)]
-    return builder.shuffle_vector(low, high, llvm.Constant(llvm.VectorType(I32, count), wanted))
+def _spans(target: Target, access: Access, mask: Value | None) -> bool:
+    """Is a load of what lies between the lanes cheaper than one for each lane?"""
+    if access.offsets is not None or not 1 < abs(access.step) <= LONGEST_STEP or access.lanes < 2:  # noqa: PLR2004 - one element is no span
+        return False
+    if mask is None:
+        return access.step == 2 or target.vector_bits >= LEAST_SHUFFLED
+    wanted = AVX512 if access.place.dtype.bytes < I32.width // 8 else LEAST_SHUFFLED
+    return target.is_x86 and target.vector_bits >= wanted
+
+
+def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
+    """Elements 0, k, ... k (n - 1), from loads of n elements each, of which the last one ends with the last element that is wanted.
+
+    Under a mask a load touches only what is wanted: its lanes are on where they take the element of a lane that is on.
+    """
+    count, apart, place = access.lanes, abs(access.step), access.place
+    last = apart * (count - 1)
+    base, rising = access.base, mask
+    if access.step < 0:
+        base, rising = address(builder, place.dtype, base, literal(I64, -last)), None if mask is None else reverse(builder, mask)
+    value: Value | None = None
+    held: dict[int, int] = {}
+    found = 0
+    for start in (min(part * count, last + 1 - count) for part in range(apart)):
+        places = {lane: apart * lane - start for lane in range(found, min(count, (start + count - 1) // apart + 1))}
+        if not places:
+            continue
+        wanted = None if rising is None else _spread(builder, rising, places)
+        first = address(builder, place.dtype, base, literal(I64, start))
+        part = _contiguous(builder, target, place.name, first, vector, place.dtype.bytes, wanted)
+        if value is None:
+            value, held = part, places  # put in order together with those of the next load
+        else:
+            order = [held.get(lane, count + places.get(lane, 0)) for lane in range(count)]
+            value = builder.shuffle_vector(value, part, llvm.Constant(llvm.VectorType(I32, count), order))
+            held = {lane: lane for lane in range(found + len(places))}
+        found += len(places)
+    assert value is not None
+    return value if access.step > 0 else reverse(builder, value)
+
+
+def _spread(builder: Builder, mask: Value, places: dict[int, int]) -> Value:
+    """The mask whose lane `places[l]` is lane l of `mask`; the others are off."""
+    count, lanes = lanes_of(mask), {place: lane for lane, place in places.items()}
+    order = [lanes.get(place, count) for place in range(count)]
+    return builder.shuffle_vector(mask, filled(mask.type, 0), llvm.Constant(llvm.VectorType(I32, count), order))
 
 
 def _scattered(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:

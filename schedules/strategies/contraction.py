@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from tensorlang.dtype import DType
@@ -37,6 +37,15 @@ IDEAL = 1.33
 COPIED = 0.2
 TURNED = 1.0
 """Cycles for an element that is packed along memory, and across it; an output across the lanes costs as much."""
+PAGE = 4096
+"""Bytes after which addresses fall into the same set of the first-level cache (its ways are pages), and no prefetcher looks beyond."""
+COLLIDED = 0.97
+"""What is left of a tile's value where its rows contend for one set of the first-level cache."""
+LOST = 0.05
+SPREAD = 0.0125
+"""The share of the arithmetic that is lost on a panel that is read as it lies: its rows in one set, and not."""
+FETCHED = 2.0
+"""Cycles for an element that comes from memory: with less arithmetic for each, a product waits for its operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class Contraction:
         """Cycles for each vector multiply-add that has to be done, against the best possible."""
         roles, (rows, vectors) = self.roles, self._tile()
         extra = 0.0
-        if (roles.scattered or self._panels_pay(rows)) and not self._constant:
+        if (roles.scattered or self._panels_pay) and not self._constant:
             extra += roles.packed * (TURNED if roles.scattered else COPIED)
         if roles.turned:
             extra += roles.written * TURNED
@@ -121,22 +130,22 @@ class Contraction:
     def default(self) -> dict[str, Any]:
         """The point that the model of registers and caches names."""
         roles, (rows, vectors) = self.roles, self._tile()
-        panel = max(1, self.l2 // 2 // (vectors * self.lanes * self._bytes() * self._others))
+        panel = self._deepest(vectors)
         sizes = self._depths().values
         whole = roles.turned or panel >= size(roles.depth)  # a tile across the lanes is dear to load again
         config: dict[str, Any] = {
             "vectors": vectors,
             "depth": sizes[-1] if whole else max((value for value in sizes if value <= panel), default=sizes[0]),
-            "unroll": 1,
+            "unroll": 2 if self._waits else 1,  # the fewer instructions, the more of memory is asked for at a time
         }
         if roles.row is not None:
-            config |= {"rows": rows, "order": "jki"}
+            config |= {"rows": rows, "order": "kji" if self._lies and not whole else "jki"}
         elif roles.packed * self._bytes() > self.l2:  # read once from memory: whole rows, a few at a time
             config |= {"order": "kj", "depth": max((value for value in sizes if value <= STREAMS), default=sizes[0])}
         else:
             config["order"] = "jk"
         if self._packs(roles.operand) and not roles.scattered:
-            config["pack_vector"] = self._panels_pay(rows)
+            config["pack_vector"] = self._panels_pay
         if self._packs(roles.row_operand):
             config["pack_row"] = False
         if self.consumer:
@@ -157,11 +166,52 @@ class Contraction:
     def _packs_vector(self, config: Mapping[str, Any], /) -> bool:
         return self.roles.scattered or bool(config.get("pack_vector"))
 
-    def _panels_pay(self, rows: int) -> bool:
+    @property
+    def _panels_pay(self) -> bool:
         """Is a panel that already lies along the lanes reused often enough to copy it?"""
         roles = self.roles
-        worth = self._constant or (roles.row is not None and roles.row.size >= 8 * rows and not roles.reduced)
+        share = LOST if self._collide(self._apart(roles.operand, roles.depth)) else SPREAD
+        worth = self._constant or (roles.row is not None and share * self._work >= COPIED and not roles.reduced)
         return self._packs(roles.operand) and worth and not self._panel
+
+    @property
+    def _lies(self) -> bool:
+        """Are panels read where they lie, of an operand that is several panels?"""
+        roles = self.roles
+        return self._packs(roles.operand) and not (roles.scattered or roles.reduced or self._panel or self._panels_pay)
+
+    @property
+    def _waits(self) -> bool:
+        """Does the operand of the lanes come from memory, more slowly than it is multiplied?"""
+        return self._lies and self.roles.packed * self._bytes() > self.l2 and self._work <= FETCHED
+
+    @property
+    def _work(self) -> float:
+        """Cycles of arithmetic for each element of the operand of the lanes."""
+        return 0.0 if self.roles.row is None else self.roles.row.size / (2 * self.lanes)
+
+    def _deepest(self, vectors: int) -> int:
+        """The depth at which what a block reads again stays in the second-level cache.
+
+        That is a packed panel; beside a panel that is read as it lies, the rows, which the next panels read again: they take most of it
+        if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels.
+        """
+        width = vectors * self.lanes
+        if not self._lies or self.roles.row is None:
+            return max(1, self.l2 // 2 // (width * self._bytes() * self._others))
+        each, depth = (self.roles.row.size + width) * self._bytes(), size(self.roles.depth)
+        if each * depth <= self.l2 * 5 // 8 and not self._collide(self._apart(self.roles.operand, self.roles.depth)):
+            return depth
+        most = max(1, self.l2 // 4 // each)
+        return -(-depth // -(-depth // most))
+
+    def _apart(self, load: Load | None, loop: For) -> int:
+        """Bytes from what a load reads in one iteration of a loop to the next; 0 where that is not known."""
+        return 0 if load is None else (self.stage.stride(load, loop) or 0) * load.buffer.dtype.bytes
+
+    def _collide(self, apart: int, count: int = PAGE) -> bool:
+        """Do so many lines, so far apart, fill more than half of the ways of the sets that they fall into?"""
+        return apart != 0 and count > PAGE // gcd(apart, PAGE) * (self.l1 // PAGE // 2)
 
     @property
     def _panel(self) -> bool:
@@ -210,8 +260,10 @@ class Contraction:
         whole = _filled(self.roles.vector.size, vectors * self.lanes)
         if self.roles.row is not None:
             whole *= _filled(self.roles.row.size, rows)
+            whole *= COLLIDED if self._collide(self._apart(self.roles.row_operand, self.roles.row.last), rows) else 1
         independent: float = min(1.0, rows * vectors / 10)
-        return float(whole * independent * (2 * rows * vectors / (rows + 2 * vectors)) ** 0.25)
+        loads = rows + vectors * (1 if self._waits else 2)  # a vector counts twice; where it is waited for, runs of them are an advantage
+        return float(whole * independent * (2 * rows * vectors / loads) ** 0.25)
 
     def _tile(self) -> tuple[int, int]:
         """The rows and vectors of the most value."""

@@ -6,8 +6,9 @@ unrolled, every row of the source that several outputs share is loaded once.
     for others, y_o, x_o: for r, s: unroll y_i: vector x_i: D_acc[y_i, x_i] += P[y + r, x + s] * W[r, s]
 
 The stage that makes the source (the padding, an activation) is written into the taps, or computed where it stays in cache: for each
-plane (the channel of an image) or for the source rows of a row of tiles. Such rows are also copied where lanes take every other element,
-since vectors over storage of our own may read past the last of them. What consumes the result is computed from the tile.
+plane (the channel of an image) or for the source rows of a row of tiles. Where lanes take every other element and vectors have no masks,
+such rows are also copied, since vectors over storage of our own may read past the last of them. What consumes the result is computed from
+the tile.
 
 Where lanes do not slide (channels last), `order` says whether their tiles stand inside the image or around it: around it the weights of a
 tile, and the rows that windows share, stay in cache, unless neighbours are so far apart that they fall on the same few lines of it.
@@ -35,6 +36,8 @@ BODY = 256
 """Vector operations of an unrolled tile, at most; a tenth of a second of LLVM's time or two."""
 CHECKED = 64
 """Conditions in an unrolled tile, at most by default; they are dear to compile."""
+CHECKED_APART = 36
+"""The same where lanes lie apart: the condition of a vector becomes the masks of two loads."""
 CHECKED_TAPS = 12
 """Taps up to which checking the bounds at each is cheaper than a padded copy, where lanes slide."""
 TILE = 2
@@ -52,7 +55,7 @@ SHARES = {"none": 4, "inner": 3, "whole": 4}
 CHECK = 3
 """Cycles of the conditions of a vector that is read as a whole or not at all."""
 COPIED_STEP = 2
-"""The step of lanes at which vectors are loaded and shuffled, unless a mask forbids it; at a longer one elements are loaded."""
+"""The step of lanes at which two vectors are loaded and shuffled into one."""
 RECOMPUTED = 2
 """How often elements of the source may be computed for tiles of rows before a whole plane is better."""
 COLLIDING = 2048
@@ -146,12 +149,12 @@ class Windows:
         config: dict[str, Any] = {"rows": rows} if self._row_sizes() else {}
         config |= {"vectors": vectors, "unroll": unroll}
         if self.producer is not None:
-            config["source"] = place = self._placement(rows, self.producer.stage)
+            config["source"] = place = self._placement(rows)
             own = self.producer.default(self._prefix) if place != "inlined" else {}
             config |= own if place == "apart" else {name: value for name, value in own.items() if not name.endswith(".parallel")}
         elif self.placements:
             ragged = size(self.window.vector) % (vectors * self.lanes) != 0
-            config["source"] = "rows" if ragged else "direct"
+            config["source"] = "rows" if ragged and self._copies else "direct"
         if self.consumer:
             config["epilogue"] = "fused"
         if not self.window.slides_along_lanes:
@@ -202,7 +205,8 @@ class Windows:
                 for unroll in self._unrolled():
                     tile = rows * vectors
                     fits = tile * SHARES[unroll] <= self.registers and tile * self._body(unroll) <= BODY
-                    fits = fits and (not inlines or (tile if slid else rows) * self._body(unroll) <= CHECKED)
+                    checked = (tile if slid else rows) * self._body(unroll)
+                    fits = fits and (not inlines or self._one_tile or checked <= (CHECKED_APART if self._strided else CHECKED))
                     if fits or (tile == 1 and unroll == "none"):
                         yield rows, vectors, unroll
 
@@ -220,11 +224,12 @@ class Windows:
             whole *= _filled(size(row.outer), rows)
             if row.tap in self._unrolled()[unroll]:
                 loads = vectors * row.rows(rows) * window.taps // size(row.tap)
-        loads *= {0: self.lanes, 1: 1}.get(abs(window.step), 3) if window.slides_along_lanes else 1
-        arithmetic, moved = max(tile, LATENCY) * window.taps, loads + window.taps * vectors * (len(self.stage.loads) - 1)
+        each = {0: self.lanes, 1: 1}.get(abs(window.step), 3) if window.slides_along_lanes else 1
+        arithmetic, moved = max(tile, LATENCY) * window.taps, loads * each + window.taps * vectors * (len(self.stage.loads) - 1)
         if self._inlines():
-            moved += loads if window.slides_along_lanes else CHECK * loads // vectors
-        apart = TILE * (window.taps // self._body(unroll)) + (COPY if self._strided and "rows" in self.placements else 0)
+            known = not self._strided or size(window.vector) < 2 * vectors * self.lanes
+            moved += loads * (1 if known else CHECK) if window.slides_along_lanes else CHECK * loads // vectors
+        apart = TILE * (window.taps // self._body(unroll)) + (COPY if self._copies else 0)
         return (max(arithmetic, moved) + (arithmetic + moved) / 4 + apart) / (whole * self.lanes)
 
     @property
@@ -232,17 +237,39 @@ class Windows:
         """Do lanes that slide lie apart?"""
         return self.window.slides_along_lanes and self.window.step != 1
 
+    @property
+    def _copies(self) -> bool:
+        """Are the rows of a tile copied, or made for it, because lanes lie apart?"""
+        elsewhere = self.masks and (self.producer is None or self._inlines() or self._plane_stays)
+        return self._strided and "rows" in self.placements and not elsewhere
+
+    @property
+    def _plane_stays(self) -> bool:
+        """Does the source of one iteration of the loops around fit the first cache?"""
+        if self.producer is None or "plane" not in self.placements:
+            return False
+        made = self.producer.stage
+        around = max(1, prod(size(loop) for loop in self.window.around))
+        return made.store.buffers[0].dtype.bytes * made.iterations // around <= self.l1
+
     def _inlines(self) -> bool:
-        cheap = self.masks and self.window.taps <= CHECKED_TAPS and self.window.step == 1
+        short = self.window.taps <= CHECKED_TAPS or self._one_tile
+        cheap = self.masks and short and self.window.step in (1, COPIED_STEP)
         return "inlined" in self.placements and (cheap or not self.window.slides_along_lanes)
 
-    def _placement(self, rows: int, made: StageInfo) -> str:
+    @property
+    def _one_tile(self) -> bool:
+        """Is a whole image one tile, all conditions of which are known beforehand?"""
+        row = self.window.row
+        rows, width = 1 if row is None else size(row.outer), size(self.window.vector)
+        return 0 < rows <= MAX_ROWS and 0 < width <= self.lanes and rows * self.window.taps <= BODY
+
+    def _placement(self, rows: int) -> str:
         """Where the source is made by default."""
         if self._inlines():
             return "inlined"
         row = self.window.row
-        plane = made.store.buffers[0].dtype.bytes * made.iterations // max(1, prod(size(loop) for loop in self.window.around))
-        if "plane" in self.placements and plane <= self.l1 and not self._strided:
+        if self._plane_stays and (self.masks or not self._strided):
             return "plane"
         if "rows" in self.placements and row is not None and row.rows(rows) <= RECOMPUTED * rows * row.step:
             return "rows"
