@@ -2,7 +2,8 @@
 
 The tile of the output that fits the vector registers is `rows` x (`vectors` * lanes) elements. The reduction runs in blocks of `depth`,
 so that the panel of the operand that varies from lane to lane stays in cache; packing makes that panel contiguous. This is the blocking
-of Goto and van de Geijn (2008), "Anatomy of high-performance matrix multiplication", read off the operator's indices.
+of Goto and van de Geijn (2008), "Anatomy of high-performance matrix multiplication", read off the operator's indices. A panel of few rows
+is not worth its copy: it is read as it lies, and the rows of the other operand are what stays in cache.
 
     for j_o, k_o, i_o (in the order `order`): for other reduction axes: for k_i: unroll i_i: vector j_i: C_acc[i_i, j_i] += ...
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 from typing import Any
 
 from tensorlang.dtype import DType
@@ -65,12 +66,14 @@ class Contraction:
     constants: frozenset[str] = frozenset()
     consumer: str = ""
     panels: str = ""
+    l3: int = 0
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Contraction | None:
         """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
         lanes = machine.lanes(_widest(stage))
-        found = [cls(roles, lanes, machine.registers, machine.l1, machine.l2, threads, constants) for roles in roles_of(stage)]
+        limits = machine.registers, machine.l1, machine.l2, threads, constants
+        found = [cls(roles, lanes, *limits, l3=machine.l3) for roles in roles_of(stage)]
         return min(found, key=lambda kind: kind.cost, default=None)
 
     @property
@@ -139,7 +142,8 @@ class Contraction:
             "unroll": 2 if self._waits else 1,  # the fewer instructions, the more of memory is asked for at a time
         }
         if roles.row is not None:
-            config |= {"rows": rows, "order": "kji" if self._lies and not whole else "jki"}
+            shared = not whole and self.threads == 1 and (self._lies or self._outgrown)
+            config |= {"rows": rows, "order": "kji" if shared else "jki"}
         elif roles.packed * self._bytes() > self.l2:  # read once from memory: whole rows, a few at a time
             config |= {"order": "kj", "depth": max((value for value in sizes if value <= STREAMS), default=sizes[0])}
         else:
@@ -170,7 +174,7 @@ class Contraction:
     def _panels_pay(self) -> bool:
         """Is a panel that already lies along the lanes reused often enough to copy it?"""
         roles = self.roles
-        share = LOST if self._collide(self._apart(roles.operand, roles.depth)) else SPREAD
+        share = LOST if self._in_one_set(roles.operand, roles.depth) else SPREAD
         worth = self._constant or (roles.row is not None and share * self._work >= COPIED and not roles.reduced)
         return self._packs(roles.operand) and worth and not self._panel
 
@@ -183,7 +187,7 @@ class Contraction:
     @property
     def _waits(self) -> bool:
         """Does the operand of the lanes come from memory, more slowly than it is multiplied?"""
-        return self._lies and self.roles.packed * self._bytes() > self.l2 and self._work <= FETCHED
+        return self._lies and self.roles.packed * self._bytes() > self.l3 and self._work <= FETCHED
 
     @property
     def _work(self) -> float:
@@ -194,24 +198,39 @@ class Contraction:
         """The depth at which what a block reads again stays in the second-level cache.
 
         That is a packed panel; beside a panel that is read as it lies, the rows, which the next panels read again: they take most of it
-        if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels.
+        if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels. Rows that outgrow the last level too
+        are read again from there.
         """
-        width = vectors * self.lanes
+        width, depth = vectors * self.lanes, size(self.roles.depth)
         if not self._lies or self.roles.row is None:
-            return max(1, self.l2 // 2 // (width * self._bytes() * self._others))
-        each, depth = (self.roles.row.size + width) * self._bytes(), size(self.roles.depth)
-        if each * depth <= self.l2 * 5 // 8 and not self._collide(self._apart(self.roles.operand, self.roles.depth)):
+            panel = max(1, self.l2 // 2 // (width * self._bytes() * self._others))
+            return _even(depth, min(panel, self._paged)) if self._outgrown else panel
+        each = (self.roles.row.size + width) * self._bytes()
+        if each * depth <= self.l2 * 5 // 8 and not self._in_one_set(self.roles.operand, self.roles.depth):
             return depth
-        most = max(1, self.l2 // 4 // each)
-        return -(-depth // -(-depth // most))
+        return _even(depth, max(1, self.l2 // 4 // each))
 
-    def _apart(self, load: Load | None, loop: For) -> int:
-        """Bytes from what a load reads in one iteration of a loop to the next; 0 where that is not known."""
-        return 0 if load is None else (self.stage.stride(load, loop) or 0) * load.buffer.dtype.bytes
+    @property
+    def _paged(self) -> int:
+        """The depth at which the rows take a quarter of the last-level cache, which others share and which the output passes."""
+        return 0 if self.roles.row is None else self.l3 // 4 // (self.roles.row.size * self._bytes())
 
-    def _collide(self, apart: int, count: int = PAGE) -> bool:
-        """Do so many lines, so far apart, fill more than half of the ways of the sets that they fall into?"""
-        return apart != 0 and count > PAGE // gcd(apart, PAGE) * (self.l1 // PAGE // 2)
+    @property
+    def _outgrown(self) -> bool:
+        """Do whole rows, which every panel reads again, outgrow the last-level cache, where parts of a page and more do not?
+
+        Not where a tile must see whole sums, and not where threads share the panels; measured to pay where rows lie whole pages apart.
+        """
+        roles = self.roles
+        whole = roles.turned or roles.reduced or self.consumer or self.threads > 1
+        if whole or roles.row is None or not self._in_one_set(roles.row_operand, roles.row.last):
+            return False
+        return PAGE // self._bytes() <= self._paged < size(self.roles.depth)
+
+    def _in_one_set(self, load: Load | None, loop: For) -> bool:
+        """Does what a load reads along a loop fall into one set of the first-level cache, whole pages apart?"""
+        apart = 0 if load is None else (self.stage.stride(load, loop) or 0) * load.buffer.dtype.bytes
+        return apart != 0 and apart % PAGE == 0
 
     @property
     def _panel(self) -> bool:
@@ -260,7 +279,8 @@ class Contraction:
         whole = _filled(self.roles.vector.size, vectors * self.lanes)
         if self.roles.row is not None:
             whole *= _filled(self.roles.row.size, rows)
-            whole *= COLLIDED if self._collide(self._apart(self.roles.row_operand, self.roles.row.last), rows) else 1
+            crowded = rows > self.l1 // PAGE // 2 and self._in_one_set(self.roles.row_operand, self.roles.row.last)
+            whole *= COLLIDED if crowded else 1.0
         independent: float = min(1.0, rows * vectors / 10)
         loads = rows + vectors * (1 if self._waits else 2)  # a vector counts twice; where it is waited for, runs of them are an advantage
         return float(whole * independent * (2 * rows * vectors / loads) ** 0.25)
@@ -364,6 +384,11 @@ def tiled(s: Schedule, group: Group, width: int) -> tuple[str, str]:
 
 def _tail(literal: bool, otherwise: str) -> Any:
     return "peel" if literal else otherwise
+
+
+def _even(extent: int, most: int) -> int:
+    """The size of parts that are as large as allowed, and alike."""
+    return -(-extent // -(-extent // most))
 
 
 def _filled(extent: int, tile: int) -> float:

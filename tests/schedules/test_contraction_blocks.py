@@ -1,0 +1,77 @@
+"""The default of a product blocks it by what leaves which cache, and computes what NumPy does at every point that it may name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
+from tensorlang.tensor import Tensor
+
+
+def product(m: int, k: int, n: int, *, relu: bool = False) -> Tensor:
+    """A B, with a rectifier if wanted."""
+    c = tl.ops.matmul(tl.placeholder((m, k), name="A"), tl.placeholder((k, n), name="B"))
+    return tl.compute((m, n), lambda i, j: tl.maximum(c[i, j], 0), name="R") if relu else c
+
+
+def default(m: int, k: int, n: int, *, threads: int = 1, relu: bool = False) -> dict[str, Any]:
+    """The default on a processor with 32 vector registers of 16 lanes."""
+    strategy = choose(product(m, k, n, relu=relu), target("znver4"), threads)
+    assert strategy.space.contains(strategy.default)
+    return strategy.default
+
+
+def test_a_panel_is_copied_only_where_its_reuse_pays_for_the_copy() -> None:
+    assert [default(rows, 300, 300)["pack_vector"] for rows in (32, 128, 256, 1000)] == [False, False, False, True]
+
+
+def test_rows_of_a_panel_that_lie_whole_pages_apart_are_copied_sooner() -> None:
+    assert not default(256, 1000, 1000)["pack_vector"] and default(256, 1000, 1024)["pack_vector"]
+
+
+def test_rows_that_share_a_set_of_the_first_level_cache_make_lower_tiles() -> None:
+    assert default(2048, 2048, 2048)["rows"] <= 6 < default(2048, 2000, 2048)["rows"]
+
+
+@pytest.mark.parametrize("rows", [16, 32, 64])
+def test_an_operand_that_is_read_once_from_memory_is_read_in_long_runs_of_few_instructions(rows: int) -> None:
+    config = default(rows, 4096, 4096)
+    assert (config["pack_vector"], config["order"], config["unroll"]) == (False, "kji", 2)
+    assert config["vectors"] >= config["rows"] and config["depth"] <= 1024
+
+
+def test_the_rows_of_a_block_stay_in_the_second_level_cache_where_the_panel_is_not_copied() -> None:
+    machine = target("znver4")
+    for m, k, n in ((32, 4096, 4096), (128, 3072, 768), (64, 5000, 1000)):
+        config = default(m, k, n)
+        assert not config["pack_vector"] and 4 * m * config["depth"] <= machine.l2 // 4
+
+
+def test_rows_that_outgrow_the_last_level_are_read_in_parts_unless_sums_must_be_whole_or_threads_share_them() -> None:
+    assert default(2048, 2048, 2048)["order"] == "kji" and default(2048, 2048, 2048)["depth"] == 1024
+    for other in (default(2048, 2048, 2048, threads=2), default(2048, 2048, 2048, relu=True)):
+        assert other["order"] == "jki" and other["depth"] == 2048
+
+
+def test_blocks_are_alike() -> None:
+    assert [default(2048, 3072, 2048)["depth"], default(128, 3072, 768)["depth"], default(128, 768, 768)["depth"]] == [1024, 256, 768]
+
+
+@pytest.mark.parametrize(("shape", "relu"), [((33, 70, 45), True), ((16, 1200, 1040), False), ((6, 530, 1024), True)])
+def test_blocks_compute_the_product(shape: tuple[int, int, int], relu: bool) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (m, k)).astype("float32"), rng.integers(-4, 5, (k, n)).astype("float32")
+    want = np.maximum(a @ b, 0) if relu else a @ b
+    outputs = product(m, k, n, relu=relu)
+    machine = target("native")
+    strategy = choose(outputs, machine, 1)
+    for changes in ({}, {"depth": 64, "order": "kji", "unroll": 2}):
+        config = {**strategy.default, **changes, **({"epilogue": "apart"} if relu and changes else {})}
+        if strategy.space.contains(config):
+            np.testing.assert_array_equal(tl.build(strategy.schedule(config), machine)(a, b), want)
