@@ -100,6 +100,7 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
     """The elements of an access, zero in lanes that are off; the caller knows that a uniform one is wanted by some lane."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     vector = shaped(element, access.lanes)
+    blended = access.owned and mask is not None and not access.uniform
     if access.owned:
         mask = None
     if access.uniform:
@@ -114,6 +115,8 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
         value = _spanned(builder, target, access, vector, mask)
     else:
         value = _scattered(builder, target, access, vector, mask)
+    if blended:
+        value = _apart(builder, target, value)
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
@@ -127,7 +130,7 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         return
     value = splat(builder, value, access.lanes)
     if mask is not None and access.owned:
-        value, mask = builder.select(mask, value, _raw(builder, access)), None
+        value, mask = builder.select(mask, value, _apart(builder, target, _raw(builder, access))), None
     base = access.base
     if access.step == -1:
         base = address(builder, dtype, base, literal(I64, 1 - access.lanes))
@@ -185,6 +188,18 @@ def _raw(builder: Builder, access: Access) -> Value:
     return _elements(builder, access, vector)
 
 
+def _apart(builder: Builder, target: Target, value: Value) -> Value:
+    """The elements of owned storage, where a blend keeps some of them, such that the blend stays with the operation on the others.
+
+    LLVM reads `select(m, f(select(m, a, b)), select(m, a, b))` as `select(m, f(a), b)`. So of an accumulator's blends the last would be
+    left, with what its lanes held long before: they take a register more and wait for the turn of the loop before, and where masks differ
+    each sum is blended by itself. Kept apart, a sum and its blend are one masked instruction (depthwise convolutions: 1.1 to 1.7 times
+    faster).
+    """
+    masked = target.is_x86 and target.vector_bits >= AVX512 and isinstance(element_of(value), (llvm.FloatType, llvm.DoubleType))
+    return intrinsic(builder, "arithmetic.fence", value.type, [value], [value.type]) if masked else value
+
+
 def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
@@ -216,12 +231,12 @@ def _kept(builder: Builder, target: Target, value: Value) -> Value:
 
 def _spans(target: Target, access: Access, mask: Value | None) -> bool:
     """Is a load of what lies between the lanes cheaper than one for each lane?"""
-    if access.offsets is not None or not 1 < abs(access.step) <= LONGEST_STEP or access.lanes < 2:  # noqa: PLR2004 - one element is no span
+    if access.offsets is not None or not 1 < abs(access.step) <= LONGEST_STEP or access.lanes < 2:
         return False
     if mask is None:
         return access.step == 2 or target.vector_bits >= LEAST_SHUFFLED
-    wanted = AVX512 if access.place.dtype.bytes < I32.width // 8 else LEAST_SHUFFLED
-    return target.is_x86 and target.vector_bits >= wanted
+    masked = LEAST_SHUFFLED if access.place.dtype.bits >= I32.width else AVX512  # the width from which such elements have masked loads
+    return target.is_x86 and target.vector_bits >= masked
 
 
 def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tensorlang.codegen.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
+from tensorlang.codegen.emit import emit
+from tensorlang.codegen.target import target
 from tensorlang.dtype import INT32, INT64, DType
-from tensorlang.ir import Axis, Binary, Block, Cast, Compare, Dim, Expr, If, Load, Nest, Stmt, Unary, const
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Const, Dim, Expr, If, Load, Nest, Stmt, Unary, const
 from tests.codegen.nests import Guarded, Run, arg, index, loop, store
 
 LANES = 12
@@ -80,6 +84,8 @@ PATTERNS: dict[str, tuple[Expr | None, Callable[[int, int], int]]] = {
     "back": (None, lambda n, live: live - 1 - n),
     "two": (index((2, "l")), lambda n, _: 2 * n),
     "three": (index((3, "l")), lambda n, _: 3 * n),
+    "four": (index((4, "l")), lambda n, _: 4 * n),
+    "five": (index((5, "l")), lambda n, _: 5 * n),
     "minus": (None, lambda n, live: 2 * (live - 1 - n)),
 }
 
@@ -108,6 +114,40 @@ def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name
         assert run(Nest("f", (flat,), (wide,), (), vector(store(wide, (place,), Load(flat, (l,))), live)), found, spread, on=on) == 0
         assert np.array_equal(spread[where], found)
         assert np.count_nonzero(spread) == np.count_nonzero(found)
+
+
+@pytest.mark.parametrize("step", [-4, -2, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "bool"])
+@pytest.mark.parametrize(("on", "lanes"), [("native", 16), ("native", 2), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)])
+def test_no_byte_between_or_beyond_the_lanes_that_are_on_is_needed(
+    run: Run, guarded: Guarded, step: int, dtype: DType, on: str, lanes: int
+) -> None:
+    """Masks of any shape: what an access means outside of a tensor, at either end of it, is off, and a page there may not be touched."""
+    dtype, rng, l = DType(dtype), np.random.default_rng(lanes), Axis("l")
+    size = max(1, (lanes - 3) * abs(step))
+    data = rng.integers(1, 2 if dtype == "bool" else 100, size).astype(dtype.numpy)
+    x, flags, y = arg("X", size, dtype=dtype), arg("M", lanes, dtype=INT32), arg("Y", lanes, dtype=dtype)
+    wanted = Compare("ne", Load(flags, (l,)), Const(0, INT32))
+    body = If(wanted, store(y, (l,), Load(x, (index((step, "l"), Dim("start")),))))
+    nest = Nest("f", (x, flags), (y,), ("start",), loop("l", lanes, body, "vector"))
+    for start, before in itertools.product((0, -2 * step, size - 1, size - 1 - abs(step), size // 2), (True, False)):
+        where = start + step * np.arange(lanes)
+        inside = (where >= 0) & (where < size)
+        for mask in (inside, inside & (rng.random(lanes) < 0.5), inside & False):
+            found = np.zeros(lanes, dtype.numpy)
+            assert run(nest, guarded(data, before=before), mask.astype(np.int32), found, dims=(start,), on=on) == 0
+            assert np.array_equal(found[mask], data[where[mask]]) and not found[~mask].any()
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, -2, -4])
+def test_lanes_a_few_elements_apart_are_loaded_as_vectors(step: int) -> None:
+    """Neither element by element nor as a gather, whether all lanes are wanted or those below a limit."""
+    x, y, l = arg("X", 100), arg("Y", 16), Axis("l")
+    load = store(y, (l,), Load(x, (Binary("add", Binary("mul", l, const(step)), const(70)),)))
+    for body in (load, If(Compare("lt", l, Dim("n")), load)):
+        text = emit(Nest("f", (x,), (y,), ("n",), loop("l", 16, body, "vector")), target("x86-64-v4"), name="f")
+        assert "masked.gather" not in text and "insertelement <16 x float>" not in text
+        assert len(re.findall(r"load <16 x float>|call <16 x float>.*masked.load", text)) == abs(step)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
@@ -145,3 +185,32 @@ def test_a_bool_in_memory_is_any_byte_but_zero(run: Run) -> None:
     for kind in ("serial", "vector"):
         run(Nest("f", (x,), (y,), (), loop("i", 16, store(y, (Axis("i"),), Unary("not", Load(x, (Axis("i"),)))), kind)), data, found)
         assert found.tolist() == [1] + [0] * 15
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 8, 12, 16, 64])
+@pytest.mark.parametrize("on", ["native", "x86-64-v3"])
+def test_a_blend_keeps_the_lanes_of_our_own_storage_that_are_off(run: Run, lanes: int, on: str) -> None:
+    """Three times under masks that differ: what a lane holds is what the last store that wanted it wrote."""
+    for dtype in ("float32", "float64", "int32"):
+        kind, l = DType(dtype), Axis("l")
+        x, y, acc = arg("X", lanes, dtype=dtype), arg("Y", lanes, dtype=dtype), Buffer("acc", (const(lanes),), kind, "register")
+
+        def below(name: str, limit: str, value: Expr, lanes: int = lanes, acc: Buffer = acc) -> Stmt:
+            return loop(name, lanes, If(Compare("lt", Axis(name), Dim(limit)), store(acc, (Axis(name),), value)), "vector")
+
+        body = Block(
+            (
+                loop("z", lanes, store(acc, (Axis("z"),), Const(1, kind)), "vector"),
+                below("a", "m", Load(x, (Axis("a"),))),
+                below("b", "n", Binary("add", Load(acc, (Axis("b"),)), Load(x, (Axis("b"),)))),
+                below("c", "m", Binary("mul", Load(acc, (Axis("c"),)), Load(acc, (Axis("c"),)))),
+                loop("l", lanes, store(y, (l,), Load(acc, (l,))), "vector"),
+            )
+        )
+        data = np.arange(2, lanes + 2).astype(kind.numpy)
+        for m, n in itertools.product((0, 1, lanes - 1, lanes), repeat=2):
+            where, found = np.arange(lanes), np.zeros(lanes, kind.numpy)
+            run(Nest("f", (x,), (y,), ("m", "n"), Alloc(acc, body)), data, found, dims=(m, n), on=on)
+            want = np.where(where < m, data, 1)
+            want = np.where(where < n, want + data, want)
+            assert np.array_equal(found, np.where(where < m, want * want, want))

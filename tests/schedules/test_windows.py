@@ -196,6 +196,30 @@ def test_bounds_are_checked_at_each_tap_only_where_that_is_cheap() -> None:
     assert strategy(blur).default["source"] == "plane"
 
 
+def test_lanes_that_lie_apart_read_where_the_image_is_unless_there_are_many_taps_or_no_masks() -> None:
+    def source(output: Tensor, cpu: str = "znver4") -> str:
+        return str(strategy(output, cpu).default["source"])
+
+    assert source(depthwise(extent=112, stride=2)) == source(depthwise(extent=14, size=5, stride=2)) == "inlined"
+    assert source(depthwise(extent=56, size=5, stride=2)) == "plane"
+    assert source(depthwise(extent=400, size=5, stride=2)) == "rows"  # a plane is larger than the first cache
+    assert source(depthwise(extent=112, stride=2), "x86-64-v3") == "rows"
+    pooled = tl.ops.max_pool2d(tl.placeholder((1, 2, 57, 57), name="X"), 3, 2)
+    assert (source(pooled), source(pooled, "x86-64-v3")) == ("direct", "rows")
+
+
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("extent", [14, 56, 112])
+def test_ragged_rows_of_lanes_that_lie_apart_are_never_gathered(size: int, extent: int) -> None:
+    built = tl.build(depthwise(extent=extent, size=size, stride=2), target="x86-64-v4")
+    assert "gather" not in str(built.inspect("asm"))
+
+
+def test_sums_of_a_ragged_row_are_masked_instructions_and_not_blended() -> None:
+    text = str(tl.build(depthwise(extent=7), target="x86-64-v4").inspect("asm"))
+    assert "vblendmps" not in text and "{%k" in text
+
+
 def test_a_result_is_consumed_in_registers() -> None:
     sums = depthwise(bias=tl.placeholder((3,), name="B"))
     kinds = strategy(tl.ops.relu(sums))

@@ -1,0 +1,50 @@
+"""Threads share the loop that costs least: outermost, with even parts, packing inside of it."""
+
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.ir import For
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.sharing import FORK, Shareable, best_shared
+from tensorlang.traverse import statements
+
+WORK = 1e8
+
+
+def test_a_fork_for_each_iteration_of_the_loops_around_is_dear() -> None:
+    assert best_shared([Shareable("outer", 8, 1), Shareable("inner", 64, 1000)], WORK, 0, 2) == "outer"
+
+
+def test_uneven_parts_leave_threads_waiting() -> None:
+    assert best_shared([Shareable("three", 3, 1), Shareable("many", 100, 4)], WORK, 0, 2) == "many"
+    assert best_shared([Shareable("four", 4, 1), Shareable("many", 100, 4)], WORK, 0, 2) == "four"
+
+
+def test_what_stays_outside_is_not_shared() -> None:
+    assert best_shared([Shareable("inside", 64, 1, WORK), Shareable("around", 64, 1)], WORK, WORK, 2) == "around"
+
+
+@pytest.mark.parametrize("threads", [2, 4, 64])
+def test_little_work_stays_on_one_thread(threads: int) -> None:
+    assert best_shared([Shareable("outer", 64, 1)], FORK, 0, threads) == "none"
+    assert best_shared([Shareable("outer", 1, 1)], WORK, 0, threads) == "none"
+    assert best_shared([], WORK, 0, threads) == "none"
+
+
+@pytest.mark.parametrize("threads", [2, 4, 8])
+@pytest.mark.parametrize(
+    "definition",
+    [
+        lambda P: tl.ops.matmul(P((512, 512), name="A"), P((512, 512), name="B")),
+        lambda P: tl.ops.batch_matmul(P((24, 128, 128), name="A"), P((24, 128, 128), name="B")),
+        lambda P: tl.ops.conv2d(P((1, 128, 28, 28), name="X"), P((128, 128, 3, 3), name="W"), padding=1),
+        lambda P: tl.ops.attention(*(P((24, 512, 64), name=name) for name in "QKV")),
+    ],
+)
+def test_a_default_whose_parts_are_even_forks_once(definition, threads: int) -> None:
+    strategy = choose((definition(tl.placeholder),), target("x86-64-v4"), threads)
+    nest = strategy.schedule(strategy.default).nest
+    shared = [part for part in statements(nest.body) if isinstance(part, For) and part.kind == "parallel"]
+    around = {inner.loop for part in statements(nest.body) if isinstance(part, For) for inner in statements(part.body) if inner in shared}
+    assert shared and not around
