@@ -12,6 +12,7 @@ from typing import Final
 
 from bench.child import ROOT
 from bench.peers import history
+from bench.peers.reasons import reasons
 from bench.peers.summary import TIE
 from bench.peers.tables import Row, absentees, bounds, builds, family_table, figures, goals, losses, peak, table
 from bench.peers.workloads import FAMILIES
@@ -55,6 +56,8 @@ def page(rows: Mapping[str, Row], results: Path = RESULTS) -> str:
     parts.append(table(["family", "goal ", "geomean", "least", "wins / ties / losses", "kept "], overview))
     if lost := list(losses(everything)):
         parts += ["## What is slower\n", table(["workload", "peer ", "ours", "its rate", "ratio", "note "], lost)]
+    if why := list(reasons(everything)):
+        parts += ["## Why\n", "\n".join(why) + "\n"]
     for family, part in families:
         if part:
             parts += [f"## {family.title}\n", *([family.note + "\n"] if family.note else []), family_table(part)]

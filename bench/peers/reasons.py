@@ -1,0 +1,35 @@
+"""Why a workload is not where it should be, as far as its nest and its assembly show. Printed on the page as long as it misses its goal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from bench.peers.summary import verdict
+from bench.peers.tables import PEAK, Row
+from bench.peers.workloads import FAMILIES
+
+REASONS: Final[Mapping[str, str]] = {
+    "harris_1530x2554": "each of its stages is computed whole, 15 MB, and goes to memory; peers compute strips of rows that stay in the "
+    "second-level cache. A strategy for chains of stencils is not built yet.",
+    "jacobi2d_1000_100": "8 MB are swept in each step, from and to the last-level cache, by ours as by numba, without tiles in time. "
+    "What sets the two apart was not found.",
+    "depthwise5x5s2_144_56": "lanes two apart: ten loads that cross lines for five taps of a row, and the register allocator spills.",
+    "depthwise5x5_1152_7": "an image is 7 wide, so 7 of 16 lanes work, and its padding is computed for a plane instead of in the taps.",
+    "vecmat_4096": "64 MB are read once, at what memory gives; whether another order of rows would stream better was not measured.",
+    "matmul_2048": "rows of A lie 8 KB apart and contend for one set of the first-level cache, and A is read again from the last level for "
+    "each panel of B: a block of rows is missing from the nest.",
+    "attention_12x512x64_2_threads": "heads are shared, with their own packed keys and weights; what is lost was not looked into.",
+    "conv3x3_64-64_56_2_threads": "its tiles of lanes are shared, but the padding is a fork of its own.",
+}
+
+
+def reasons(rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each workload that lost, is below what its family asks of each, or is short of the machine's multiply-adds."""
+    least = {family.name: family.least for family in FAMILIES.values()}
+    for row in rows:
+        ratio, ours = row.get("ratio"), row["ours"] or {}
+        short = ours.get("share_of_peak", 1.0) < PEAK
+        missed = ratio is not None and (verdict(ratio) == "loss" or ratio < (least.get(row["family"]) or 0.0))
+        if (short or missed) and row["workload"] in REASONS:
+            yield f"- `{row['workload']}`: {REASONS[row['workload']]}"
