@@ -91,7 +91,7 @@ def best_so_far(state: Progress) -> str:
 
 
 AGREE: Final = 1.1
-"""Two measures of one speed-up that differ by more than this factor are not to be trusted."""
+"""Measures of one thing that differ by more than this factor are not to be trusted."""
 
 
 def plain(console: Console, text: str) -> None:
@@ -133,10 +133,14 @@ def share_of(choice: Choice, peak: Peak, cache: int) -> str:
 
 
 def share_of_peak(flops: float, moved: float, peak: Peak) -> str:
-    """The shares of multiply-adds and of memory traffic (0: the data fits the caches) in what the machine was measured to do."""
-    shares = [f"{flops / peak.flops:.0%} FMA"] if peak.flops else []
-    shares += [f"{moved / peak.bandwidth:.0%} memory"] if peak.bandwidth and moved else []
-    return ", ".join(shares) or "-"
+    """The shares of multiply-adds and of memory traffic (0: the data fits the caches) in what the machine was measured to do.
+
+    What exceeds them tells that the machine was busy while they were measured, and has no share.
+    """
+    found = ((flops, peak.flops, "FMA"), (moved, peak.bandwidth, "memory"))
+    shares = [f"{rate / most:.0%} {name}" for rate, most, name in found if rate and most and rate <= AGREE * most]
+    busy = any(rate > AGREE * most for rate, most, _ in found if most)
+    return ", ".join(shares) or ("? (busy)" if busy else "-")
 
 
 def shape_of(task: dict[str, Any]) -> str:

@@ -24,6 +24,8 @@ from tensorlang.autotune.analysis import (
     overhead,
     slow,
 )
+from tensorlang.autotune.display import share_of_peak
+from tensorlang.autotune.peak import Peak
 from tensorlang.autotune.record import Trial
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, write
@@ -186,3 +188,10 @@ def test_a_log_without_a_valid_trial_names_the_failures_and_one_without_trials_i
         assert "5 wrong_result" in said(log, what)
     with pytest.raises(LogError, match="holds no trial"):
         said(write(tmp_path / "b.jsonl", [made.start()]), report.report)
+
+
+def test_a_share_above_what_was_measured_says_that_the_machine_was_busy() -> None:
+    assert share_of_peak(50.0, 0.0, Peak(100.0, 10.0)) == "50% FMA"
+    assert share_of_peak(105.0, 5.0, Peak(100.0, 10.0)) == "105% FMA, 50% memory"
+    assert share_of_peak(200.0, 0.0, Peak(100.0, 10.0)) == "? (busy)"
+    assert share_of_peak(200.0, 0.0, Peak(None, None)) == "-"
