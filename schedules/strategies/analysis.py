@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
 from tensorlang.linear import linear
 from tensorlang.printer import short
@@ -42,6 +43,11 @@ class StageInfo:
     def loads(self) -> tuple[Load, ...]:
         """What each iteration reads."""
         return tuple(load for value in self.store.values for load in loads_of(value) if isinstance(load.buffer, Buffer))
+
+    @property
+    def widest(self) -> DType:
+        """The widest type that it reads or writes: that of its lanes."""
+        return max((self.store.buffers[0].dtype, *(load.buffer.dtype for load in self.loads)), key=lambda kind: kind.bits)
 
     @property
     def iterations(self) -> int:
@@ -135,6 +141,11 @@ def size(loop: For) -> int:
     """The number of iterations, with a guess where it is known only at run time."""
     extent = literal_extent(loop)
     return UNKNOWN_EXTENT if extent is None else extent
+
+
+def filled(extent: int, tile: int) -> float:
+    """The share of the elements of whole tiles that are wanted; an extent of 0 counts as 1."""
+    return max(1, extent) / (-(-max(1, extent) // tile) * tile)
 
 
 def is_literal(loop: For) -> bool:

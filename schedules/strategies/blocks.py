@@ -38,7 +38,7 @@ class Blocks:
     shared: tuple[str, ...] = ()
 
     def __contains__(self, stage: str) -> bool:
-        return stage in self.moved or (stage == self.result and bool(self.result))
+        return stage in self.moved or stage == self.result
 
     @property
     def around(self) -> str:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tensorlang.dtype import DType
 from tensorlang.ir import Buffer
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
@@ -42,7 +41,7 @@ class Contraction(Model):
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Contraction | None:
         """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
-        lanes = machine.lanes(_widest(stage))
+        lanes = machine.lanes(stage.widest)
         limits = machine.registers, machine.l1, machine.l2, threads, constants
         found = [cls(roles, lanes, *limits, l3=machine.l3) for roles in roles_of(stage)]
         return min(found, key=lambda kind: kind.cost, default=None)
@@ -234,8 +233,3 @@ def tiled(s: Schedule, group: Group, width: int) -> tuple[str, str]:
 
 def _tail(literal: bool, otherwise: str) -> Any:
     return "peel" if literal else otherwise
-
-
-def _widest(stage: StageInfo) -> DType:
-    kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
-    return max(kinds, key=lambda kind: kind.bits)

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tensorlang.ir import For, Load
-from tensorlang.schedules.strategies.analysis import StageInfo, size
+from tensorlang.schedules.strategies.analysis import StageInfo, filled, size
 from tensorlang.schedules.strategies.roles import Roles
 
 MAX_ROWS = 16
@@ -175,9 +175,9 @@ class Model:
 
     def _value(self, rows: int, vectors: int) -> float:
         """Arithmetic for each load of a tile, ragged edges and idle units counted as lost."""
-        whole = _filled(self.roles.vector.size, vectors * self.lanes)
+        whole = filled(self.roles.vector.size, vectors * self.lanes)
         if self.roles.row is not None:
-            whole *= _filled(self.roles.row.size, rows)
+            whole *= filled(self.roles.row.size, rows)
             crowded = rows > self.l1 // PAGE // 2 and self._in_one_set(self.roles.row_operand, self.roles.row.last)
             whole *= COLLIDED if crowded else 1.0
         independent: float = min(1.0, rows * vectors / 10)
@@ -191,10 +191,6 @@ class Model:
         tiles = [(rows, vectors) for rows in self._row_sizes() for vectors in self._vector_sizes()]
         fitting = [(rows, vectors) for rows, vectors in tiles if rows * vectors + vectors + 1 <= self.registers]
         return max(fitting, key=lambda tile: self._value(*tile), default=(1, 1))
-
-
-def _filled(extent: int, tile: int) -> float:
-    return extent / (-(-extent // tile) * tile)
 
 
 def _even(extent: int, most: int) -> int:

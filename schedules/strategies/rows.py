@@ -36,8 +36,7 @@ class Rows:
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Rows:
         """Any stage can be run this way."""
-        kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
-        lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
+        lanes = machine.lanes(stage.widest)
         return cls(stage, _vector(stage, lanes), lanes, threads, streamed(stage, machine))
 
     @property

@@ -52,19 +52,23 @@ class Staged:
         return self._in_blocks[1]
 
     @cached_property
+    def _stages(self) -> tuple[StageInfo, ...]:
+        return stages_of(self._plain.nest)
+
+    @cached_property
     def _main(self) -> StageInfo | None:
-        infos = [info for info in stages_of(self._plain.nest) if info.name not in self._made]
+        infos = [info for info in self._stages if info.name not in self._made]
         return max(infos, key=lambda info: info.iterations) if infos else None
 
     @cached_property
     def _last(self) -> StageInfo | None:
-        infos = [info for info in stages_of(self._plain.nest) if info.name == self._plain.nest.outputs[-1].name]
+        infos = [info for info in self._stages if info.name == self._plain.nest.outputs[-1].name]
         return infos[0] if infos else None
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:
         """How each stage runs, in program order."""
-        kinds = {info.name: self._kind_of(info) for info in stages_of(self._plain.nest)}
+        kinds = {info.name: self._kind_of(info) for info in self._stages}
         taken = {kind.consumer for kind in kinds.values() if isinstance(kind, Tile)}
         for name, kind in kinds.items():
             if isinstance(kind, Windows):
@@ -83,7 +87,7 @@ class Staged:
     def _apart(self, info: StageInfo) -> Rows | Turned:
         """How a stage runs whose operands are not reused."""
         rows = Rows.of(info, self.machine, self.threads)
-        names = [stage.name for stage in stages_of(self._plain.nest)]
+        names = [stage.name for stage in self._stages]
         if any(owner(name, names) == info.name != name for name in names):  # the loop around a sum has no lanes
             return replace(rows, vector=None)
         return Turned.of(info, self.machine, self.threads) or rows
@@ -119,7 +123,7 @@ class Staged:
     @property
     def _rows_pay(self) -> bool:
         """Would what is written leave the caches if it were computed whole?"""
-        sizes = {info.name: info.written() for info in stages_of(self._plain.nest)}
+        sizes = {info.name: info.written() for info in self._stages}
         moved, result = [sizes[name] for name in self._in_rows], None if self._last is None else sizes[self._last.name]
         if result is None or None in moved:
             return True

@@ -48,8 +48,7 @@ class Turned:
             if all(stage.stride(load, across) == 1 and stage.stride(load, along) not in (1, None) for load in moved):
                 if min(size(across), size(along)) < LEAST or not stage.stride(stage.store, across):
                     return None
-                kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
-                lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
+                lanes = machine.lanes(stage.widest)
                 return cls(stage, across, along, lanes, threads, streamed(stage, machine))
         return None
 

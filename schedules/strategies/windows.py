@@ -25,7 +25,7 @@ from tensorlang.ir import For
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Knob, Sizes
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.analysis import StageInfo, filled, is_literal, size
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.sliding import Sliding, producer_of, sliding, written_in
@@ -84,8 +84,7 @@ class Windows:
         window = sliding(stage)
         if window is None:
             return None
-        kinds = [stage.store.buffers[0].dtype, *(load.buffer.dtype for load in stage.loads)]
-        lanes = machine.lanes(max(kinds, key=lambda kind: kind.bits))
+        lanes = machine.lanes(stage.widest)
         return cls(window, lanes, machine.registers, machine.l1, machine.vector_bits >= 512, threads)
 
     @property
@@ -219,9 +218,9 @@ class Windows:
     def _cost(self, rows: int, vectors: int, unroll: str) -> float:
         """Cycles for each lane of the output that is wanted, where every vector operation takes one."""
         window, tile, row = self.window, rows * vectors, self.window.row
-        loads, whole = tile * window.taps, tile * _filled(size(window.vector), vectors * self.lanes)
+        loads, whole = tile * window.taps, tile * filled(size(window.vector), vectors * self.lanes)
         if row is not None:
-            whole *= _filled(size(row.outer), rows)
+            whole *= filled(size(row.outer), rows)
             if row.tap in self._unrolled()[unroll]:
                 loads = vectors * row.rows(rows) * window.taps // size(row.tap)
         each = {0: self.lanes, 1: 1}.get(abs(window.step), 3) if window.slides_along_lanes else 1
@@ -321,7 +320,3 @@ class Windows:
             (copy,) = set(s.stages()) - before
             _, lanes = s.split(s.loops(copy)[-1], 2 * self.lanes, "peel" if is_literal(self.window.vector) else "mask")
             s.vectorize(lanes)
-
-
-def _filled(extent: int, tile: int) -> float:
-    return max(1, extent) / (-(-max(1, extent) // tile) * tile)
