@@ -62,7 +62,6 @@ def defers(frame: Frame, access: Access) -> bool:
         and access.offsets is None
         and abs(access.step) > 1
         and lanes > 1
-        and lanes & (lanes - 1) == 0
         and not access.owned
     )
 
@@ -109,10 +108,19 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
     values = [splat(builder, row.value, lanes) for row in rows]
     if dtype == BOOL:
         values = [builder.zext(value, shaped(I8, lanes)) for value in values]
-    padded = 1 << (count - 1).bit_length()
+    padded, width = 1 << (count - 1).bit_length(), 1 << (lanes - 1).bit_length()
+    if width > lanes:
+        whole = [min(lane, lanes - 1) for lane in range(width)]
+        values = [_picked(builder, value, Poison(value.type), whole) for value in values]
     columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
+    if count == padded == first.step:  # what the lanes leave between them is what the other rows fill
+        for place in range(0, lanes * count, width):
+            base = address(builder, dtype, first.base, literal(I64, place))
+            wanted = min(width, lanes * count - place)
+            _write(frame, replace(first, base=base, lanes=wanted, step=1), columns[place // width], 0, streamed=rows[0].streamed)
+        return
     for lane in range(lanes):
-        vector, start = divmod(lane * padded, lanes)
+        vector, start = divmod(lane * padded, width)
         base = address(builder, dtype, first.base, literal(I64, first.step * lane))
         _write(frame, replace(first, base=base, lanes=count, step=1), columns[vector], start, streamed=rows[0].streamed)
 
