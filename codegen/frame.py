@@ -70,6 +70,13 @@ class Frame:
         return found
 
     @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Emit where control may not come: a store there does not wait for its neighbours, which are made elsewhere."""
+        before, self.deferred = self.deferred, None
+        yield
+        self.deferred = before
+
+    @contextmanager
     def masked(self, mask: Value | None, *, alive: bool = False) -> Iterator[None]:
         """Emit under another mask; values found there are not known outside."""
         before = self.mask, self.alive, self.memo
