@@ -114,9 +114,9 @@ class Frame:
         storage.align = align or None
         return storage
 
-    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0) -> None:
+    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0) -> None:
         """Bring a buffer into scope."""
-        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own)
+        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
 
 
 def begin(function: Value, target: Target, fail: Callable[[Frame], None], parent: Frame | None = None) -> Frame:

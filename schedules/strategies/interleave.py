@@ -21,14 +21,14 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, label, readers, stages_of
 from tensorlang.schedules.strategies.dots import Dots
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.model import COPIED
+from tensorlang.schedules.strategies.model import COPIED, TURNED
 
 
 def interleaved(s: Schedule, machine: Machine, threads: int, constants: frozenset[str]) -> Schedule:
     """The schedule with the operands in blocks that dot products read in their rows, where that is the cheapest way to run them."""
     for stage in stages_of(s.nest):
         found = Dots.interleaved(stage, machine, threads, constants)
-        if found is None:
+        if found is None or getattr(_read(found).buffer, "name", "") in constants:  # a constant is packed beforehand, in its lanes
             continue
         plain = Dots.of(stage, machine, threads, constants)
         if plain is None or found.cost + found.share(_copied(s, found)) < plain.cost:
@@ -41,8 +41,10 @@ def interleaved(s: Schedule, machine: Machine, threads: int, constants: frozense
 
 def _copied(s: Schedule, kind: Dots) -> float:
     """Cycles of a copy that is made for the blocks alone."""
-    extents = (int(extent.value) for extent in getattr(_read(kind).buffer, "shape", ()) if isinstance(extent, Const))
-    return COPIED * prod(extents) if _maker(s, kind) is None else 0.0
+    if _maker(s, kind) is not None:
+        return 0.0
+    extents = [int(extent.value) for extent in getattr(_read(kind).buffer, "shape", ()) if isinstance(extent, Const)]
+    return (COPIED if extents[-1] >= kind.lanes else TURNED) * prod(extents)
 
 
 def _read(kind: Dots) -> Load:
