@@ -17,11 +17,16 @@ from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Expr, For, Load
 from tensorlang.schedules.instructions import Instruction, shipped
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, filled, from_zero, label, size
+from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, label, size
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.model import COPIED, IDEAL, TURNED
 from tensorlang.schedules.strategies.roles import Roles, roles_of
+
+PIECEMEAL = 10
+"""Steps that take the time of one of which only a part may be read: an argument may end there, so elements are loaded one by one."""
+LEAST_FILLED = 0.25
+"""The share of the steps' time that has to be of use: below it, plain loops are as fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,9 @@ class Dots(Contraction):
         return min(cls._found(stage, machine, threads, constants, _lies), key=lambda kind: kind.cost, default=None)
 
     @classmethod
-    def interleaved(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Dots | None:
-        """The same among the roles that need the operand of the rows in blocks of products, which lie apart."""
-        return min(cls._found(stage, machine, threads, constants, _lies_apart), key=lambda kind: kind.cost, default=None)
+    def apart(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> tuple[Dots, ...]:
+        """The roles in which one would compute it if the products of the rows lay side by side, which they do not."""
+        return tuple(cls._found(stage, machine, threads, constants, _lies_apart))
 
     @classmethod
     def _found(
@@ -59,7 +64,9 @@ class Dots(Contraction):
                 limits = machine.registers, machine.l1, machine.l2, threads, constants
                 for along in _moving_lanes(roles):
                     if roles.row_operand is not None and lies(stage, roles.row_operand, along):
-                        yield cls(roles, lanes, *limits, instruction=instruction.name, width=width, along=along)
+                        kind = cls(roles, lanes, *limits, instruction=instruction.name, width=width, along=along)
+                        if kind._filled >= LEAST_FILLED:
+                            yield kind
 
     @property
     def cost(self) -> float:
@@ -67,7 +74,15 @@ class Dots(Contraction):
         roles, (rows, vectors) = self.roles, self._tile()
         extra = 0.0 if self._constant else roles.packed * (TURNED if roles.scattered else COPIED)
         extra += roles.written * TURNED if roles.turned else 0.0
-        return IDEAL / self._value(rows, vectors) / filled(size(self.products), self.width) + self.share(extra)
+        return IDEAL / self._value(rows, vectors) / self._filled + self.share(extra)
+
+    @property
+    def _filled(self) -> float:
+        """The share of the steps' time in which there are products to add: a part of a step takes as long as a whole one, or longer."""
+        whole, part = divmod(size(self.products), self.width)
+        row = self.roles.row_operand
+        dear = row is not None and isinstance(row.buffer, Buffer) and row.buffer.memory == "argument"
+        return size(self.products) / self.width / (whole + (0 if not part else PIECEMEAL if dear else 1))
 
     def share(self, cycles: float) -> float:
         """Cycles besides the arithmetic, for each vector of products."""

@@ -27,13 +27,12 @@ from tensorlang.schedules.strategies.model import COPIED, TURNED
 def interleaved(s: Schedule, machine: Machine, threads: int, constants: frozenset[str]) -> Schedule:
     """The schedule with the operands in blocks that dot products read in their rows, where that is the cheapest way to run them."""
     for stage in stages_of(s.nest):
-        found = Dots.interleaved(stage, machine, threads, constants)
-        if found is None or getattr(_read(found).buffer, "name", "") in constants:  # a constant is packed beforehand, in its lanes
-            continue
+        apart = Dots.apart(stage, machine, threads, constants)
+        costs = [(kind.cost + kind.share(_copied(s, kind)), place) for place, kind in enumerate(apart) if _reads(kind).name not in constants]
         plain = Dots.of(stage, machine, threads, constants)
-        if plain is None or found.cost + found.share(_copied(s, found)) < plain.cost:
+        if costs and (plain is None or min(costs)[0] < plain.cost):
             try:
-                s = _in_blocks(s.copy(), found)
+                s = _in_blocks(s.copy(), apart[min(costs)[1]])
             except ScheduleError:  # another order of the loops, or another layout, is not legal here
                 continue
     return s
@@ -43,7 +42,7 @@ def _copied(s: Schedule, kind: Dots) -> float:
     """Cycles of a copy that is made for the blocks alone."""
     if _maker(s, kind) is not None:
         return 0.0
-    extents = [int(extent.value) for extent in getattr(_read(kind).buffer, "shape", ()) if isinstance(extent, Const)]
+    extents = [int(extent.value) for extent in _reads(kind).shape if isinstance(extent, Const)]
     return (COPIED if extents[-1] >= kind.lanes else TURNED) * prod(extents)
 
 
@@ -53,12 +52,17 @@ def _read(kind: Dots) -> Load:
     return row
 
 
+def _reads(kind: Dots) -> Buffer:
+    buffer = _read(kind).buffer
+    assert isinstance(buffer, Buffer)
+    return buffer
+
+
 def _maker(s: Schedule, kind: Dots) -> StageInfo | None:
     """The stage that makes the operand for this product only, element by element."""
-    row = _read(kind)
-    assert isinstance(row.buffer, Buffer)
-    makers = [info for info in stages_of(s.nest) if row.buffer in info.store.buffers]
-    users = {stage for stage, _ in readers(s.nest, (row.buffer,))}
+    buffer = _reads(kind)
+    makers = [info for info in stages_of(s.nest) if buffer in info.store.buffers]
+    users = {stage for stage, _ in readers(s.nest, (buffer,))}
     alone = len(makers) == 1 and users == {kind.stage.name} and not makers[0].reduced and makers[0].store.reducer is None
     return makers[0] if alone and all(Axis(loop.loop) in makers[0].store.index for loop in makers[0].loops) else None
 
@@ -68,9 +72,8 @@ def _in_blocks(s: Schedule, kind: Dots) -> Schedule:
     place = _read(kind).index.index(Axis(kind.products.loop))
     maker = _maker(s, kind)
     if maker is None:
-        source = getattr(_read(kind).buffer, "name", "")
         before = set(s.stages())
-        s.cache_read(source, at=kind.stage.loops[0].loop)
+        s.cache_read(_reads(kind).name, at=kind.stage.loops[0].loop)
         maker = next(info for info in stages_of(s.nest) if info.name not in before)
     written = maker.store.index[place]
     names = [f"i{axis}" for axis in range(len(maker.store.index))]
