@@ -7,9 +7,8 @@ iteration makes it.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from dataclasses import replace
+from typing import assert_never
 
 from tensorlang import ir
 from tensorlang.codegen import loops, memory, storage, tensors, transpose

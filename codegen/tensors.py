@@ -187,7 +187,7 @@ def _write(builder: Builder, instruction: Instruction, places: dict[str, Value],
     builder.store(made, places[goal], align=ELEMENTS[result.element])
 
 
-def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...], there: bool) -> Any:  # noqa: FBT001
+def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...], there: bool) -> Any:
     """The vector of a tile, zero for elements that are not `present` (all are where nothing is said), though they may be `there`."""
     element, size = _TYPES[register.element], ELEMENTS[register.element]
     kind = llvm.VectorType(element, register.lanes)

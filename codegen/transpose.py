@@ -22,7 +22,23 @@ from tensorlang.codegen import memory
 from tensorlang.codegen.affine import Polynomial
 from tensorlang.codegen.frame import Frame
 from tensorlang.codegen.memory import Access, address
-from tensorlang.codegen.types import I1, I8, I32, I64, POINTER, VOID, Builder, Poison, Value, intrinsic, known, lanes_of, literal, shaped, splat
+from tensorlang.codegen.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Poison,
+    Value,
+    intrinsic,
+    known,
+    lanes_of,
+    literal,
+    shaped,
+    splat,
+)
 from tensorlang.dtype import BOOL
 from tensorlang.traverse import loads_of, statements
 
@@ -55,13 +71,7 @@ def side_by_side(loop: ir.For) -> bool:
 
 def defers(frame: Frame, access: Access) -> bool:
     """Does a store wait for its neighbours?"""
-    return (
-        frame.deferred is not None
-        and first_lanes(frame) > 1
-        and access.offsets is None
-        and abs(access.step) > 1
-        and not access.owned
-    )
+    return frame.deferred is not None and first_lanes(frame) > 1 and access.offsets is None and abs(access.step) > 1 and not access.owned
 
 
 def first_lanes(frame: Frame) -> int:

@@ -31,8 +31,8 @@ def conv2d(attributes: Mapping[str, int], x: tl.Tensor, w: tl.Tensor) -> Any:
     stride, pad = attributes["stride"], attributes["padding"]
     if x.dtype == w.dtype:
         return tl.ops.conv2d(x, w, stride=stride, padding=pad)
-    outputs, channels, rows, columns = map(int, w.shape)
-    down, across = ((int(extent) + 2 * pad - size) // stride + 1 for extent, size in zip(x.shape[2:], (rows, columns), strict=True))
+    outputs, channels, rows, columns = (int(str(extent)) for extent in w.shape)
+    down, across = ((int(str(extent)) + 2 * pad - size) // stride + 1 for extent, size in zip(x.shape[2:], (rows, columns), strict=True))
     source = tl.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))) if pad else x
     c, r, s = (tl.reduce_axis(extent, name=name) for extent, name in ((channels, "c"), (rows, "r"), (columns, "s")))
 

@@ -28,7 +28,9 @@ def interleaved(s: Schedule, machine: Machine, threads: int, constants: frozense
     """The schedule with the operands in blocks that dot products read in their rows, where that is the cheapest way to run them."""
     for stage in stages_of(s.nest):
         apart = Dots.apart(stage, machine, threads, constants)
-        costs = [(kind.cost + kind.share(_copied(s, kind)), place) for place, kind in enumerate(apart) if _reads(kind).name not in constants]
+        costs = [
+            (kind.cost + kind.share(_copied(s, kind)), place) for place, kind in enumerate(apart) if _reads(kind).name not in constants
+        ]
         plain = Dots.of(stage, machine, threads, constants)
         if costs and (plain is None or min(costs)[0] < plain.cost):
             try:

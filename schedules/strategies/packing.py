@@ -57,9 +57,10 @@ def _copy(s: Schedule, name: str) -> StageInfo | None:
 
 def _flat(s: Schedule, load: Load, over_loops: Callable[[Expr], Expr]) -> Load:
     """A load with its place in memory as its only index: there a fused loop is walked as one."""
-    shape = load.buffer.shape if isinstance(load.buffer, Buffer) else ()
+    if not isinstance(load.buffer, Buffer):
+        return replace(load, index=tuple(map(over_loops, load.index)))
     form, step = Linear(0), 1
-    for place, extent in zip(reversed(load.index), reversed(shape), strict=True):
+    for place, extent in zip(reversed(load.index), reversed(load.buffer.shape), strict=True):
         form = form.plus(linear(over_loops(place)), step)
         if not isinstance(extent, Const):
             return replace(load, index=tuple(map(over_loops, load.index)))

@@ -126,7 +126,7 @@ def quantized(workload: Workload, operands: Sequence[Array], *, last: bool) -> C
     packed = torch.ops.onednn.qconv_prepack(w, ones, 1.0, 0, stride, padding, dilation, 1, list(x.shape))
     given = x.contiguous(memory_format=torch.channels_last) if last else x
     geometry = (stride, padding, dilation, 1)
-    arguments = (given, 1.0, 0, packed, ones, zeros, None, *geometry, 1.0, 0, torch.float32, "none", [], "")
+    arguments: tuple[Any, ...] = (given, 1.0, 0, packed, ones, zeros, None, *geometry, 1.0, 0, torch.float32, "none", [], "")
     if last:
         function = functools.partial(torch.ops.onednn.qconv2d_pointwise, *arguments)
         return Candidate(function, result, allocates=True, aside="NHWC in and out", note="sums in float32")
