@@ -123,3 +123,10 @@ def test_several_images_and_every_point_of_the_space() -> None:
     assert strategy.space.contains(strategy.default)
     for config in [strategy.default, *strategy.space.sample(np.random.default_rng(0), 6)]:
         agree(tl.build(strategy.schedule(config))(x, w), expected(shape, x, w), kinds)
+
+
+def test_halves_are_widened_without_waiting_for_a_sum() -> None:
+    """LLVM inserts a half from memory into any register, a sum too, where it is free to."""
+    code = tl.build(convolution((16, 32, 14, 3, 1, 1), ("float16", "float16")), target="x86-64-v4").inspect("asm")
+    assert "vcvtph2ps" in code
+    assert "vpinsrw" not in code
