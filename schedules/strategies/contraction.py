@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tensorlang.ir import Buffer, For
+from tensorlang.ir import Buffer, For, Load
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
 from tensorlang.schedules.schedule import Schedule
@@ -181,7 +181,7 @@ class Contraction(Model):
         depth, k = min(config["depth"], size(roles.depth)), roles.depth.loop
         if depth < size(roles.depth):
             outer["k"], k = s.split(k, depth, tail)
-        k, products = self._products(s, k)
+        k, products, others = self._products(s, k)
         unrolled: list[str] = []
         if config["unroll"] > 1:
             k, last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
@@ -192,14 +192,14 @@ class Contraction(Model):
         unrolled += vectors
         names = self._order(config)
         order = list(self._placed(names, outer))
-        summed = [k if loop is roles.depth else loop.loop for loop in self.stage.reduced]
-        s.reorder(*order, *summed, *unrolled, j_i, *products)
+        summed = [k if loop is roles.depth else others.get(loop.loop, loop.loop) for loop in self.stage.reduced]
+        s.reorder(*order, *filter(None, summed), *unrolled, j_i, *products)
         panels = (self._packs_vector(config), _reused(names), roles.operand), (config.get("pack_row"), "j", roles.row_operand)
         for wanted, reuse, load in panels:
             place = place_of(names, reuse)
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
                 whole = reuse != "j" and self.panels and s.can("pack", load.buffer.name, at=self.panels)
-                pack(s, load.buffer, self.panels if whole else outer[place], self.lanes)
+                pack(s, load.buffer, self.panels if whole else outer[place], self._copied(load))
         target = self.stage.store.buffers[0].name
         s.accumulate(target, at=order[-1])
         if "b" in names and s.can("prefetch", target, outer["i"]):
@@ -221,9 +221,13 @@ class Contraction(Model):
         """The loops over the vectors of a tile, and that over the lanes: here LLVM takes vectors of any width apart."""
         return [], j_i
 
-    def _products(self, _s: Schedule, k: str, /) -> tuple[str, list[str]]:
-        """The loop over the depth, and that over the products which a lane adds at once, if there are several."""
-        return k, []
+    def _products(self, _s: Schedule, k: str, /) -> tuple[str, list[str], dict[str, str]]:
+        """The loop over the depth, that over the products which a lane adds at once, and what other loops became ("": nothing is left)."""
+        return k, [], {}
+
+    def _copied(self, _load: Load, /) -> int:
+        """Lanes of the vectors in which an operand is packed."""
+        return self.lanes
 
     def _compute(self, s: Schedule, j_i: str) -> None:
         """What runs the lanes."""

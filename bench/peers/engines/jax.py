@@ -73,6 +73,8 @@ SLOW: Final = frozenset({"depthwise"})
 
 def make(workload: Workload, operands: Sequence[Array]) -> Makers:
     """One function."""
+    if workload.operator == "conv2d" and workload.in_bytes:  # it has no convolution of unsigned by signed bytes
+        return {}
     if workload.threads > 1 or (workload.operator in SLOW and workload.shapes[0][1] > 64):
         return {}
     return {"": functools.partial(candidate, workload, operands)}
