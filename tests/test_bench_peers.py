@@ -6,13 +6,14 @@ import dataclasses
 import functools
 import json
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.peers import history, page, rounds, run, summary, supervise
+from bench.peers import history, page, rounds, run, summary, supervise, tuning
 from bench.peers.definitions import definition
 from bench.peers.engines import ENGINES, OURS, loaded
 from bench.peers.workload import Workload
@@ -237,3 +238,14 @@ def test_a_name_that_is_unknown_is_wrong_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         run.main(arguments)
     assert stopped.value.code == 2
+
+
+def test_what_is_tuned_is_a_part_of_the_workloads_and_stands_beside_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chosen = tuning.workloads()
+    assert {workload.name for workload in chosen} == set(tuning.SUBSET)
+    assert Counter(workload.operator for workload in chosen) == {"matmul": 6, "conv2d": 8, "depthwise": 3}
+    engine = loaded(OURS)
+    other = next(workload for workload in FAMILIES["matmul"].workloads if workload.name not in tuning.SUBSET)
+    assert "default" not in engine.make(chosen[0], ())
+    monkeypatch.setenv(engine.DATABASE, str(tmp_path))
+    assert "default" in engine.make(chosen[0], ()) and "default" not in engine.make(other, ())
