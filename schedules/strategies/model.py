@@ -122,7 +122,7 @@ class Model:
     @property
     def _outgrown(self) -> bool:
         """Are blocks of rows worth their copies? Not where a tile must see whole sums."""
-        return self._outgrows(self.l3 // 2) and not (self.roles.turned or self.consumer or self._lies)
+        return self._outgrows(self.l3 * 3 // 8) and not (self.roles.turned or self.consumer or self._lies)
 
     def _in_one_set(self, load: Load | None, loop: For) -> bool:
         """Does what a load reads along a loop fall into one set of the first-level cache, whole pages apart?"""
