@@ -36,7 +36,7 @@ ORDERS = ("jki", "kji", "kij", "ijk")
 BLOCKED = "kbji"
 """The order with a loop over blocks of rows (b) around the panels, and that over the rows of a block (i) within."""
 STREAMS = 16
-"""Rows that are read side by side where nothing is reused."""
+"""Rows that are read side by side where nothing is reused; half as many where they fall into one set of the first-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class Contraction(Model):
             shared = not whole and self.threads == 1 and self._lies
             config |= {"rows": rows, "order": BLOCKED if self._outgrown else "kji" if shared else "jki"}
         elif roles.packed * self._bytes() > self.l2:  # read once from memory: whole rows, a few at a time
-            config |= {"order": "kj", "depth": max((value for value in sizes if value <= STREAMS), default=sizes[0])}
+            most = STREAMS // 2 if self._in_one_set(roles.operand, roles.depth) else STREAMS
+            config |= {"order": "kj", "depth": max((value for value in sizes if value <= most), default=sizes[0]), "unroll": 4}
         else:
             config["order"] = "jk"
         if self._packs(roles.operand) and not roles.scattered:
