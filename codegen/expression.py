@@ -7,7 +7,7 @@ vector code narrows the mask of its loads.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from tensorlang import ir
 from tensorlang.codegen import memory
@@ -21,6 +21,9 @@ from tensorlang.codegen.types import HALVES, I32, Value, constant, filled, known
 from tensorlang.dtype import BOOL, FLOAT32, INT32, INT64
 from tensorlang.errors import InternalError
 from tensorlang.traverse import children, dtype_of
+
+_STEP: Final = 1 << 12
+"""Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
 
 
 def value(frame: Frame, expr: ir.Expr) -> Value:
@@ -173,7 +176,7 @@ def _branches(frame: Frame, node: ir.Select, cond: Value) -> Value:
 
 
 def _against_lane(frame: Frame, node: ir.Compare) -> Value | None:
-    """An order between index expressions that differ by the lane and something uniform, as `lane < limit` in 32 bits.
+    """An order between index expressions that differ by some times the lane and something uniform, as `step lane < limit` in 32 bits.
 
     The limit is the difference of the sides, so this is for sums of loop variables and extents with small coefficients: those stay below
     2 ** 47 (beyond it no array fits an address space), and nothing wraps. Else None.
@@ -185,19 +188,19 @@ def _against_lane(frame: Frame, node: ir.Compare) -> Value | None:
         difference = difference * number(-1)
     if node.op in ("le", "ge"):
         difference = difference - number(1)  # now: difference < 0
-    moving, fixed = difference.part(varying=True).terms, difference.part(varying=False)
-    if moving not in ({(LANE,): 1}, {(LANE,): -1}) or not _small(fixed):
+    moving, fixed = difference.part(varying=True), difference.part(varying=False)
+    step = moving.terms.get((LANE,), 0)
+    if len(moving.terms) != 1 or not 0 < abs(step) < _STEP or not _small(fixed):
         return None
-    rising = moving[LANE,] == 1
     builder, target = frame.builder, frame.target
-    limit = evaluate(frame, fixed * number(-1) if rising else fixed + number(1), value)  # lane < limit, or lane >= limit
-    limit = binary(builder, target, "min", INT64, limit, constant(INT64, frame.lanes))
+    limit = evaluate(frame, fixed * number(-1) if step > 0 else fixed + number(1), value)  # step lane < limit, or -step lane >= limit
+    limit = binary(builder, target, "min", INT64, limit, constant(INT64, frame.lanes * abs(step)))
     limit = cast(builder, target, binary(builder, target, "max", INT64, limit, constant(INT64, 0)), INT64, INT32)
-    lanes = literal(I32, tuple(range(frame.lanes)))
-    return compare(builder, target, "lt" if rising else "ge", INT32, lanes, limit)
+    lanes = literal(I32, tuple(lane * abs(step) for lane in range(frame.lanes)))
+    return compare(builder, target, "lt" if step > 0 else "ge", INT32, lanes, limit)
 
 
 def _small(polynomial: Polynomial) -> bool:
     terms = polynomial.terms
     plain = all(len(monomial) <= 1 and not any(atom.name.startswith("?") for atom in monomial) for monomial in terms)
-    return plain and len(terms) <= 8 and all(abs(c) < (1 << 12 if monomial else 1 << 40) for monomial, c in terms.items())
+    return plain and len(terms) <= 8 and all(abs(c) < (_STEP if monomial else 1 << 40) for monomial, c in terms.items())
