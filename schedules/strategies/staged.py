@@ -14,6 +14,7 @@ from tensorlang.schedules.space import Config, Space
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.blocks import Blocks, in_blocks
 from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.digits import by_digits
 from tensorlang.schedules.strategies.dots import Dots
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.machine import Machine
@@ -40,7 +41,7 @@ class Staged:
     def _in_blocks(self) -> tuple[Schedule, Blocks]:
         s = Schedule(self.outputs)
         inline_pointwise(s)
-        return in_blocks(raise_contractions(s), self.machine)
+        return in_blocks(by_digits(raise_contractions(s)), self.machine)
 
     @property
     def _plain(self) -> Schedule:
