@@ -16,12 +16,14 @@ from tensorlang.linear import linear
 from tensorlang.schedules.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, is_literal, label, size, stages_of
+from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.sliding import LEAST_REUSE, sliding
 from tensorlang.traverse import walk
 
 
-def by_digits(s: Schedule) -> Schedule:
+def by_digits(s: Schedule, machine: Machine) -> Schedule:
     """The schedule with the loops of its reductions split by the literals that divide their indices."""
-    while (found := next(_digits(s), None)) is not None:
+    while (found := next(_digits(s, machine), None)) is not None:
         loop, factor = found
         trial = s.copy()
         try:
@@ -32,15 +34,24 @@ def by_digits(s: Schedule) -> Schedule:
     return s
 
 
-def _digits(s: Schedule) -> Iterator[tuple[For, int]]:
+def _digits(s: Schedule, machine: Machine) -> Iterator[tuple[For, int]]:
     """Loops and the literals by which to split them, the largest of a loop first."""
     for info in stages_of(s.nest):
         if info.store.reducer is None:
             continue
         for loop in (loop for loop in info.outer if is_literal(loop) and from_zero(loop)):
-            factors = [factor for factor in _factors(info, loop) if 1 < factor < size(loop) and size(loop) % factor == 0]
+            least = _least(info, loop, machine)
+            factors = [factor for factor in _factors(info, loop) if least <= factor < size(loop) and size(loop) % factor == 0]
             if factors:
                 yield loop, max(factors)
+
+
+def _least(info: StageInfo, loop: For, machine: Machine) -> int:
+    """The smallest group that is worth a loop: in a window whose lanes are several groups, one that fills a vector."""
+    window = sliding(info)
+    if window is None:
+        return 2
+    return machine.lanes(info.widest) if loop is window.vector else LEAST_REUSE
 
 
 def _factors(info: StageInfo, loop: For) -> Iterator[int]:

@@ -41,7 +41,7 @@ class Staged:
     def _in_blocks(self) -> tuple[Schedule, Blocks]:
         s = Schedule(self.outputs)
         inline_pointwise(s)
-        return in_blocks(by_digits(raise_contractions(s)), self.machine)
+        return in_blocks(by_digits(raise_contractions(s), self.machine), self.machine)
 
     @property
     def _plain(self) -> Schedule:
