@@ -280,16 +280,16 @@ def _is_near(target: Target, access: Access, mask: Value | None) -> bool:
     offsets = access.constant_offsets()
     if offsets is None or not 1 < access.lanes <= MOST_LANES or access.place.dtype.bits < I32.width:
         return False
-    wide = target.is_x86 and target.vector_bits >= LEAST_SHUFFLED
-    return wide and max(offsets) - min(offsets) < access.lanes and (mask is None or len(set(offsets)) < access.lanes)
+    return target.is_x86 and target.vector_bits >= LEAST_SHUFFLED and 0 < max(offsets) - min(offsets) < access.lanes
 
 
 def _near(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
     """Each lane its own element, or one that others take as well, out of a load from the first of them to the last."""
     offsets, place, lanes = access.constant_offsets() or (), access.place, range(access.lanes)
-    first = min(offsets)
+    first, last = min(offsets), max(offsets)
+    wanted: Value | None = None
     if mask is None:
-        wanted = literal(I1, tuple(int(lane <= max(offsets) - first) for lane in lanes))
+        wanted = literal(I1, tuple(int(first + lane <= last) for lane in lanes)) if last - first < access.lanes - 1 else None
     else:  # an element is read where some lane that is on takes it
         takers = [[lane for lane in lanes if offsets[lane] - first == at] for at in lanes]
         wanted = filled(mask.type, 0)

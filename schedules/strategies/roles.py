@@ -106,7 +106,7 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         worth = row is not None and row.size >= LEAST_ROWS
         if scattered and not (worth and roles.packable and isinstance(getattr(operand, "buffer", None), Buffer)):
             continue
-        if turned and (across is None or not worth or not roles.packable):
+        if turned and (across is None or not roles.packable or row is None or (scattered and not worth)):
             continue
         yield roles
 
