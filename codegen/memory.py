@@ -116,7 +116,7 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
         value = reverse(builder, _contiguous(builder, target, access.place.name, first, vector, align, turned))
     elif _spans(target, access, mask):
         value = _spanned(builder, target, access, vector, mask)
-    elif _is_near(target, access, mask):
+    elif _is_near(target, access):
         value = _near(builder, target, access, vector, mask)
     else:
         value = _scattered(builder, target, access, vector, mask)
@@ -275,7 +275,7 @@ def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type
     return value if access.step > 0 else reverse(builder, value)
 
 
-def _is_near(target: Target, access: Access, mask: Value | None) -> bool:
+def _is_near(target: Target, access: Access) -> bool:
     """Do known places lie no further apart than lanes do, so that one load has them all?"""
     offsets = access.constant_offsets()
     if offsets is None or not 1 < access.lanes <= MOST_LANES or access.place.dtype.bits < I32.width:

@@ -7,7 +7,7 @@
 parent = lo + outer * factor + inner. The pair is perfectly nested whatever the tail; code generation realises the tail:
 `guard` (a condition), `mask` (masked vector operations where the inner loop is vectorised), `peel` (a main part without conditions
 and a remainder), `shift` (the last tile moves back to the end; refused where recomputing would change the result).
-What the two loops decide of a `//` or `%` in their body is written into it: under `i = 8 i_o + i_i`, `i // 8` is `i_o` and `i % 8` is `i_i`.
+What the two loops decide of a `//` or `%` in their body is written there: under `i = 8 i_o + i_i`, `i // 8` becomes `i_o`.
 
 Legal always, but for `shift`.
 """

@@ -116,7 +116,11 @@ def _few(stage: StageInfo, moved: list[Load], others: list[For]) -> bool:
     """
     vector = stage.outer[-1]
     shared = all(near(stage, load, vector, LEAST_LANES * LEAST_LANES) for load in moved)
-    return shared and prod(map(size, others)) <= MOST_SHARED and all(stage.moves(load, vector) in (0, 1) for load in stage.loads if load not in moved)
+    return (
+        shared
+        and prod(map(size, others)) <= MOST_SHARED
+        and all(stage.moves(load, vector) in (0, 1) for load in stage.loads if load not in moved)
+    )
 
 
 def near(stage: StageInfo, load: Load, loop: For, lanes: int) -> bool:
