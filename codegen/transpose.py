@@ -111,6 +111,11 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
         values = [builder.zext(value, shaped(I8, lanes)) for value in values]
     padded = 1 << (count - 1).bit_length()
     columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
+    if count == padded == first.step:  # nothing lies between them
+        for place, column in enumerate(columns):
+            base = address(builder, dtype, first.base, literal(I64, lanes * place))
+            _write(frame, replace(first, base=base, lanes=lanes, step=1), column, 0, streamed=rows[0].streamed)
+        return
     for lane in range(lanes):
         vector, start = divmod(lane * padded, lanes)
         base = address(builder, dtype, first.base, literal(I64, first.step * lane))

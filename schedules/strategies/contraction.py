@@ -66,9 +66,9 @@ class Contraction(Model):
 
     def constraints(self) -> Iterator[tuple[Callable[[Mapping[str, Any]], bool], str]]:
         """What holds between knobs, each with its label; several, so that points are counted without listing them."""
-        registers, depth = self.registers, size(self.roles.depth)
-        yield lambda c: (c.get("rows", 1) + 1) * c["vectors"] + 1 <= registers, "accumulators and operands fit the vector registers"
-        yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] <= 4 * registers, "the unrolled body is bounded"
+        registers, tiles, depth = self.registers, self._tiles, size(self.roles.depth)
+        yield lambda c: (c.get("rows", 1) * tiles + 1) * c["vectors"] + 1 <= registers, "accumulators and operands fit the vector registers"
+        yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] * tiles <= 4 * registers, "the unrolled body is bounded"
         yield self._panels_placed, "every panel has a place"
         if self.consumer:
             yield lambda c: c["epilogue"] != "fused" or c["depth"] >= depth, "an epilogue needs whole sums"
@@ -157,7 +157,7 @@ class Contraction(Model):
         if depth < size(roles.depth):
             outer["k"], k = s.split(k, depth, tail)
         k, products = self._products(s, k)
-        unrolled: list[str] = []
+        unrolled = [] if roles.between is None else [roles.between.loop]
         if config["unroll"] > 1:
             k, last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
             unrolled.append(last)
