@@ -67,7 +67,7 @@ class Contraction(Model):
     def constraints(self) -> Iterator[tuple[Callable[[Mapping[str, Any]], bool], str]]:
         """What holds between knobs, each with its label; several, so that points are counted without listing them."""
         registers, tiles, depth = self.registers, self._tiles, size(self.roles.depth)
-        yield lambda c: (c.get("rows", 1) * tiles + 1) * c["vectors"] + 1 <= registers, "accumulators and operands fit the vector registers"
+        yield lambda c: (c.get("rows", 1) + 1) * c["vectors"] * tiles + 1 <= registers, "accumulators and operands fit the vector registers"
         yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] * tiles <= 4 * registers, "the unrolled body is bounded"
         yield self._panels_placed, "every panel has a place"
         if self.consumer:

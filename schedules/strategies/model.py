@@ -195,7 +195,7 @@ class Model:
         if self.roles.row is None:
             return 1, max(count for count in self._vector_sizes() if count <= 4)
         tiles = [(rows, vectors) for rows in self._row_sizes() for vectors in self._vector_sizes()]
-        fitting = [(rows, vectors) for rows, vectors in tiles if rows * vectors * self._tiles + vectors + 1 <= self.registers]
+        fitting = [(rows, vectors) for rows, vectors in tiles if (rows + 1) * vectors * self._tiles + 1 <= self.registers]
         return max(fitting, key=lambda tile: (self._value(*tile), tile), default=(1, 1))  # more rows read panels less often
 
 
