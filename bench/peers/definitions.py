@@ -89,14 +89,15 @@ def convolution(layout: str) -> Callable[..., Any]:
 
 def blocked(at: Mapping[str, int], x: tl.Tensor, w: tl.Tensor) -> Any:
     """Channels in blocks, those of one side by side."""
-    (outer, blocks, rows, columns, inner, outputs), pad, stride = w.shape, at["padding"], at["stride"]
+    (_, _, height, width, _), (outer, blocks, rows, columns, inner, outputs) = map(int, x.shape), map(int, w.shape)  # type: ignore[arg-type]
+    pad, stride = at["padding"], at["stride"]
     source = tl.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0)))
     c, r, s, b = (tl.reduce_axis(extent, name=name) for extent, name in ((blocks, "c"), (rows, "r"), (columns, "s"), (inner, "b")))
 
     def element(n: Any, o: Any, y: Any, u: Any, q: Any) -> Any:
         return tl.sum(source[n, c, y * stride + r, u * stride + s, b] * w[o, c, r, s, b, q], axis=(c, r, s, b))
 
-    down, across = ((int(extent) + 2 * pad - int(size)) // stride + 1 for extent, size in zip(x.shape[2:4], (rows, columns), strict=True))
+    down, across = ((extent + 2 * pad - window) // stride + 1 for extent, window in ((height, rows), (width, columns)))
     return tl.compute((1, outer, down, across, outputs), element, name="blocked")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, const
+from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, Source, const
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of
@@ -146,13 +146,12 @@ def _slides(stage: StageInfo, load: Load) -> Iterator[Slide]:
             yield Slide(outer[0], inner[0], terms[Axis(outer[0].loop)], terms[Axis(inner[0].loop)])
 
 
-def producer_of(window: Sliding, s: Schedule) -> StageInfo | None:
-    """The pointwise stage that makes what the window slides over, for this window only; None where there is no such stage."""
-    buffer = window.source.buffer
+def producer_of(stage: StageInfo, buffer: Source, s: Schedule) -> StageInfo | None:
+    """The pointwise stage that makes what a stage reads, for this stage only; None where there is no such stage."""
     for info in stages_of(s.nest):
         if buffer in info.store.buffers and isinstance(buffer, Buffer):
             used = {stage for stage, _ in readers(s.nest, info.store.buffers)}
-            alone = used == {window.stage.name} and buffer.name not in {output.name for output in s.nest.outputs}
+            alone = used == {stage.name} and buffer.name not in {output.name for output in s.nest.outputs}
             return info if alone and info.store.reducer is None and not info.reduced else None
     return None
 

@@ -72,7 +72,7 @@ class Staged:
         kinds = {info.name: self._kind_of(info) for info in self._stages}
         taken = {kind.consumer for kind in kinds.values() if isinstance(kind, Tile)}
         for name, kind in kinds.items():
-            if isinstance(kind, Windows):
+            if isinstance(kind, Tile) and name not in self._blocks:
                 fed = kind.fed(self._plain, self.machine)
                 kinds[name] = kind if fed.producer is not None and fed.producer.stage.name in taken else fed
         return kinds
@@ -108,8 +108,8 @@ class Staged:
 
     @cached_property
     def _made(self) -> frozenset[str]:
-        """The stages that windows place, which read them."""
-        found = (kind.producer for kind in self._kinds.values() if isinstance(kind, Windows))
+        """The stages that windows and products place, which read them."""
+        found = (kind.producer for kind in self._kinds.values() if isinstance(kind, Tile))
         return frozenset(producer.stage.name for producer in found if producer is not None)
 
     @cached_property
@@ -174,9 +174,9 @@ class Staged:
         """The schedule of a point."""
         s = self._plain.copy()
         moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
-        windows = [name for name, kind in self._kinds.items() if isinstance(kind, Windows)]
+        first = [name for name, kind in self._kinds.items() if isinstance(kind, Windows) or (isinstance(kind, Tile) and kind.producer)]
         placed: set[str] = set()
-        for name in (*windows, *(name for name in self._kinds if name not in windows)):
+        for name in (*first, *(name for name in self._kinds if name not in first)):
             kind = self._kinds[name]
             if name not in s.stages() or name in placed:  # computed from the tiles of another one, or by the window that reads it
                 continue
@@ -186,7 +186,7 @@ class Staged:
             except ScheduleError:  # a recurrence, a scatter or the step of a scan, where a usual directive is not legal: its plain loops
                 continue
             s = trial
-            if isinstance(kind, Windows) and kind.producer is not None:
+            if isinstance(kind, Tile) and kind.producer is not None:
                 placed.add(kind.producer.stage.name)
         if self.threads > 1:
             self._blocks.share(s)

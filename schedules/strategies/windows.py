@@ -94,7 +94,7 @@ class Windows:
 
     def fed(self, s: Schedule, machine: Machine) -> Windows:
         """The same with the stage that makes the source, if it is made for this window only, and with the places where that can be."""
-        made = producer_of(self.window, s)
+        made = producer_of(self.stage, self.window.source.buffer, s)
         around, row = self.window.around, self.window.row
         first = self.stage.outer[len(around)]
         by_rows = row is not None and row.outer is first
