@@ -57,6 +57,16 @@ class Staged:
         return stages_of(self._plain.nest)
 
     @cached_property
+    def _fixed(self) -> frozenset[str]:
+        """The operands that are packed beforehand, and what stages compute from one of them alone."""
+        found = self.constants
+        for info in self._stages:
+            names = [getattr(load.buffer, "name", "") for load in info.loads]
+            if len(names) == 1 and names[0] in found and not info.reduced:
+                found |= {buffer.name for buffer in info.store.buffers}
+        return found
+
+    @cached_property
     def _main(self) -> StageInfo | None:
         infos = [info for info in self._stages if info.name not in self._made]
         return max(infos, key=lambda info: info.iterations) if infos else None
@@ -79,7 +89,7 @@ class Staged:
 
     def _kind_of(self, info: StageInfo) -> Kind:
         threads = 1 if info.name in self._blocks else self.threads
-        product = Dots.of(info, self.machine, threads, self.constants) or Contraction.of(info, self.machine, threads, self.constants)
+        product = Dots.of(info, self.machine, threads, self._fixed) or Contraction.of(info, self.machine, threads, self._fixed)
         if product is not None and info.name in self._blocks.moved:
             product = replace(product, panels=self._blocks.around)
         tile = Windows.of(info, self.machine, threads) or product
