@@ -27,7 +27,7 @@ from tensorlang.codegen.arguments import fixed
 from tensorlang.codegen.build import default_schedule, kept_nest
 from tensorlang.codegen.program import Origin
 from tensorlang.errors import CallError, did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Load, Nest, Stmt
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.edit import literal_extent, path_to, remove, stores
@@ -103,9 +103,14 @@ def split(nest: Nest, operand: Buffer) -> Split | None:
         return None
     home = path[-1]
     assert isinstance(home, Alloc)
-    inside = [part for part in path_to(home, lambda part: part is copy) if isinstance(part, For)]
+    below = path_to(home, lambda part: part is copy)
+    inside = [part for part in below if isinstance(part, For)]
     around = [part for part in path if isinstance(part, For)]
-    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (value, *copy.index, *_bounds(inside)))))
+    conditions = [part for part in (*path, *below) if isinstance(part, If)]
+    if any(not path_to(part.then, lambda part: part is copy) for part in conditions):
+        return None
+    tested = [part.cond for part in conditions]
+    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (value, *copy.index, *tested, *_bounds(inside)))))
     kept = [part for part in around if part.loop in used]
     extents = [literal_extent(part) for part in kept]
     lows = [part.lo.value if isinstance(part.lo, Const) else None for part in kept]
@@ -116,6 +121,8 @@ def split(nest: Nest, operand: Buffer) -> Split | None:
         target, name=f"{operand.name}_packed", shape=(*(ir.const(extent or 0) for extent in extents), *target.shape), memory="auto"
     )
     body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
+    for cond in tested:
+        body = If(cond, body)
     for loop in reversed(inside):
         body = replace(loop, body=body)
     for loop in reversed(kept):

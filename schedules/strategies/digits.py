@@ -41,7 +41,7 @@ def _digits(s: Schedule, machine: Machine) -> Iterator[tuple[For, int]]:
             continue
         for loop in (loop for loop in info.outer if is_literal(loop) and from_zero(loop)):
             least = _least(info, loop, machine)
-            factors = [factor for factor in _factors(info, loop) if least <= factor < size(loop) and size(loop) % factor == 0]
+            factors = [factor for factor in _factors(info, loop) if least <= factor < size(loop)]
             if factors:
                 yield loop, max(factors)
 

@@ -2,7 +2,7 @@
 
 An element takes every `stride`-th tap, and which these are repeats every `stride` elements. So where the dilation is 1 the sum runs over
 those taps alone, and the remainder of the element's position says where they begin: with a loop for each remainder, what is left are
-`stride` * `stride` convolutions of small windows. Taps beyond a window whose size the stride does not divide are zeros.
+`stride` * `stride` convolutions of small windows. Where the stride does not divide the window's size, some elements have a tap less.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class _Reach:
         if self.stride == 1:
             return position - number * self.dilation + before, number, None
         if self.regular:
-            return position // self.stride - number + before, position % self.stride + number * self.stride, None
+            tap = position % self.stride + number * self.stride
+            return position // self.stride - number + before, tap, tap < self.size if self.missing else None
         left = position - number * self.dilation
         return left // self.stride + before, number, left % self.stride == 0
 
@@ -101,7 +102,7 @@ def conv2d_transpose(
         if isinstance(extent, int) and extent < 0:
             raise DefinitionError(f"{op}: the {axis} of the result would be {extent}; the padding takes more than there is")
     source = _padded(input, vertical.around, horizontal.around, name, "pad")
-    window = _padded(weight, (0, vertical.missing), (0, horizontal.missing), name, "taps")
+    window = weight
     c, r, s = reduce_axis(own, name="c"), reduce_axis(vertical.taps, name="r"), reduce_axis(horizontal.taps, name="s")
 
     def element(at: tuple[Expr, ...]) -> Expr:
