@@ -79,8 +79,8 @@ def grouped(layout: str, groups: int, own: int, share: int, **options: Any) -> t
     want = want[:, :, ::stride, ::stride]
     if layout == "NHWC":
         x, w, want = x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy(), want.transpose(0, 2, 3, 1)
-    operands = [tl.placeholder(value.shape, name=name) for value, name in ((x, "X"), (w, "W"))]
-    return tl.ops.conv2d(*operands, groups=groups, layout=layout, padding=1, name="Y", **options), (x, w), want
+    image, window = tl.placeholder(x.shape, name="X"), tl.placeholder(w.shape, name="W")
+    return tl.ops.conv2d(image, window, groups=groups, layout=layout, padding=1, name="Y", **options), (x, w), want
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -96,7 +96,7 @@ def test_a_group_is_a_loop_around_a_product_and_its_padding() -> None:
     chosen = strategy(defined)
     text = str(chosen.schedule(chosen.default))
     assert chosen.name == "contraction"
-    assert "//" not in text
+    assert "//" not in text and "%" not in text
     assert text.index("for o_q in range(8)") < text.index("Y_pad: float32[1, 4, 11, 24]")
 
 
@@ -115,14 +115,30 @@ def transposed(channels: int, outputs: int, size: int, extent: int) -> tuple[Ten
     spread = np.zeros((channels, 2 * extent - 1, 2 * extent - 1))
     spread[:, ::2, ::2] = x[0]
     want = np.array([sum(signal.convolve2d(spread[c], w[c, o]) for c in range(channels)) for o in range(outputs)])[None]
-    operands = [tl.placeholder(value.shape, name=name) for value, name in ((x, "X"), (w, "W"))]
-    return tl.ops.conv2d_transpose(*operands, stride=2, padding=0, name="Y"), (x, w), want
+    image, window = tl.placeholder(x.shape, name="X"), tl.placeholder(w.shape, name="W")
+    return tl.ops.conv2d_transpose(image, window, stride=2, padding=0, name="Y"), (x, w), want
 
 
 @pytest.mark.parametrize(("channels", "outputs", "size", "extent"), [(5, 19, 2, 9), (16, 3, 4, 20), (4, 32, 3, 6), (7, 1, 2, 40)])
 def test_transposed_convolutions_by_their_default_schedule(channels: int, outputs: int, size: int, extent: int) -> None:
     defined, operands, want = transposed(channels, outputs, size, extent)
     np.testing.assert_allclose(tl.compile(defined, database=None)(*operands), want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_constant_window_is_packed_beforehand_without_the_taps_that_phases_lack() -> None:
+    defined, (x, w), want = transposed(4, 32, 3, 6)
+    kernel = tl.compile(defined, database=None).prepack(W=w)
+    np.testing.assert_allclose(kernel(x), want, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_computed_from_a_constant_alone_is_packed_with_it() -> None:
+    a, b = tl.placeholder((40, 16), name="A"), tl.placeholder((16, 48), "bfloat16", name="B")
+    wide = tl.compute((16, 48), lambda k, j: tl.cast(b[k, j], "float32") + 1, name="wide")
+    x, y = array(40, 16), array(16, 48).astype(b.dtype.numpy)
+    kernel = tl.compile(tl.ops.matmul(a, wide), database=None)
+    want = x @ (y.astype("float32") + 1)
+    np.testing.assert_allclose(kernel(x, y), want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(kernel.prepack(B=y)(x), want, rtol=1e-4, atol=1e-4)
 
 
 def test_the_phases_of_a_row_are_one_tile() -> None:
