@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner bench-peers bench-peers-suites docs fuzz
+.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz
 
 check:
 	$(PYTHON) -m ruff check .
@@ -28,6 +28,13 @@ BUDGET ?= 25
 bench-peers:
 	$(PYTHON) -m bench.peers --budget $(BUDGET)
 	$(PYTHON) -m bench.peers.page
+
+# The same with a named subset tuned before: some 17 searches of at most SEARCH seconds each.
+SEARCH ?= 600
+TUNED ?= bench/results/tuned
+bench-tuned:
+	$(PYTHON) -m bench.peers.tuning $(TUNED) --budget $(SEARCH)
+	TENSORLANG_BENCH_DATABASE=$(TUNED) $(MAKE) bench-peers
 
 SUITES ?= bench/peers
 bench-peers-suites:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-_SYSFS: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+_SYSFS: Final = "/sys/devices/system/cpu/cpu0/cache"
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -27,10 +26,10 @@ TYPICAL: Final = Caches(l1=32 << 10, l2=1 << 20, l3=16 << 20, cores=8)
 
 
 @cache
-def host_caches(sysfs: Path = _SYSFS) -> Caches:
+def host_caches(sysfs: str | os.PathLike[str] = _SYSFS) -> Caches:
     """The caches of this machine; what the system does not tell is taken from `TYPICAL`."""
     sizes = {1: TYPICAL.l1, 2: TYPICAL.l2, 3: TYPICAL.l3}
-    found = dict(filter(None, map(_entry, sorted(sysfs.glob("index*")))))
+    found = dict(filter(None, map(_entry, _entries(sysfs))))
     if found:
         sizes.update(found)
         if 3 not in found:  # a CPU without a third level: the second is the last
@@ -38,13 +37,29 @@ def host_caches(sysfs: Path = _SYSFS) -> Caches:
     return Caches(sizes[1], sizes[2], sizes[3], usable_cores())
 
 
-def _entry(folder: Path) -> tuple[int, int] | None:
+def _entries(sysfs: str | os.PathLike[str]) -> list[str]:
+    """The folders of the caches, in order; read without `pathlib`, which takes five times as long before a first kernel."""
+    try:
+        return [os.path.join(sysfs, name) for name in sorted(os.listdir(sysfs)) if name.startswith("index")]  # noqa: PTH118, PTH208
+    except OSError:
+        return []
+
+
+def _entry(folder: str) -> tuple[int, int] | None:
     """Level and size of one cache, None for an instruction cache or an unreadable entry."""
     try:
-        level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        level, kind, size = (_line(f"{folder}/{name}") for name in ("level", "type", "size"))
         return None if kind == "Instruction" else (int(level), int(size.rstrip("KMG")) * _UNITS.get(size[-1], 1))
     except (OSError, ValueError):
         return None
+
+
+def _line(path: str) -> str:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(handle, 64).decode().strip()
+    finally:
+        os.close(handle)
 
 
 def usable_cores() -> int:

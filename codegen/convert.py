@@ -99,6 +99,8 @@ def widen(builder: Builder, target: Target, dtype: DType, value: Value) -> Value
         return value
     lanes = lanes_of(value)
     if dtype == "float16" and _converts(target):
+        if target.is_x86 and not lanes and known(value) is None:
+            value = _through_integer(builder, value)
         return builder.fpext(bitcast(builder, value, llvm.HalfType()), shaped(F32, lanes))
     bits = builder.zext(value, shaped(I32, lanes))
     if dtype == "bfloat16":
@@ -112,6 +114,18 @@ def widen(builder: Builder, target: Target, dtype: DType, value: Value) -> Value
     result = builder.select(builder.icmp_unsigned(">=", magnitude, filled(bits.type, 0x7C00)), special, scaled)
     sign = builder.shl(builder.and_(bits, filled(bits.type, 0x8000)), filled(bits.type, 16))
     return bitcast(builder, builder.or_(result, sign), F32)
+
+
+def _through_integer(builder: Builder, value: Value) -> Value:
+    """A 16-bit value by way of a register for integers, as an empty piece of assembly has it.
+
+    LLVM 22 would insert it from memory into whatever vector is at hand, so that it waits for that: in a product for one of the sums.
+    """
+    whole = builder.zext(value, I32)
+    kept = builder.asm(llvm.FunctionType(I32, [I32]), "", "=r,0", [whole], side_effect=False)
+    kept.attributes.add("readnone")  # so that one for each value is left
+    kept.attributes.add("nounwind")
+    return builder.trunc(kept, I16)
 
 
 def narrow(builder: Builder, target: Target, dtype: DType, value: Value) -> Value:

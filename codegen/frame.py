@@ -70,6 +70,13 @@ class Frame:
         return found
 
     @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Emit where control may not come: a store there does not wait for its neighbours, which are made elsewhere."""
+        before, self.deferred = self.deferred, None
+        yield
+        self.deferred = before
+
+    @contextmanager
     def masked(self, mask: Value | None, *, alive: bool = False) -> Iterator[None]:
         """Emit under another mask; values found there are not known outside."""
         before = self.mask, self.alive, self.memo
@@ -107,9 +114,9 @@ class Frame:
         storage.align = align or None
         return storage
 
-    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0) -> None:
+    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0) -> None:
         """Bring a buffer into scope."""
-        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own)
+        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
 
 
 def begin(function: Value, target: Target, fail: Callable[[Frame], None], parent: Frame | None = None) -> Frame:

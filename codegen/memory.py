@@ -58,7 +58,7 @@ LEAST_SHUFFLED: Final = 256
 class Place:
     """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
 
-    The shape is that of the declaration, whose axes are in scope.
+    The shape is that of the declaration, whose axes are in scope. `spare` bytes beyond the last element may be read, whatever they hold.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Place:
     dtype: DType
     shape: tuple[Expr, ...] = ()
     own: int = 0
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,10 @@ def _trim(home: Path, added: int) -> None:
     _written[home] = total
 
 
+if folder() is not None:
+    generator()  # as the sources are when they are loaded, and not while somebody waits for the first kernel
+
+
 @cache
 def _say(why: str) -> None:
     _log.warning("kernels are not kept in files: %s", why)

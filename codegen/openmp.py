@@ -7,14 +7,16 @@ run on the calling thread: a stub with the same entry points calls the loop body
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tensorlang.codegen import binding
 from tensorlang.codegen.binding import Library
@@ -23,7 +25,16 @@ SYMBOLS: Final = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 """The entry points that generated code uses."""
 
 _NAMES: Final = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so")
-_LOADED: Final = re.compile(r"\s(/\S*lib(?:gomp|omp|iomp5)[-.\w]*\.so[.\d]*)$", re.MULTILINE)
+_LOADED: Final = re.compile(r"/.*/lib(?:gomp|omp|iomp5)[-.\w]*\.so[.\d]*")
+
+
+class _LoadedObject(ctypes.Structure):
+    """The head of `struct dl_phdr_info`: where an object is loaded, and its path."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
+
+
+_VISIT: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LoadedObject), ctypes.c_size_t, ctypes.c_void_p)
 
 _SERIAL: Final = """
 define void @GOMP_parallel(ptr %body, ptr %data, i32 %threads, i32 %flags) {
@@ -72,13 +83,26 @@ def runtime() -> Runtime:
 
 def candidates() -> Iterator[str]:
     """Paths and names of runtimes to try, best first."""
-    maps = Path("/proc/self/maps")
-    if maps.exists():
-        yield from dict.fromkeys(_LOADED.findall(maps.read_text(errors="replace")))
+    yield from dict.fromkeys(loaded())
     yield from _NAMES
     found = importlib.util.find_spec("sklearn")
     for folder in (found.submodule_search_locations or []) if found is not None else []:
         yield from map(str, sorted(Path(folder).parent.glob("scikit_learn.libs/libgomp*")))
+
+
+def loaded() -> list[str]:
+    """Paths of the runtimes that this process has loaded already; none where the system does not tell."""
+    found: list[str] = []
+
+    def note(info: Any, _size: int, _data: object) -> int:
+        path = os.fsdecode(info.contents.name or b"")
+        if _LOADED.fullmatch(path):
+            found.append(path)
+        return 0
+
+    with contextlib.suppress(AttributeError, OSError, MemoryError):  # not every C library can list what is loaded
+        ctypes.CDLL(None).dl_iterate_phdr(_VISIT(note), None)
+    return found
 
 
 @cache

@@ -105,7 +105,7 @@ def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Pl
     for (buffer, place), argument in zip(places, work.args, strict=False):
         argument.name = place.name
         argument.add_attribute("noalias")
-        inner.places[buffer] = Place(place.name, argument, place.dtype, place.shape)
+        inner.places[buffer] = Place(place.name, argument, place.dtype, place.shape, spare=place.spare)
     for scalar, argument in zip(frame.scalars, work.args[len(places) :], strict=False):
         argument.name = readable(scalar)
         inner.scalars[scalar] = argument

@@ -7,6 +7,7 @@ iteration makes it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from tensorlang import ir
@@ -69,13 +70,13 @@ def _condition(frame: Frame, stmt: ir.If) -> None:
         if stmt.orelse is not None:
             _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)))
     elif stmt.orelse is None:
-        with builder.if_then(cond):
+        with builder.if_then(cond), frame.branch():
             statement(frame, stmt.then)
     else:
         with builder.if_else(cond) as (then, otherwise):
-            with then:
+            with then, frame.branch():
                 statement(frame, stmt.then)
-            with otherwise:
+            with otherwise, frame.branch():
                 statement(frame, stmt.orelse)
 
 
@@ -89,7 +90,7 @@ def _under(frame: Frame, stmt: ir.Stmt, mask: Value) -> None:
         with frame.masked(mask, alive=True):
             statement(frame, stmt)
     elif known(some) is None:
-        with frame.builder.if_then(some), frame.masked(mask, alive=True):
+        with frame.builder.if_then(some), frame.branch(), frame.masked(mask, alive=True):
             statement(frame, stmt)
 
 
@@ -123,7 +124,7 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Va
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
             offset = frame.space.offset(stmt.index, access.place.shape).part(varying=False)
-            frame.deferred.append(transpose.Pending(access, offset, new, stmt.stream))
+            frame.deferred.append(transpose.Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
         elif stmt.stream and memory.streams(frame.target, access, frame.mask):
             frame.streamed = True
             memory.stream(frame.builder, access, new)

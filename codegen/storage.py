@@ -2,7 +2,8 @@
 
 Stack storage is declared at the start of the function, with 64-byte alignment; where it is only touched at constant places LLVM keeps it
 in registers. A parallel loop's body is a function of its own, so what is allocated there belongs to one thread. Heap storage that
-cannot be had ends the function by `Frame.fail`, after freeing what it holds.
+cannot be had ends the function by `Frame.fail`, after freeing what it holds. A vector more than what is declared can be read, so that
+what needs a part of the last one may load it whole.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tensorlang.errors import InternalError
 
 STACK_LIMIT = 16 << 10  # bytes; threads of a pool have small stacks, and several buffers may be alive
 ALIGNMENT = 64
+SPARE = 64
+"""Bytes beyond the end that may be read: the largest vector."""
 
 
 def allocate(frame: Frame, buffer: ir.Buffer, body: Body) -> None:
@@ -35,12 +38,14 @@ def allocate(frame: Frame, buffer: ir.Buffer, body: Body) -> None:
     if buffer.memory in ("register", "stack") or (buffer.memory == "auto" and small):
         if size is None:
             raise InternalError(f"{buffer.name} in {buffer.memory} memory has no constant shape")
-        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), max(size, 1)), readable(buffer.name), max(ALIGNMENT, buffer.align))
-        frame.place(buffer, storage, own=size)
+        spare = 0 if buffer.memory == "register" else SPARE
+        held = max(size, 1) + spare // buffer.dtype.bytes
+        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), held), readable(buffer.name), max(ALIGNMENT, buffer.align))
+        frame.place(buffer, storage, own=size, spare=spare)
         body(frame)
         return
     storage = _heap(frame, buffer)
-    frame.place(buffer, storage)
+    frame.place(buffer, storage, spare=SPARE)
     frame.heap.append(storage)
     body(frame)
     release(frame, frame.heap.pop())
@@ -54,7 +59,8 @@ def release(frame: Frame, storage: Value) -> None:
 def _heap(frame: Frame, buffer: ir.Buffer) -> Value:
     builder = frame.builder
     size, overflow = _bytes(frame, buffer)
-    wanted = [builder.select(overflow, literal(I64, -1), size), literal(I64, max(ALIGNMENT, buffer.align))]
+    held = builder.add(size, literal(I64, SPARE))
+    wanted = [builder.select(overflow, literal(I64, -1), held), literal(I64, max(ALIGNMENT, buffer.align))]
     storage = builder.call(_allocator(frame), wanted, name=readable(buffer.name))
     with builder.if_then(builder.icmp_unsigned("==", storage, llvm.Constant(POINTER, None)), likely=False):
         frame.fail(frame)

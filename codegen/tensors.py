@@ -25,8 +25,9 @@ from tensorlang.codegen.features import compiles_apart
 from tensorlang.codegen.frame import Frame, define
 from tensorlang.codegen.loops import Body
 from tensorlang.codegen.target import Target
-from tensorlang.codegen.types import F32, F64, I8, I16, I32, I64, POINTER, VOID, Builder, Poison, Type, Value, external, literal
+from tensorlang.codegen.types import F32, F64, I1, I8, I16, I32, I64, POINTER, VOID, Builder, Poison, Type, Value, external, literal
 from tensorlang.errors import BuildError
+from tensorlang.linear import linear
 from tensorlang.schedules.edit import literal_extent, path_to, stores
 from tensorlang.schedules.instructions import ELEMENTS, Instruction, Register, find, is_shipped
 from tensorlang.schedules.tensorize import perfect, strides, tiles
@@ -80,7 +81,27 @@ def tensor(frame: Frame, loop: ir.For, body: Body) -> None:
     places = {name: access_of(frame, buffer, index, value).base for name, (buffer, index) in found.items()}
     if not is_shipped(instruction):
         _require_compiled(instruction, frame.target, tuple(places))
-    _write(frame.builder, instruction, places, present)
+    there = frozenset(name for name, tile in found.items() if present and _readable(frame, whole, present[name], *tile))
+    _write(frame.builder, instruction, places, present, there)
+
+
+def _readable(frame: Frame, chain: Sequence[ir.For], present: tuple[bool, ...], buffer: ir.Buffer, index: tuple[ir.Expr, ...]) -> bool:
+    """Does memory hold a whole tile where only a part of it is wanted: in the buffer, or in what is to spare beyond it?"""
+    missing = len(present) - 1 - max(place for place, here in enumerate(present) if here)
+    return missing * buffer.dtype.bytes <= frame.places[buffer.name].spare or _within(chain, buffer, index)
+
+
+def _within(chain: Sequence[ir.For], buffer: ir.Buffer, index: tuple[ir.Expr, ...]) -> bool:
+    """Do whole loops stay inside the dimensions that they walk, from a known place on?"""
+    most = {ir.Axis(part.loop): literal_extent(part) for part in chain}
+    for form, extent in zip(map(linear, index), buffer.shape, strict=True):
+        if not form.terms.keys() & most.keys():
+            continue
+        ends = [factor * ((most.get(atom) or 0) - 1) for atom, factor in form.terms.items() if isinstance(atom, ir.Axis)]
+        known = form.terms.keys() <= most.keys() and form.constant >= 0 and all(end >= 0 for end in ends)
+        if not known or not isinstance(extent, ir.Const) or form.constant + sum(ends) >= extent.value:
+            return False
+    return True
 
 
 def _whole(instruction: Instruction, chain: Sequence[ir.For]) -> list[ir.For]:
@@ -138,7 +159,7 @@ def _require_compiled(instruction: Instruction, target: Target, names: tuple[str
     function = define(module, target, "instruction", VOID, [POINTER] * len(names))
     builder = llvm.IRBuilder(function.append_basic_block("entry"))
     try:
-        _write(builder, instruction, dict(zip(names, function.args, strict=True)), {})
+        _write(builder, instruction, dict(zip(names, function.args, strict=True)), {}, frozenset())
     except Exception as error:
         raise BuildError(f"the code of the instruction {instruction.name!r} cannot be written: {error}") from error
     builder.ret_void()
@@ -147,14 +168,15 @@ def _require_compiled(instruction: Instruction, target: Target, names: tuple[str
         raise BuildError(f"the instruction {instruction.name!r} cannot be compiled for {target.cpu}; state what it requires: {problem}")
 
 
-def _write(builder: Builder, instruction: Instruction, places: dict[str, Value], present: Present) -> None:
+def _write(builder: Builder, instruction: Instruction, places: dict[str, Value], present: Present, there: frozenset[str]) -> None:
+    """The instruction on tiles at some places, of which `present` says what is wanted and `there` which can be read whole."""
     if callable(instruction.intrinsic) and not instruction.arguments:
         instruction.intrinsic(builder, places)
         return
     goal = instruction.nest.outputs[0].name
     result = next(part for part in instruction.arguments if part.tensor == goal)
     operands = [
-        _loaded(builder, part, places[part.tensor], () if part.tensor == goal else present.get(part.tensor, ()))
+        _loaded(builder, part, places[part.tensor], () if part.tensor == goal else present.get(part.tensor, ()), part.tensor in there)
         for part in instruction.arguments
     ]
     if callable(instruction.intrinsic):
@@ -165,13 +187,16 @@ def _write(builder: Builder, instruction: Instruction, places: dict[str, Value],
     builder.store(made, places[goal], align=ELEMENTS[result.element])
 
 
-def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...]) -> Any:
-    """The vector of a tile, zero for elements that are not `present` (all are where nothing is said)."""
+def _loaded(builder: Builder, register: Register, place: Value, present: tuple[bool, ...], there: bool) -> Any:
+    """The vector of a tile, zero for elements that are not `present` (all are where nothing is said), though they may be `there`."""
     element, size = _TYPES[register.element], ELEMENTS[register.element]
     kind = llvm.VectorType(element, register.lanes)
     tile = register.lanes // register.repeat
     short = llvm.VectorType(element, tile)
-    if not all(present):
+    if not all(present) and there:
+        wanted = llvm.Constant(llvm.VectorType(I1, tile), list(map(int, present)))
+        one = builder.select(wanted, builder.load(place, align=size, typ=short), short(None))
+    elif not all(present):
         one = _padded(builder, place, short, size, present)
     elif register.repeat == 1 or tile * size not in (1, 2, 4, 8):
         one = builder.load(place, align=size, typ=short)

@@ -22,7 +22,23 @@ from tensorlang.codegen import memory
 from tensorlang.codegen.affine import Polynomial
 from tensorlang.codegen.frame import Frame
 from tensorlang.codegen.memory import Access, address
-from tensorlang.codegen.types import I1, I8, I32, I64, POINTER, VOID, Builder, Poison, Value, intrinsic, lanes_of, literal, shaped, splat
+from tensorlang.codegen.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Poison,
+    Value,
+    intrinsic,
+    known,
+    lanes_of,
+    literal,
+    shaped,
+    splat,
+)
 from tensorlang.dtype import BOOL
 from tensorlang.traverse import loads_of, statements
 
@@ -42,12 +58,12 @@ class Pending:
 
 
 def side_by_side(loop: ir.For) -> bool:
-    """Is an unrolled loop nothing but vector stores, none of which is read in it?"""
+    """Is an unrolled loop nothing but vector stores, perhaps of fewer lanes, none of which is read in it?"""
     parts = list(statements(loop.body))
     stores = [part for part in parts if isinstance(part, ir.Store)]
     written = {buffer.name for store in stores for buffer in store.buffers}
     plain = all(
-        isinstance(part, (ir.Block, ir.Store)) or (isinstance(part, ir.For) and part.kind in ("unroll", "vector")) for part in parts
+        isinstance(part, (ir.Block, ir.Store, ir.If)) or (isinstance(part, ir.For) and part.kind in ("unroll", "vector")) for part in parts
     )
     reads = {getattr(load.buffer, "name", "") for store in stores for value in (*store.values, *store.index) for load in loads_of(value)}
     return plain and len(stores) == 1 and stores[0].reducer is None and not written & reads
@@ -55,16 +71,14 @@ def side_by_side(loop: ir.For) -> bool:
 
 def defers(frame: Frame, access: Access) -> bool:
     """Does a store wait for its neighbours?"""
-    lanes = access.lanes
-    return (
-        frame.deferred is not None
-        and frame.mask is None
-        and access.offsets is None
-        and abs(access.step) > 1
-        and lanes > 1
-        and lanes & (lanes - 1) == 0
-        and not access.owned
-    )
+    return frame.deferred is not None and first_lanes(frame) > 1 and access.offsets is None and abs(access.step) > 1 and not access.owned
+
+
+def first_lanes(frame: Frame) -> int:
+    """The number of lanes that are on where these are the first ones; 0 where others are, or where that is not known."""
+    lanes = (1,) * frame.lanes if frame.mask is None else known(frame.mask)
+    count = sum(lanes) if isinstance(lanes, tuple) else 0
+    return count if isinstance(lanes, tuple) and all(lanes[:count]) else 0
 
 
 def collected(frame: Frame, emit: Callable[[], None]) -> None:
@@ -106,18 +120,22 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
     """The rows' lanes as contiguous stores."""
     builder, first = frame.builder, rows[0].access
     dtype, lanes, count = first.place.dtype, first.lanes, len(rows)
-    values = [splat(builder, row.value, lanes) for row in rows]
+    values = [splat(builder, row.value, lanes) for row in rows]  # of more lanes, perhaps, of which the first ones are wanted
     if dtype == BOOL:
-        values = [builder.zext(value, shaped(I8, lanes)) for value in values]
-    padded = 1 << (count - 1).bit_length()
+        values = [builder.zext(value, shaped(I8, lanes_of(value))) for value in values]
+    padded, width = 1 << (count - 1).bit_length(), 1 << (lanes - 1).bit_length()
+    if lanes_of(values[0]) != width:
+        whole = [min(lane, lanes - 1) for lane in range(width)]
+        values = [_picked(builder, value, Poison(value.type), whole) for value in values]
     columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
-    if count == padded == first.step:  # nothing lies between them
-        for place, column in enumerate(columns):
-            base = address(builder, dtype, first.base, literal(I64, lanes * place))
-            _write(frame, replace(first, base=base, lanes=lanes, step=1), column, 0, streamed=rows[0].streamed)
+    if count == padded == first.step:  # what the lanes leave between them is what the other rows fill
+        for place in range(0, lanes * count, width):
+            base = address(builder, dtype, first.base, literal(I64, place))
+            wanted = min(width, lanes * count - place)
+            _write(frame, replace(first, base=base, lanes=wanted, step=1), columns[place // width], 0, streamed=rows[0].streamed)
         return
     for lane in range(lanes):
-        vector, start = divmod(lane * padded, lanes)
+        vector, start = divmod(lane * padded, width)
         base = address(builder, dtype, first.base, literal(I64, first.step * lane))
         _write(frame, replace(first, base=base, lanes=count, step=1), columns[vector], start, streamed=rows[0].streamed)
 

@@ -6,7 +6,7 @@ The box holds at least what is read, so a copy or a producer of the whole box is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
@@ -15,7 +15,7 @@ from tensorlang.linear import Linear, expression, linear
 from tensorlang.relations import tile_start
 from tensorlang.schedules import edit
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, loads_of, substitute
+from tensorlang.traverse import axes_of, loads_of, map_children, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,20 @@ def expand(nest: Nest, expr: Expr, loops: Iterable[str]) -> Expr:
     for relation in reversed(nest.relations):
         if not isinstance(relation, Fuse):
             values.update({axis: value for axis, value in solved(relation).items() if axis not in known})
+    splits = [relation for relation in nest.relations if isinstance(relation, Split) and relation.parent in values]
+    digits = {split.parent: split for split in splits if split.lo == ir.const(0) and split.tail != "shift"}
     while axes_of(expr) & values.keys():
-        expr = substitute(expr, values)
+        expr = substitute(_digits(expr, digits) if digits else expr, values)
     return simplify(expr)
+
+
+def _digits(expr: Expr, splits: Mapping[str, Split]) -> Expr:
+    """The expression with the loops of a split for the quotient and the remainder of what was split by its factor: a blocked layout."""
+    match expr:
+        case Binary("floordiv" | "mod" as op, Axis(name), Const(by)) if name in splits and splits[name].factor == by:
+            return Axis(splits[name].outer if op == "floordiv" else splits[name].inner)
+        case _:
+            return map_children(expr, lambda part: _digits(part, splits))
 
 
 def bound(extent: Expr) -> int | None:

@@ -6,13 +6,14 @@ import dataclasses
 import functools
 import json
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.peers import history, page, rounds, run, summary, supervise
+from bench.peers import history, page, rounds, run, summary, supervise, tuning
 from bench.peers.definitions import definition
 from bench.peers.engines import ENGINES, OURS, loaded
 from bench.peers.workload import Workload
@@ -29,6 +30,16 @@ SMALL = (
     Workload("bytes", "matmul", ((9, 8), (8, 7)), 1, dtypes=("uint8", "int8"), tolerance=0.0),
     Workload("half", "matmul", ((9, 8), (8, 7)), 1, dtypes=("bfloat16",) * 2, constants=(1,), tolerance=1e-2),
     Workload("conv2d", "conv2d", ((1, 3, 9, 9), (4, 3, 3, 3)), 1, constants=(1,), attributes={"stride": 2, "padding": 1}),
+    Workload(
+        "conv2d_bytes",
+        "conv2d",
+        ((1, 3, 9, 9), (4, 3, 3, 3)),
+        1,
+        dtypes=("uint8", "int8"),
+        constants=(1,),
+        attributes={"stride": 2, "padding": 1},
+        tolerance=0.0,
+    ),
     Workload("depthwise", "depthwise", ((1, 4, 9, 9), (4, 1, 5, 5)), 1, constants=(1,), attributes={"stride": 2, "padding": 2}),
     variants.workload("convolution", "groups", (1, 4, 9, 8), (6, 2, 3, 3), stride=2, padding=1, groups=2, dilation=2),
     variants.workload("convolution_nhwc", "nhwc", (1, 9, 8, 4), (3, 3, 2, 6), stride=1, padding=1, groups=2),
@@ -232,3 +243,14 @@ def test_a_name_that_is_unknown_is_wrong_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         run.main(arguments)
     assert stopped.value.code == 2
+
+
+def test_what_is_tuned_is_a_part_of_the_workloads_and_stands_beside_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chosen = tuning.workloads()
+    assert {workload.name for workload in chosen} == set(tuning.SUBSET)
+    assert Counter(workload.operator for workload in chosen) == {"matmul": 6, "conv2d": 8, "depthwise": 3}
+    engine = loaded(OURS)
+    other = next(workload for workload in FAMILIES["matmul"].workloads if workload.name not in tuning.SUBSET)
+    assert "default" not in engine.make(chosen[0], ())
+    monkeypatch.setenv(engine.DATABASE, str(tmp_path))
+    assert "default" in engine.make(chosen[0], ()) and "default" not in engine.make(other, ())

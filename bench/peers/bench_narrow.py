@@ -1,4 +1,4 @@
-"""int8 and bfloat16 matrix products, as a pytest-benchmark suite."""
+"""int8 and bfloat16 matrix products, int8 convolutions, as a pytest-benchmark suite."""
 
 from __future__ import annotations
 

@@ -26,6 +26,23 @@ def matmul(_: Mapping[str, int], a: tl.Tensor, b: tl.Tensor) -> Any:
             return tl.ops.matmul(a, b)
 
 
+def conv2d(attributes: Mapping[str, int], x: tl.Tensor, w: tl.Tensor) -> Any:
+    """Of an image with a border of zeros; of bytes, to int32."""
+    stride, pad = attributes["stride"], attributes["padding"]
+    if x.dtype == w.dtype:
+        return tl.ops.conv2d(x, w, stride=stride, padding=pad)
+    outputs, channels, rows, columns = (int(str(extent)) for extent in w.shape)
+    down, across = ((int(str(extent)) + 2 * pad - size) // stride + 1 for extent, size in zip(x.shape[2:], (rows, columns), strict=True))
+    source = tl.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))) if pad else x
+    c, r, s = (tl.reduce_axis(extent, name=name) for extent, name in ((channels, "c"), (rows, "r"), (columns, "s")))
+
+    def element(n: tl.Expr, o: tl.Expr, y: tl.Expr, z: tl.Expr) -> Any:
+        pixel = source[n, c, stride * y + r, stride * z + s]
+        return tl.sum(tl.cast(pixel, "int32") * tl.cast(w[o, c, r, s], "int32"), axis=(c, r, s))
+
+    return tl.compute((x.shape[0], outputs, down, across), element, name="conv2d")
+
+
 def jacobi(attributes: Mapping[str, int], a: tl.Tensor) -> Any:
     """A scan over time."""
     n, m = a.shape
@@ -108,7 +125,7 @@ OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
     "chain": chain,
     "add": lambda _, a, b: tl.compute(a.shape, lambda i: a[i] + b[i], name="add"),
     "transpose": lambda _, a: tl.compute(a.shape[::-1], lambda i, j: a[j, i], name="transposed"),
-    "conv2d": lambda attributes, x, w: tl.ops.conv2d(x, w, stride=attributes["stride"], padding=attributes["padding"]),
+    "conv2d": conv2d,
     "depthwise": lambda attributes, x, w: tl.ops.depthwise_conv2d(x, w, stride=attributes["stride"], padding=attributes["padding"]),
     "convolution": convolution("NCHW"),
     "convolution_nhwc": convolution("NHWC"),

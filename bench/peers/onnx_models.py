@@ -45,10 +45,10 @@ class Model:
 
 
 def convolution(model: Model, workload: Workload) -> str:
-    """Dense, or with a group for each channel."""
+    """Dense, or with a group for each channel; of bytes, to int32."""
     pad, stride = workload.attributes["padding"], workload.attributes["stride"]
     groups = workload.shapes[0][1] if workload.operator == "depthwise" else 1
-    return model.add("Conv", *model.names, pads=[pad] * 4, strides=[stride] * 2, group=groups)
+    return model.add("ConvInteger" if workload.in_bytes else "Conv", *model.names, pads=[pad] * 4, strides=[stride] * 2, group=groups)
 
 
 def other_convolution(model: Model, workload: Workload) -> str:

@@ -31,7 +31,8 @@ is the ratio of the fastest samples. Processes alternate between glibc's allocat
 allocate their result in every call; for these, the one with which they had their fastest sample counts. From one process to the next such
 ratios move by 3 %, at the ninetieth percentile by 12 %, so less than 7 % is a tie. A peer that took 1.5 times the best peer's time in the
 first process has only that one. The best of many peers is a little flattered by noise. Ours is the default schedule, without tuning,
-unless a row says "tuned".
+unless a row says "tuned": `make bench-tuned` searches schedules for a subset that `bench/peers/tuning.py` names, and such a row shows the
+default beside the tuned one.
 
 TVM needs versions of its own and a search for each operator: `python -m bench.metaschedule` compares with it.
 

@@ -51,19 +51,29 @@ class Workload:
         return set(self.types) == {"float32"}
 
     @property
+    def in_bytes(self) -> bool:
+        """Are the operands bytes, and the sums of their products int32?"""
+        return self.types[0] == "uint8"
+
+    @property
+    def sums(self) -> str:
+        """The type of the sums of products."""
+        return "int32" if self.in_bytes else "float32"
+
+    @property
     def result(self) -> tuple[tuple[int, ...], str]:
         """Shape and type of the result."""
         match self.operator:
             case "matmul":
                 left, right = self.shapes
                 shape = (*left[:-1], *((right[-1],) if len(right) > 1 else ()))
-                return shape, "int32" if self.types[0] == "uint8" else self.types[0]
+                return shape, "int32" if self.in_bytes else self.types[0]
             case "transpose":
                 return self.shapes[0][::-1], "float32"
             case "conv2d" | "depthwise":
                 (_, _, height, width), (outputs, _, rows, columns) = self.shapes
                 pad, stride = self.attributes["padding"], self.attributes["stride"]
-                return (1, outputs, (height + 2 * pad - rows) // stride + 1, (width + 2 * pad - columns) // stride + 1), "float32"
+                return (1, outputs, (height + 2 * pad - rows) // stride + 1, (width + 2 * pad - columns) // stride + 1), self.sums
             case operator if operator in images.OPERATORS:
                 return images.result(operator, self.attributes, *self.shapes), "float32"
             case "harris":

@@ -21,6 +21,7 @@ from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, read
 from tensorlang.schedules.strategies.fusion import followers, reads_once
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.roles import roles_of
+from tensorlang.schedules.strategies.sliding import sliding
 from tensorlang.traverse import walk
 
 LEAST: Final = 16
@@ -56,7 +57,8 @@ class Blocks:
 def in_blocks(s: Schedule, machine: Machine) -> tuple[Schedule, Blocks]:
     """The schedule with the last contraction that has such rows in blocks; as it was where no block pays."""
     for result in reversed(stages_of(s.nest)):
-        for depth in reversed(range(len(result.outer))) if roles_of(result) else ():
+        follows = roles_of(result) and sliding(result) is None  # windows have places of their own for what they read
+        for depth in reversed(range(len(result.outer))) if follows else ():
             if names := followers(s, result, depth):
                 found = _in_blocks(_inlined(s, names), result, depth, machine)
                 if found is not None:

@@ -7,6 +7,9 @@ is not worth its copy: it is read as it lies, and the rows of the other operand 
 
     for j_o, k_o, i_o (in the order `order`): for other reduction axes: for k_i: unroll i_i: vector j_i: C_acc[i_i, j_i] += ...
 
+Rows that outgrow the last-level cache are blocked too (`b` in `order`): a block of them is packed for the second level, where it stays
+while all panels of a part of the depth, packed before it, pass by; the part of the result that the next tile adds to is asked for ahead.
+
 Where the reduction is not blocked, the stage that consumes the result (bias, activation, residual, conversion) is computed from the tile
 while it is in registers (`epilogue`).
 """
@@ -18,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tensorlang.ir import Buffer
+from tensorlang.ir import Buffer, For, Load
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
 from tensorlang.schedules.schedule import Schedule
@@ -33,8 +36,10 @@ from tensorlang.schedules.strategies.sharing import Shareable, best_shared
 from tensorlang.schedules.strategies.sliding import producer_of
 
 ORDERS = ("jki", "kji", "kij", "ijk")
+BLOCKED = "kbji"
+"""The order with a loop over blocks of rows (b) around the panels, and that over the rows of a block (i) within."""
 STREAMS = 16
-"""Rows that are read side by side where nothing is reused."""
+"""Rows that are read side by side where nothing is reused; half as many where they fall into one set of the first-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Contraction(Model):
         """Tile sizes within the registers and caches, loop order, packing, epilogue, threads."""
         roles = self.roles
         found: list[Knob] = [Sizes("vectors", self._vector_sizes())]
-        found += [Choice("order", ["jk", "kj"])] if roles.row is None else [Sizes("rows", self._row_sizes()), Choice("order", list(ORDERS))]
+        found += [Choice("order", ["jk", "kj"])] if roles.row is None else [Sizes("rows", self._row_sizes()), Choice("order", self._orders)]
         found += [self._depths(), Sizes("unroll", (1, 2, 4))]
         if self._packs(roles.operand) and not roles.scattered:
             found.append(Flag("pack_vector"))
@@ -93,8 +98,9 @@ class Contraction(Model):
             yield lambda c: c["epilogue"] != "fused" or c["depth"] >= depth, "an epilogue needs whole sums"
 
     def _panels_placed(self, config: Mapping[str, Any]) -> bool:
-        wanted = ((self._packs_vector(config), "i"), (config.get("pack_row"), "j"))
-        return all(not packed or place_of(self._order(config), reuse) is not None for packed, reuse in wanted)
+        names = self._order(config)
+        wanted = ((self._packs_vector(config), _reused(names)), (config.get("pack_row"), "j"))
+        return all(not packed or place_of(names, reuse) is not None for packed, reuse in wanted)
 
     def footprints(self) -> tuple[Footprint, ...]:
         """What the panels that are used again occupy of the caches that are to hold them."""
@@ -115,16 +121,17 @@ class Contraction(Model):
             "unroll": 2 if self._waits else 1,  # the fewer instructions, the more of memory is asked for at a time
         }
         if roles.row is not None:
-            shared = not whole and self.threads == 1 and (self._lies or self._outgrown)
-            config |= {"rows": rows, "order": "kji" if shared else "jki"}
+            shared = not whole and self.threads == 1 and self._lies
+            config |= {"rows": rows, "order": BLOCKED if self._outgrown else "kji" if shared else "jki"}
         elif roles.packed * self._bytes() > self.l2:  # read once from memory: whole rows, a few at a time
-            config |= {"order": "kj", "depth": max((value for value in sizes if value <= STREAMS), default=sizes[0])}
+            most = STREAMS // 2 if self._in_one_set(roles.operand, roles.depth) else STREAMS
+            config |= {"order": "kj", "depth": max((value for value in sizes if value <= most), default=sizes[0]), "unroll": 4}
         else:
             config["order"] = "jk"
         if self._packs(roles.operand) and not roles.scattered:
             config["pack_vector"] = self._panels_pay
         if self._packs(roles.row_operand):
-            config["pack_row"] = False
+            config["pack_row"] = config["order"] == BLOCKED
         if self.producer is not None:
             own = self.producer.default(self._prefix)
             config |= {"source": "parts"} | {name: value for name, value in own.items() if not name.endswith(".parallel")}
@@ -133,6 +140,21 @@ class Contraction(Model):
         if self.threads > 1:
             config["parallel"] = self._shared(config)
         return config
+
+    @property
+    def _orders(self) -> list[str]:
+        return [*ORDERS, *([BLOCKED] if self._outgrows(self.l2) else [])]
+
+    def _blocks(self, config: Mapping[str, Any]) -> int:
+        """Blocks of rows of which a part of the depth takes half of the second-level cache; as many for each thread."""
+        rows = 1 if self.roles.row is None else self.roles.row.size
+        blocks: int = -(-rows * config["depth"] * self._bytes() // (self.l2 // 2))
+        return blocks + -blocks % self.threads
+
+    def _block(self, config: Mapping[str, Any]) -> int:
+        """The rows of a block: whole tiles, the blocks alike."""
+        rows = 1 if self.roles.row is None else self.roles.row.size
+        return int(-(-rows // (self._blocks(config) * config["rows"])) * config["rows"])
 
     def _depths(self) -> Split:
         depth = size(self.roles.depth)
@@ -143,7 +165,8 @@ class Contraction(Model):
         outside, inside = self._outside(), self._inside()
         found = {"rest": outside[0].loop} if outside else {}
         found |= {"inside": inside[0].loop} if inside else {}
-        return found | {"vector": ""} | ({} if self.roles.row is None else {"row": ""})
+        found |= {"vector": ""} | ({} if self.roles.row is None else {"row": ""})
+        return found | ({"block": ""} if BLOCKED in self._orders else {})
 
     def _shared(self, config: Mapping[str, Any]) -> str:
         """The loop that threads share by default."""
@@ -156,13 +179,16 @@ class Contraction(Model):
         loops = [Shareable("rest", size(outside[0]), 1)] if around > 1 else []
         packed = 0.0
         for name in self._order(config):
+            if name == "b":
+                packed = packing
+                trips["b"], trips["i"] = self._blocks(config), -(-trips["i"] // self._blocks(config))
             if name == "i":
                 packed = packing
                 if inside:
                     loops.append(Shareable("inside", size(inside[0]), around, packed))
                 around *= prod(map(size, inside))
             if name != "k":
-                loops.append(Shareable({"j": "vector", "i": "row"}[name], trips[name], around, packed))
+                loops.append(Shareable({"j": "vector", "i": "row", "b": "block"}[name], trips[name], around, packed))
             around *= trips[name]
         return best_shared(loops, self.stage.iterations / (2 * self.lanes), packing, self.threads)
 
@@ -178,25 +204,29 @@ class Contraction(Model):
         depth, k = min(config["depth"], size(roles.depth)), roles.depth.loop
         if depth < size(roles.depth):
             outer["k"], k = s.split(k, depth, tail)
-        k, products = self._products(s, k)
+        k, products, others = self._products(s, k)
         unrolled = [] if roles.between is None else [roles.between.loop]
         if config["unroll"] > 1:
             k, last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
             unrolled.append(last)
         if roles.row is not None:
-            outer["i"], i_i = tiled(s, roles.row, config["rows"])
-            unrolled.append(i_i)
+            outer |= self._rows(s, roles.row, config)
+            unrolled.append(outer.pop("r"))
         unrolled += vectors
         names = self._order(config)
         order = list(self._placed(names, outer))
-        summed = [k if loop is roles.depth else loop.loop for loop in self.stage.reduced]
-        s.reorder(*order, *summed, *unrolled, j_i, *products)
-        for wanted, reuse, load in ((self._packs_vector(config), "i", roles.operand), (config.get("pack_row"), "j", roles.row_operand)):
+        summed = [k if loop is roles.depth else others.get(loop.loop, loop.loop) for loop in self.stage.reduced]
+        s.reorder(*order, *filter(None, summed), *unrolled, j_i, *products)
+        panels = (self._packs_vector(config), _reused(names), roles.operand), (config.get("pack_row"), "j", roles.row_operand)
+        for wanted, reuse, load in panels:
             place = place_of(names, reuse)
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
-                whole = reuse == "i" and self.panels and s.can("pack", load.buffer.name, at=self.panels)
-                pack(s, load.buffer, self.panels if whole else outer[place], self.lanes)
-        s.accumulate(self.stage.store.buffers[0].name, at=order[-1])
+                whole = reuse != "j" and self.panels and s.can("pack", load.buffer.name, at=self.panels)
+                pack(s, load.buffer, self.panels if whole else outer[place], self._copied(load))
+        target = self.stage.store.buffers[0].name
+        s.accumulate(target, at=order[-1])
+        if "b" in names and s.can("prefetch", target, outer["i"]):
+            s.prefetch(target, outer["i"])
         self._compute(s, j_i)
         for loop in unrolled:
             s.unroll(loop)
@@ -215,13 +245,25 @@ class Contraction(Model):
                 s.compute_at(self.producer.stage.name, self.place)
             self.producer.schedule(s, config, self._prefix, alone=not inside)
 
+    def _rows(self, s: Schedule, row: Group, config: Mapping[str, Any]) -> dict[str, str]:
+        """The loops over the rows: of the blocks (b), if there are any, of the tiles (i), of a tile (r)."""
+        if "b" not in self._order(config):
+            return dict(zip("ir", tiled(s, row, config["rows"]), strict=True))
+        block, rows = tiled(s, row, self._block(config), "bm")
+        first = row.loops[0]
+        return {"b": block, **dict(zip("ir", s.split(rows, config["rows"], _tail(row.literal, "guard"), _parts(first, "oi")), strict=True))}
+
     def _vectors(self, _s: Schedule, j_i: str, _config: Mapping[str, Any], /) -> tuple[list[str], str]:
         """The loops over the vectors of a tile, and that over the lanes: here LLVM takes vectors of any width apart."""
         return [], j_i
 
-    def _products(self, _s: Schedule, k: str, /) -> tuple[str, list[str]]:
-        """The loop over the depth, and that over the products which a lane adds at once, if there are several."""
-        return k, []
+    def _products(self, _s: Schedule, k: str, /) -> tuple[str, list[str], dict[str, str]]:
+        """The loop over the depth, that over the products which a lane adds at once, and what other loops became ("": nothing is left)."""
+        return k, [], {}
+
+    def _copied(self, _load: Load, /) -> int:
+        """Lanes of the vectors in which an operand is packed."""
+        return self.lanes
 
     def _compute(self, s: Schedule, j_i: str) -> None:
         """What runs the lanes."""
@@ -231,13 +273,16 @@ class Contraction(Model):
         """The epilogue and the threads."""
         if config.get("epilogue") == "fused":
             s.reverse_compute_inline(self.consumer)
-        target = {**self._shareable(), "vector": j_o, "row": outer.get("i")}.get(config.get("parallel", "none"))
+        target = {**self._shareable(), "vector": j_o, "row": outer.get("i"), "block": outer.get("b")}.get(config.get("parallel", "none"))
         if target and s.can("parallel", target):
             s.parallel(target)
 
     def _order(self, config: Mapping[str, Any]) -> str:
-        """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i)."""
-        present = {"j"} | ({"k"} if config["depth"] < size(self.roles.depth) else set()) | ({"i"} if self.roles.row is not None else set())
+        """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i), blocks of rows (b)."""
+        roles = self.roles
+        present = {"j"} | ({"k"} if config["depth"] < size(roles.depth) else set()) | ({"i"} if roles.row is not None else set())
+        if roles.row is not None and self._block(config) < roles.row.size:
+            present.add("b")
         return "".join(name for name in config["order"] if name in present)
 
     def _placed(self, names: str, outer: Mapping[str, str]) -> Iterator[str]:
@@ -252,18 +297,27 @@ class Contraction(Model):
             yield from inside
 
 
+def _reused(order: str) -> str:
+    """The loop that reuses panels of the operand of the lanes: that over blocks of rows, where panels can be packed outside of it."""
+    return "b" if order.find("b") > 0 else "i"
+
+
 def place_of(order: str, reuse: str) -> str | None:
     """The loop at which a packed panel is made: directly outside the loop that reuses it."""
     at = order.find(reuse)
     return order[at - 1] if at > 0 else None
 
 
-def tiled(s: Schedule, group: Group, width: int) -> tuple[str, str]:
-    """A group as one loop, split into tiles."""
+def tiled(s: Schedule, group: Group, width: int, names: str = "oi") -> tuple[str, str]:
+    """A group as one loop, split into tiles; the loops end on the letters of `names`."""
     first, *others = (loop.loop for loop in group.loops)
     for other in others:
         first = s.fuse(first, other)
-    return s.split(first, width, _tail(group.literal, "mask"), (f"{label(first)}_o", f"{label(first)}_i"))
+    return s.split(first, width, _tail(group.literal, "mask"), _parts(first, names))
+
+
+def _parts(loop: For | str, names: str) -> tuple[str, str]:
+    return f"{label(loop)}_{names[0]}", f"{label(loop)}_{names[1]}"
 
 
 def _tail(literal: bool, otherwise: str) -> Any:

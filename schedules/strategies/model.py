@@ -101,34 +101,28 @@ class Model:
         """The depth at which what a block reads again stays in the second-level cache.
 
         That is a packed panel; beside a panel that is read as it lies, the rows, which the next panels read again: they take most of it
-        if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels. Rows that outgrow the last level too
-        are read again from there.
+        if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels.
         """
         width, depth = vectors * self.lanes * self._tiles, size(self.roles.depth)
         if not self._lies or self.roles.row is None:
-            panel = max(1, self.l2 // 2 // (width * self._bytes() * self._others))
-            return _even(depth, min(panel, self._paged)) if self._outgrown else panel
+            share = 8 if self._outgrown else 2  # beside a block of rows, which takes half
+            return max(1, self.l2 // share // (width * self._bytes() * self._others))
         each = (self.roles.row.size + width) * self._bytes()
         if each * depth <= self.l2 * 5 // 8 and not self._in_one_set(self.roles.operand, self.roles.depth):
             return depth
         return _even(depth, max(1, self.l2 // 4 // each))
 
-    @property
-    def _paged(self) -> int:
-        """The depth at which the rows take a quarter of the last-level cache, which others share and which the output passes."""
-        return 0 if self.roles.row is None else self.l3 // 4 // (self.roles.row.size * self._bytes())
+    def _outgrows(self, room: int) -> bool:
+        """Do the rows, which every panel reads again, take more than `room`, where blocks of them can be packed?"""
+        roles = self.roles
+        if roles.row is None or roles.reduced or not self._packs(roles.row_operand):
+            return False
+        return roles.row.size * size(roles.depth) * self._bytes() > room
 
     @property
     def _outgrown(self) -> bool:
-        """Do whole rows, which every panel reads again, outgrow the last-level cache, where parts of a page and more do not?
-
-        Not where a tile must see whole sums, and not where threads share the panels; measured to pay where rows lie whole pages apart.
-        """
-        roles = self.roles
-        whole = roles.turned or roles.reduced or self.consumer or self.threads > 1
-        if whole or roles.row is None or not self._in_one_set(roles.row_operand, roles.row.last):
-            return False
-        return PAGE // self._bytes() <= self._paged < size(self.roles.depth)
+        """Are blocks of rows worth their copies? Not where a tile must see whole sums."""
+        return self._outgrows(self.l3 * 3 // 8) and not (self.roles.turned or self.consumer or self._lies)
 
     def _in_one_set(self, load: Load | None, loop: For) -> bool:
         """Does what a load reads along a loop fall into one set of the first-level cache, whole pages apart?"""

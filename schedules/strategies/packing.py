@@ -6,10 +6,12 @@ convolution by output channel), the copy goes in square tiles: vectors along the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from tensorlang.ir import Buffer, Expr, For, Load, Store
+from tensorlang.ir import Axis, Buffer, Const, Expr, For, Fuse, Load, Store, const
+from tensorlang.linear import Linear, expression, linear
 from tensorlang.schedules.region import expand
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
@@ -49,10 +51,26 @@ def _copy(s: Schedule, name: str) -> StageInfo | None:
         return expand(s.nest, expr, [part.loop for part in loops])
 
     (store,) = stores
-    values = tuple(
-        replace(value, index=tuple(map(over_loops, value.index))) if isinstance(value, Load) else value for value in store.values
-    )
+    values = tuple(_flat(s, value, over_loops) if isinstance(value, Load) else value for value in store.values)
     return StageInfo(name, replace(store, index=tuple(map(over_loops, store.index)), values=values), loops)
+
+
+def _flat(s: Schedule, load: Load, over_loops: Callable[[Expr], Expr]) -> Load:
+    """A load with its place in memory as its only index: there a fused loop is walked as one."""
+    if not isinstance(load.buffer, Buffer):
+        return replace(load, index=tuple(map(over_loops, load.index)))
+    form, step = Linear(0), 1
+    for place, extent in zip(reversed(load.index), reversed(load.buffer.shape), strict=True):
+        form = form.plus(linear(over_loops(place)), step)
+        if not isinstance(extent, Const):
+            return replace(load, index=tuple(map(over_loops, load.index)))
+        step *= int(extent.value)
+    for part in s.nest.relations:
+        if isinstance(part, Fuse) and isinstance(part.extent, Const):
+            near, far = form.terms.get(Axis(part.inner), 0), form.terms.get(Axis(part.outer), 0)
+            if near and far == near * int(part.extent.value):
+                form = form.plus(Linear(0, {Axis(part.inner): near, Axis(part.outer): far}), -1).plus(Linear(0, {Axis(part.fused): near}))
+    return Load(replace(load.buffer, shape=(const(step),)), (over_loops(expression(form)),))
 
 
 def _along(s: Schedule, last: For, lanes: int) -> None:
@@ -65,7 +83,8 @@ def _along(s: Schedule, last: For, lanes: int) -> None:
 
 def _across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
     """Vectors along the source, unrolled along the panel."""
-    *others, last = copy.loops
+    last = copy.loops[-1]
+    others = [loop for loop in copy.loops if loop is not last and size(loop) > 1]
     chain = [loop for loop in others if copy.stride(load, loop) == 1]
     if not chain:
         return
@@ -74,7 +93,7 @@ def _across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
         if copy.stride(load, loop) != size(run[0]) * (copy.stride(load, run[0]) or 0):
             break
         run.insert(0, loop)
-    around = [loop.loop for loop in others if loop not in run]
+    around = [loop.loop for loop in copy.loops if loop is not last and loop not in run]
     first, *rest = (loop.loop for loop in run)
     for name in rest:
         if not s.can("fuse", first, name):

@@ -17,6 +17,7 @@ from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import by_digits
 from tensorlang.schedules.strategies.dots import Dots
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
+from tensorlang.schedules.strategies.interleave import interleaved
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.turned import Turned
@@ -41,7 +42,8 @@ class Staged:
     def _in_blocks(self) -> tuple[Schedule, Blocks]:
         s = Schedule(self.outputs)
         inline_pointwise(s)
-        return in_blocks(by_digits(raise_contractions(s), self.machine), self.machine)
+        s, blocks = in_blocks(by_digits(raise_contractions(s), self.machine), self.machine)
+        return interleaved(s, self.machine, self.threads, self.constants), blocks
 
     @property
     def _plain(self) -> Schedule:

@@ -21,7 +21,7 @@ from tensorlang.schedules.strategies.rows import PARALLEL_FROM
 from tensorlang.schedules.strategies.streaming import stream, streamed
 
 LEAST = 4
-"""Iterations of both loops below which a tile is not worth it."""
+"""Iterations of both loops below which a tile is not worth it, but where whole vectors are written all the same: runs side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class Turned:
             return None
         for across in stage.outer[-2::-1]:
             if all(stage.stride(load, across) == 1 and stage.stride(load, along) not in (1, None) for load in moved):
-                if min(size(across), size(along)) < LEAST or not stage.stride(stage.store, across):
+                apart = stage.stride(stage.store, across)
+                if not apart or (min(size(across), size(along)) < LEAST and apart != size(along)):
                     return None
                 lanes = machine.lanes(stage.widest)
                 return cls(stage, across, along, lanes, threads, streamed(stage, machine))

@@ -33,6 +33,25 @@ def test_every_tail_and_extent_gives_the_same(tail: str, n: int, m: int) -> None
     np.testing.assert_array_equal(turned(n, m, "float32", 16, 8, tail)(a), a.T)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "int32"])
+@pytest.mark.parametrize("extent", [1, 5, 16, 37, 58, 64])
+def test_rows_that_fill_what_lies_between_lanes_are_interleaved(dtype: str, extent: int) -> None:
+    """Channels of an image, four of them side by side; the last one lacks a row."""
+    a = tl.placeholder((7, extent), dtype, name="A")
+    x = tl.compute((7, extent), lambda c, y: a[c, y], name="X")
+    s = tl.Schedule(tl.compute((7, extent), lambda c, y: x[c, y], name="B"))
+    s.transform_layout("X", "lambda c, y: (c // 4, y, c % 4)")
+    block, part = s.split("X.c", 4, "peel")
+    tile, lane = s.split("X.y", 16, "peel")
+    s.reorder(block, tile, part, lane)
+    s.unroll(part)
+    s.vectorize(lane)
+    values = (np.random.default_rng(0).random((7, extent)) * 100).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    kernel = tl.build(s, target="x86-64-v4")
+    assert extent == 1 or "scatter" not in kernel.inspect("llvm")
+    np.testing.assert_array_equal(tl.build(s)(values), values)
+
+
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
 def test_no_lane_is_stored_by_itself(target: str) -> None:
     """A tile of 4 x 4 doubles takes four rows of stores where sixteen lanes were."""

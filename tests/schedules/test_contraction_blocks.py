@@ -52,17 +52,29 @@ def test_the_rows_of_a_block_stay_in_the_second_level_cache_where_the_panel_is_n
         assert not config["pack_vector"] and 4 * m * config["depth"] <= machine.l2 // 4
 
 
-def test_rows_that_outgrow_the_last_level_are_read_in_parts_unless_sums_must_be_whole_or_threads_share_them() -> None:
-    assert default(2048, 2048, 2048)["order"] == "kji" and default(2048, 2048, 2048)["depth"] == 1024
-    for other in (default(2048, 2048, 2048, threads=2), default(2048, 2048, 2048, relu=True)):
-        assert other["order"] == "jki" and other["depth"] == 2048
+def test_rows_that_outgrow_the_last_level_are_packed_in_blocks_for_the_second_unless_sums_must_be_whole() -> None:
+    machine = target("znver4")
+    for m, k, n in ((8192, 8192, 512), (20000, 3000, 1000)):
+        for threads in (1, 2):
+            config = default(m, k, n, threads=threads)
+            assert (config["order"], config["pack_row"], config["pack_vector"]) == ("kbji", True, True)
+            assert 4 * config["vectors"] * 16 * config["depth"] <= machine.l2 // 8
+        assert default(m, k, n, relu=True)["order"] == "jki"
+    assert default(1024, 1024, 1024)["order"] == "jki"
+
+
+def test_threads_share_the_blocks_of_rows() -> None:
+    assert default(8192, 8192, 512, threads=2)["parallel"] == "block"
 
 
 def test_blocks_are_alike() -> None:
-    assert [default(2048, 3072, 2048)["depth"], default(128, 3072, 768)["depth"], default(128, 768, 768)["depth"]] == [1024, 256, 768]
+    assert [default(128, 3072, 768)["depth"], default(128, 768, 768)["depth"]] == [256, 768]
 
 
-@pytest.mark.parametrize(("shape", "relu"), [((33, 70, 45), True), ((16, 1200, 1040), False), ((6, 530, 1024), True)])
+@pytest.mark.parametrize(
+    ("shape", "relu"),
+    [((33, 70, 45), True), ((16, 1200, 1040), False), ((6, 530, 1024), True), ((701, 700, 45), False), ((1500, 300, 45), False)],
+)
 def test_blocks_compute_the_product(shape: tuple[int, int, int], relu: bool) -> None:
     m, k, n = shape
     rng = np.random.default_rng(0)
@@ -71,7 +83,8 @@ def test_blocks_compute_the_product(shape: tuple[int, int, int], relu: bool) -> 
     outputs = product(m, k, n, relu=relu)
     machine = target("native")
     strategy = choose(outputs, machine, 1)
-    for changes in ({}, {"depth": 64, "order": "kji", "unroll": 2}):
+    blocked = {"order": "kbji", "pack_row": True, "pack_vector": True}
+    for changes in ({}, {"depth": 64, "order": "kji", "unroll": 2}, {"depth": 64, **blocked}, blocked):
         config = {**strategy.default, **changes, **({"epilogue": "apart"} if relu and changes else {})}
         if strategy.space.contains(config):
             np.testing.assert_array_equal(tl.build(strategy.schedule(config), machine)(a, b), want)

@@ -98,6 +98,8 @@ def make(workload: Workload, operands: Sequence[Array]) -> Makers:
 
 def jitted(workload: Workload, operands: Sequence[Array]) -> Makers:
     """Where there is one that is not out of all proportion."""
+    if workload.operator == "conv2d" and workload.in_bytes:  # it has no convolution of unsigned by signed bytes
+        return {}
     grouped = workload.attributes.get("groups", 1) > 1 or (workload.operator in SLOW and workload.shapes[0][1] > 64)
     if workload.threads > 1 or grouped:
         return {}

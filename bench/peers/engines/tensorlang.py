@@ -1,4 +1,4 @@
-"""Ours: the default schedule or, where `TENSORLANG_BENCH_DATABASE` names tuned records, the best that these know."""
+"""Ours: the default schedule or, where `TENSORLANG_BENCH_DATABASE` names tuned records, the best that these know beside the default."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Final
 import tensorlang as tl
 from bench.peers.definitions import definition
 from bench.peers.engines import Candidate, Makers, kept
+from bench.peers.tuning import SUBSET
 from bench.peers.workload import Array, Workload, blank
 from tensorlang.codegen.reports.machine import DEPTH, VECTORS, multiply_adds
 from tensorlang.codegen.target import target
 from tensorlang.dtype import dtype
 
 PROBE: Final = "multiply-adds"
+DATABASE: Final = "TENSORLANG_BENCH_DATABASE"
 
 
 def available() -> None:
@@ -23,8 +25,11 @@ def available() -> None:
 
 
 def make(workload: Workload, operands: Sequence[Array]) -> Makers:
-    """One kernel; where the workload is about threads, also the same on one; where it asks, the machine's rate of multiply-adds."""
-    makers: dict[str, Callable[[], Candidate]] = {"": functools.partial(candidate, workload, operands, workload.threads)}
+    """One kernel; the default one where it may be tuned; one on one thread where the workload has several; a probe where it asks for it."""
+    database = os.environ.get(DATABASE) or None
+    makers: dict[str, Callable[[], Candidate]] = {"": functools.partial(candidate, workload, operands, workload.threads, database)}
+    if database is not None and workload.name in SUBSET:
+        makers["default"] = functools.partial(candidate, workload, operands, workload.threads, aside="the default schedule")
     if workload.threads > 1:
         makers["one thread"] = functools.partial(candidate, workload, operands, 1)
     if workload.probe:
@@ -32,11 +37,11 @@ def make(workload: Workload, operands: Sequence[Array]) -> Makers:
     return makers
 
 
-def candidate(workload: Workload, operands: Sequence[Array], threads: int) -> Candidate:
+def candidate(workload: Workload, operands: Sequence[Array], threads: int, database: str | None = None, *, aside: str = "") -> Candidate:
     """Constants are packed once, the result goes to an array that is there."""
     tl.set_threads(threads)
     defined = definition(workload)
-    kernel = tl.compile(defined, database=os.environ.get("TENSORLANG_BENCH_DATABASE") or None)
+    kernel = tl.compile(defined, database=database)
     provenance = kernel.provenance
     if workload.constants:
         kernel = kernel.prepack(**{f"operand{place}": operands[place] for place in workload.constants})
@@ -44,7 +49,7 @@ def candidate(workload: Workload, operands: Sequence[Array], threads: int) -> Ca
     out = blank(*workload.result)
     call = functools.partial(kernel, *given, out=out) if workload.operator == "add" else kernel.bind(*given, out=out)
     before = functools.partial(tl.set_threads, threads) if workload.threads > 1 else None
-    return Candidate(call, kept(out), before=before, note=str(provenance))
+    return Candidate(call, kept(out), before=before, aside=aside, note=str(provenance))
 
 
 def probe() -> Candidate:

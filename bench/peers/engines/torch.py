@@ -76,6 +76,9 @@ def make(workload: Workload, operands: Sequence[Array]) -> Makers:
 
 def variants(workload: Workload, operands: Sequence[Array]) -> Makers:
     """Eager always; channels last for images; compiled where Inductor generates or chooses code of its own."""
+    if workload.operator == "conv2d" and workload.in_bytes:
+        made = {"": functools.partial(quantized, workload, operands, last=False)}
+        return made | {"channels last": functools.partial(quantized, workload, operands, last=True)}
     made = {"": functools.partial(eager, workload, operands)}
     if workload.operator in FORMATS:
         made["channels last"] = functools.partial(eager, workload, operands, last=True)
@@ -111,7 +114,7 @@ def eager(workload: Workload, operands: Sequence[Array], *, last: bool = False) 
     torch.set_num_threads(workload.threads)
     torch.set_grad_enabled(False)
     given = tensors(operands)
-    if workload.types[0] == "uint8":
+    if workload.in_bytes:
         return Candidate(functools.partial(torch._int_mm, *given), result, allocates=True, note="signed by signed")  # noqa: SLF001 - all there is
     function = functions()[workload.operator](workload.attributes)
     if last:
@@ -123,6 +126,29 @@ def eager(workload: Workload, operands: Sequence[Array], *, last: bool = False) 
         arguments = (*given, -1, False) if workload.operator == "softmax" else tuple(given)
         return Candidate(functools.partial(function, *arguments, out=room), result)
     return Candidate(functools.partial(function, *given), result, allocates=True)
+
+
+def quantized(workload: Workload, operands: Sequence[Array], *, last: bool) -> Candidate:
+    """oneDNN's convolution of bytes with all scales 1, as a quantised program calls it: its sums come as float32, channels last."""
+    import torch  # noqa: PLC0415 - an optional peer
+
+    torch.set_num_threads(workload.threads)
+    torch.set_grad_enabled(False)
+    x, w = map(torch.from_numpy, operands)
+    stride, padding, dilation = [workload.attributes["stride"]] * 2, [workload.attributes["padding"]] * 2, [1, 1]
+    ones, zeros = torch.ones(w.shape[0]), torch.zeros(w.shape[0], dtype=torch.int64)
+    packed = torch.ops.onednn.qconv_prepack(w, ones, 1.0, 0, stride, padding, dilation, 1, list(x.shape))
+    given = x.contiguous(memory_format=torch.channels_last) if last else x
+    geometry = (stride, padding, dilation, 1)
+    arguments: tuple[Any, ...] = (given, 1.0, 0, packed, ones, zeros, None, *geometry, 1.0, 0, torch.float32, "none", [], "")
+    if last:
+        function = functools.partial(torch.ops.onednn.qconv2d_pointwise, *arguments)
+        return Candidate(function, result, allocates=True, aside="NHWC in and out", note="sums in float32")
+
+    def call() -> Any:
+        return torch.ops.onednn.qconv2d_pointwise(*arguments).contiguous()
+
+    return Candidate(call, result, allocates=True, note="sums in float32")
 
 
 def compiled(workload: Workload, operands: Sequence[Array]) -> Candidate:

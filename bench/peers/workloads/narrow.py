@@ -1,10 +1,12 @@
-"""Products of narrow numbers: unsigned by signed bytes to int32, exactly; bfloat16 to bfloat16."""
+"""Products of narrow numbers: unsigned by signed bytes to int32, exactly; bfloat16 to bfloat16. Convolutions of bytes, NCHW, to int32."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from bench.peers.workload import Workload
+from bench.peers.workloads.convolution import layer
 from bench.peers.workloads.family import Family
 
 
@@ -23,14 +25,24 @@ def product(kind: str, m: int, k: int, n: int, *, constant: bool) -> Workload:
     )
 
 
+def convolution(channels: int, outputs: int, size: int, window: int, stride: int) -> Workload:
+    """A layer of ResNet-50 in bytes, whose weights stay."""
+    same = layer(channels, outputs, size, window, stride)
+    return replace(same, name=f"{same.name}_int8", dtypes=("uint8", "int8"), tolerance=0.0)
+
+
+CONVOLUTIONS: Final = ((64, 64, 56, 3, 1), (256, 64, 56, 1, 1), (128, 128, 56, 3, 2))
+"""As in `convolution`."""
+
 FAMILY: Final = Family(
     "narrow",
-    "int8 and bfloat16 matrix products",
+    "int8 and bfloat16 matrix products, int8 convolutions",
     tuple(
         product(kind, *shape, constant=constant)
         for kind in ("int8", "bf16")
         for shape, constant in (((512, 512, 512), False), ((1024, 1024, 1024), False), ((128, 768, 3072), True))
-    ),
+    )
+    + tuple(convolution(*row) for row in CONVOLUTIONS),
     geomean=1.0,
     least=1.0,
 )
