@@ -5,6 +5,7 @@
     step 2, 3, 4           vector loads of the span from the first to the last element, and shuffles; under a mask, where the target
                            has masked vectors, each of these loads under the part of the mask that falls on it
     step -2, -3, -4        the same, in the opposite order
+    known places           no further apart than there are lanes (`x // 4`): one vector load, and a shuffle
     anything else          element by element; under a mask, or where the indices are data, a gather or scatter
 
 Nothing outside the lanes that are on is touched: a mask goes to the memory instruction. The exception is storage of our own at a constant
@@ -47,6 +48,8 @@ AVX512: Final = 512
 """Bits of a vector where masked memory operands exist."""
 LONGEST_STEP: Final = 4
 """How far apart lanes may lie for the elements between them to be loaded as well."""
+MOST_LANES: Final = 64
+"""Lanes up to which elements that lie near each other are loaded at once."""
 LEAST_SHUFFLED: Final = 256
 """Bits of a vector from which elements of several are collected in fewer instructions than there are lanes, and loads can be masked."""
 
@@ -114,6 +117,8 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
         value = reverse(builder, _contiguous(builder, target, access.place.name, first, vector, align, turned))
     elif _spans(target, access, mask):
         value = _spanned(builder, target, access, vector, mask)
+    elif _is_near(target, access):
+        value = _near(builder, target, access, vector, mask)
     else:
         value = _scattered(builder, target, access, vector, mask)
     if blended:
@@ -269,6 +274,33 @@ def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type
         found += len(places)
     assert value is not None
     return value if access.step > 0 else reverse(builder, value)
+
+
+def _is_near(target: Target, access: Access) -> bool:
+    """Do known places lie no further apart than lanes do, so that one load has them all?"""
+    offsets = access.constant_offsets()
+    if offsets is None or not 1 < access.lanes <= MOST_LANES or access.place.dtype.bits < I32.width:
+        return False
+    return target.is_x86 and target.vector_bits >= LEAST_SHUFFLED and 0 < max(offsets) - min(offsets) < access.lanes
+
+
+def _near(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
+    """Each lane its own element, or one that others take as well, out of a load from the first of them to the last."""
+    offsets, place, lanes = access.constant_offsets() or (), access.place, range(access.lanes)
+    first, last = min(offsets), max(offsets)
+    wanted: Value | None = None
+    if mask is None:
+        wanted = literal(I1, tuple(int(first + lane <= last) for lane in lanes)) if last - first < access.lanes - 1 else None
+    else:  # an element is read where some lane that is on takes it
+        takers = [[lane for lane in lanes if offsets[lane] - first == at] for at in lanes]
+        wanted = filled(mask.type, 0)
+        for turn in range(max(map(len, takers))):
+            some = {taking[turn]: at for at, taking in enumerate(takers) if turn < len(taking)}
+            wanted = builder.or_(wanted, _spread(builder, mask, some))
+    base = address(builder, place.dtype, access.base, literal(I64, first))
+    found = _contiguous(builder, target, place.name, base, vector, place.dtype.bytes, wanted)
+    order = llvm.Constant(llvm.VectorType(I32, access.lanes), [offset - first for offset in offsets])
+    return builder.shuffle_vector(found, Poison(vector), order)
 
 
 def _spread(builder: Builder, mask: Value, places: dict[int, int]) -> Value:

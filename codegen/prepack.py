@@ -7,6 +7,8 @@
                 B_pack[k, j_i] = B[k, j]                            B[k, j]
         for i_o in range(43): ...
 
+What a stage computes from such an operand alone (its padding, another type) is computed once as well, and packed after that.
+
 The panels become one tensor, with a dimension for each loop around them on which they depend. An operand that the schedule does not copy,
 or also reads otherwise, stays as it is and is only bound.
 """
@@ -25,7 +27,7 @@ from tensorlang.codegen.arguments import fixed
 from tensorlang.codegen.build import default_schedule, kept_nest
 from tensorlang.codegen.program import Origin
 from tensorlang.errors import CallError, did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Load, Nest, Stmt
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.edit import literal_extent, path_to, remove, stores
@@ -71,37 +73,44 @@ def prepack(kernel: Kernel, constants: Mapping[str, object]) -> Kernel:
     else:
         nest = origin.nest
     bound = dict(program.bound)
-    for name, array in given.items():
+    for name, whole in given.items():
+        array = whole
         operand = next(buffer for buffer in nest.inputs if buffer.name == name)
-        parts = split(nest, operand)
-        if parts is None:
-            bound[name] = array
-            continue
-        packed = arrays.empty_aligned(tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const)), array.dtype)
-        packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
-        kept_nest(Origin.of(parts.packer), program.target, {})(array, out=packed)
-        bound[parts.packed.name] = packed
-        nest = parts.rest
+        while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
+            shape = tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const))
+            packed = arrays.empty_aligned(shape, parts.packed.dtype.numpy)
+            packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
+            kept_nest(Origin.of(parts.packer), program.target, {})(array, out=packed)
+            array, operand, nest = packed, parts.packed, parts.rest
+        bound[operand.name] = array
     return kept_nest(origin.under(nest), program.target, bound, program.provenance)
 
 
 def split(nest: Nest, operand: Buffer) -> Split | None:
-    """The two nests; None where the operand has no single copy that stands for all of its uses, or an extent is not a literal."""
+    """The two nests; None where no single copy stands for all uses of the operand, or an extent is not a literal.
+
+    A stage that computes from the operand alone, as padding does, is such a copy.
+    """
     copies = [store for store in stores(nest.body) if any(load.buffer == operand for value in store.values for load in loads_of(value))]
     if len(copies) != 1:
         return None
     (copy,) = copies
     (target, *others), value = copy.buffers, copy.values[0]
     path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer == target)
-    if others or not path or copy.reducer is not None or not isinstance(value, Load) or value.buffer != operand:
+    if others or not path or copy.reducer is not None or len(list(loads_of(value))) != 1:
         return None
     if sum(target in store.buffers for store in stores(nest.body)) != 1 or _in_indices(nest, operand):
         return None
     home = path[-1]
     assert isinstance(home, Alloc)
-    inside = [part for part in path_to(home, lambda part: part is copy) if isinstance(part, For)]
+    below = path_to(home, lambda part: part is copy)
+    inside = [part for part in below if isinstance(part, For)]
     around = [part for part in path if isinstance(part, For)]
-    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (*value.index, *copy.index, *_bounds(inside)))))
+    conditions = [part for part in (*path, *below) if isinstance(part, If)]
+    if any(not path_to(part.then, lambda part: part is copy) for part in conditions):
+        return None
+    tested = [part.cond for part in conditions]
+    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (value, *copy.index, *tested, *_bounds(inside)))))
     kept = [part for part in around if part.loop in used]
     extents = [literal_extent(part) for part in kept]
     lows = [part.lo.value if isinstance(part.lo, Const) else None for part in kept]
@@ -112,6 +121,8 @@ def split(nest: Nest, operand: Buffer) -> Split | None:
         target, name=f"{operand.name}_packed", shape=(*(ir.const(extent or 0) for extent in extents), *target.shape), memory="auto"
     )
     body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
+    for cond in tested:
+        body = If(cond, body)
     for loop in reversed(inside):
         body = replace(loop, body=body)
     for loop in reversed(kept):

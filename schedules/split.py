@@ -7,6 +7,7 @@
 parent = lo + outer * factor + inner. The pair is perfectly nested whatever the tail; code generation realises the tail:
 `guard` (a condition), `mask` (masked vector operations where the inner loop is vectorised), `peel` (a main part without conditions
 and a remainder), `shift` (the last tile moves back to the end; refused where recomputing would change the result).
+What the two loops decide of a `//` or `%` in their body is written there: under `i = 8 i_o + i_i`, `i // 8` becomes `i_o`.
 
 Legal always, but for `shift`.
 """
@@ -21,6 +22,7 @@ from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import allocated, edit_loop, extent_of, find_loop, fresh_name, stage_of, stores
 from tensorlang.schedules.legality import reads
+from tensorlang.schedules.quotients import decided
 from tensorlang.simplify import simplify
 
 TAILS = ("guard", "mask", "peel", "shift")
@@ -75,7 +77,7 @@ class Split:
             )
 
         edited = edit_loop(nest, self.loop, rewrite)
-        return replace(edited, relations=tuple(relations))
+        return decided(replace(edited, relations=tuple(relations)), frozenset(leader))
 
     def _require_idempotent(self, loop: For) -> None:
         private = allocated(loop.body)

@@ -17,7 +17,7 @@ from bench.peers import history, page, rounds, run, summary, supervise, tuning
 from bench.peers.definitions import definition
 from bench.peers.engines import ENGINES, OURS, loaded
 from bench.peers.workload import Workload
-from bench.peers.workloads import FAMILIES, named
+from bench.peers.workloads import FAMILIES, named, variants
 from bench.peers.workloads.family import Family
 from bench.peers.workloads.matmul import product
 
@@ -41,6 +41,11 @@ SMALL = (
         tolerance=0.0,
     ),
     Workload("depthwise", "depthwise", ((1, 4, 9, 9), (4, 1, 5, 5)), 1, constants=(1,), attributes={"stride": 2, "padding": 2}),
+    variants.workload("convolution", "groups", (1, 4, 9, 8), (6, 2, 3, 3), stride=2, padding=1, groups=2, dilation=2),
+    variants.workload("convolution_nhwc", "nhwc", (1, 9, 8, 4), (3, 3, 2, 6), stride=1, padding=1, groups=2),
+    variants.workload("convolution_blocked", "blocked", (1, 2, 9, 8, 4), (3, 2, 3, 3, 4, 4), stride=2, padding=1),
+    variants.workload("convolution_transposed", "transposed", (1, 4, 5, 6), (4, 3, 4, 4), stride=2, padding=1),
+    variants.workload("convolution_1d", "conv1d", (1, 4, 9), (3, 4, 3), stride=1, padding=1),
     Workload("softmax", "softmax", ((5, 9),), 1),
     Workload("layer_norm", "layer_norm", ((5, 9), (9,), (9,)), 1),
     Workload("gelu", "gelu", ((5, 9),), 1),

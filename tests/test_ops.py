@@ -130,7 +130,17 @@ def test_conv1d_is_conv2d_of_one_row(options: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"stride": 2, "padding": 1}, {"stride": (2, 3), "output_padding": (1, 2)}, {"groups": 2, "dilation": 2, "padding": 1}]
+    "options",
+    [
+        {},
+        {"stride": 2, "padding": 1},
+        {"stride": (2, 3), "output_padding": (1, 2)},
+        {"groups": 2, "dilation": 2, "padding": 1},
+        {"stride": 2, "padding": 2, "groups": 4},
+        {"stride": (3, 2), "dilation": (1, 2), "padding": (0, 1)},
+        {"stride": (2, 4), "dilation": 3, "output_padding": 1},
+        {"stride": 5, "padding": 1},
+    ],
 )
 def test_conv2d_transpose_spreads_every_element(options: Any) -> None:
     x, w, b = array(2, 4, 3, 4), array(4, 3, 3, 2), array(3 * options.get("groups", 1))

@@ -94,6 +94,30 @@ def chain(_: Mapping[str, int], x: tl.Tensor) -> Any:
     return tl.compute(x.shape, lambda i: tl.maximum(x[i] * 1.5 + 0.25, 0) * x[i], name="chain")
 
 
+def convolution(layout: str) -> Callable[..., Any]:
+    """Of any kind, in torch's layout or with channels last."""
+
+    def define(at: Mapping[str, int], x: tl.Tensor, w: tl.Tensor) -> Any:
+        groups, dilation = at.get("groups", 1), at.get("dilation", 1)
+        return tl.ops.conv2d(x, w, stride=at["stride"], padding=at["padding"], dilation=dilation, groups=groups, layout=layout)
+
+    return define
+
+
+def blocked(at: Mapping[str, int], x: tl.Tensor, w: tl.Tensor) -> Any:
+    """Channels in blocks, those of one side by side."""
+    (_, _, height, width, _), (outer, blocks, rows, columns, inner, outputs) = map(int, x.shape), map(int, w.shape)  # type: ignore[arg-type]
+    pad, stride = at["padding"], at["stride"]
+    source = tl.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0)))
+    c, r, s, b = (tl.reduce_axis(extent, name=name) for extent, name in ((blocks, "c"), (rows, "r"), (columns, "s"), (inner, "b")))
+
+    def element(n: Any, o: Any, y: Any, u: Any, q: Any) -> Any:
+        return tl.sum(source[n, c, y * stride + r, u * stride + s, b] * w[o, c, r, s, b, q], axis=(c, r, s, b))
+
+    down, across = ((extent + 2 * pad - window) // stride + 1 for extent, window in ((height, rows), (width, columns)))
+    return tl.compute((1, outer, down, across, outputs), element, name="blocked")
+
+
 OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
     "matmul": matmul,
     "jacobi": jacobi,
@@ -103,6 +127,11 @@ OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
     "transpose": lambda _, a: tl.compute(a.shape[::-1], lambda i, j: a[j, i], name="transposed"),
     "conv2d": conv2d,
     "depthwise": lambda attributes, x, w: tl.ops.depthwise_conv2d(x, w, stride=attributes["stride"], padding=attributes["padding"]),
+    "convolution": convolution("NCHW"),
+    "convolution_nhwc": convolution("NHWC"),
+    "convolution_blocked": blocked,
+    "convolution_transposed": lambda at, x, w: tl.ops.conv2d_transpose(x, w, stride=at["stride"], padding=at["padding"]),
+    "convolution_1d": lambda at, x, w: tl.ops.conv1d(x, w, stride=at["stride"], padding=at["padding"]),
     "softmax": lambda _, x: tl.ops.softmax(x),
     "layer_norm": lambda _, x, weight, bias: tl.ops.layer_norm(x, tuple(map(int, weight.shape)), weight, bias, EPSILON),
     "gelu": lambda _, x: tl.ops.gelu(x),

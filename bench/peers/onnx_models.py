@@ -51,6 +51,14 @@ def convolution(model: Model, workload: Workload) -> str:
     return model.add("ConvInteger" if workload.in_bytes else "Conv", *model.names, pads=[pad] * 4, strides=[stride] * 2, group=groups)
 
 
+def other_convolution(model: Model, workload: Workload) -> str:
+    """Grouped, dilated, transposed, of one dimension."""
+    at, rank = workload.attributes, len(workload.shapes[0]) - 2
+    kind = "ConvTranspose" if workload.operator == "convolution_transposed" else "Conv"
+    dilations, strides, pads = ([at.get(name, 1)] * rank for name in ("dilation", "stride", "padding"))
+    return model.add(kind, *model.names, pads=pads * 2, strides=strides, dilations=dilations, group=at.get("groups", 1))
+
+
 def matmul(model: Model, workload: Workload) -> str:
     """Of floating point numbers or of bytes."""
     return model.add("MatMulInteger" if workload.types[0] == "uint8" else "MatMul", *model.names)
@@ -76,6 +84,9 @@ OPERATORS: Final[Mapping[str, Callable[[Model, Workload], str]]] = {
     "transpose": lambda model, _: model.add("Transpose", *model.names, perm=[1, 0]),
     "conv2d": convolution,
     "depthwise": convolution,
+    "convolution": other_convolution,
+    "convolution_transposed": other_convolution,
+    "convolution_1d": other_convolution,
     "softmax": lambda model, _: model.add("Softmax", *model.names, axis=-1),
     "layer_norm": lambda model, _: model.add("LayerNormalization", *model.names, axis=-1, epsilon=plain.EPSILON),
     "gelu": lambda model, _: model.add("Gelu", *model.names),

@@ -8,6 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from bench.peers import images
+
 Array: TypeAlias = np.ndarray[Any, Any]
 Attributes: TypeAlias = Mapping[str, int]
 
@@ -106,6 +108,7 @@ OPERATORS: Final[Mapping[str, Callable[..., Array]]] = {
     "transpose": lambda _, a: np.ascontiguousarray(a.T),
     "conv2d": conv2d,
     "depthwise": depthwise,
+    **images.OPERATORS,
     "softmax": softmax,
     "layer_norm": layer_norm,
     "gelu": gelu,

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from bench.peers import plain
+from bench.peers import images, plain
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Unit: TypeAlias = Literal["GFLOP/s", "GB/s", "M calls/s"]
@@ -74,6 +74,8 @@ class Workload:
                 (_, _, height, width), (outputs, _, rows, columns) = self.shapes
                 pad, stride = self.attributes["padding"], self.attributes["stride"]
                 return (1, outputs, (height + 2 * pad - rows) // stride + 1, (width + 2 * pad - columns) // stride + 1), self.sums
+            case operator if operator in images.OPERATORS:
+                return images.result(operator, self.attributes, *self.shapes), "float32"
             case "harris":
                 return tuple(extent - 4 for extent in self.shapes[0][1:]), "float32"
             case _:

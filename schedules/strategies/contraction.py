@@ -17,7 +17,7 @@ while it is in registers (`epilogue`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -29,8 +29,11 @@ from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_litera
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.model import COPIED, TURNED, Model
 from tensorlang.schedules.strategies.packing import pack
+from tensorlang.schedules.strategies.parting import parted
 from tensorlang.schedules.strategies.roles import roles_of
+from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.sharing import Shareable, best_shared
+from tensorlang.schedules.strategies.sliding import producer_of
 
 ORDERS = ("jki", "kji", "kij", "ijk")
 BLOCKED = "kbji"
@@ -41,7 +44,10 @@ STREAMS = 16
 
 @dataclass(frozen=True, slots=True)
 class Contraction(Model):
-    """A contraction as tiles of registers."""
+    """A contraction as tiles of registers. `producer` (or None) makes an operand, part by part in the loop `place` around the tiles."""
+
+    producer: Rows | None = None
+    place: str = ""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Contraction | None:
@@ -50,6 +56,15 @@ class Contraction(Model):
         limits = machine.registers, machine.l1, machine.l2, threads, constants
         found = [cls(roles, lanes, *limits, l3=machine.l3) for roles in roles_of(stage)]
         return min(found, key=lambda kind: kind.cost, default=None)
+
+    def fed(self, s: Schedule, machine: Machine) -> Contraction:
+        """The same with the stage that makes an operand in parts, if there is one."""
+        for load in self.stage.loads:
+            place = parted(self.stage, load, self._outside())
+            made = producer_of(self.stage, load.buffer, s) if place else None
+            if made is not None:
+                return replace(self, producer=Rows.of(made, machine, self.threads), place=place)
+        return self
 
     # The space --------------------------------------------------------------------------------------------------------------
 
@@ -63,6 +78,10 @@ class Contraction(Model):
             found.append(Flag("pack_vector"))
         if self._packs(roles.row_operand):
             found.append(Flag("pack_row"))
+        if self.producer is not None:
+            own = self.producer.knobs(self._prefix)
+            alone = tuple(knob for knob in own if not knob.name.endswith(".parallel"))
+            found.append(Choice("source", {"parts": alone, "apart": own}))
         if self.consumer:
             found.append(Choice("epilogue", ["fused", "apart"]))
         if self.threads > 1:
@@ -71,9 +90,9 @@ class Contraction(Model):
 
     def constraints(self) -> Iterator[tuple[Callable[[Mapping[str, Any]], bool], str]]:
         """What holds between knobs, each with its label; several, so that points are counted without listing them."""
-        registers, depth = self.registers, size(self.roles.depth)
-        yield lambda c: (c.get("rows", 1) + 1) * c["vectors"] + 1 <= registers, "accumulators and operands fit the vector registers"
-        yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] <= 4 * registers, "the unrolled body is bounded"
+        registers, tiles, depth = self.registers, self._tiles, size(self.roles.depth)
+        yield lambda c: (c.get("rows", 1) + 1) * c["vectors"] * tiles + 1 <= registers, "accumulators and operands fit the vector registers"
+        yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] * tiles <= 4 * registers, "the unrolled body is bounded"
         yield self._panels_placed, "every panel has a place"
         if self.consumer:
             yield lambda c: c["epilogue"] != "fused" or c["depth"] >= depth, "an epilogue needs whole sums"
@@ -113,6 +132,9 @@ class Contraction(Model):
             config["pack_vector"] = self._panels_pay
         if self._packs(roles.row_operand):
             config["pack_row"] = config["order"] == BLOCKED
+        if self.producer is not None:
+            own = self.producer.default(self._prefix)
+            config |= {"source": "parts"} | {name: value for name, value in own.items() if not name.endswith(".parallel")}
         if self.consumer:
             config["epilogue"] = "fused" if whole else "apart"
         if self.threads > 1:
@@ -183,7 +205,7 @@ class Contraction(Model):
         if depth < size(roles.depth):
             outer["k"], k = s.split(k, depth, tail)
         k, products, others = self._products(s, k)
-        unrolled: list[str] = []
+        unrolled = [] if roles.between is None else [roles.between.loop]
         if config["unroll"] > 1:
             k, last = s.split(k, config["unroll"], tail, (f"{label(k)}_o", f"{label(k)}_u"))
             unrolled.append(last)
@@ -208,7 +230,20 @@ class Contraction(Model):
         self._compute(s, j_i)
         for loop in unrolled:
             s.unroll(loop)
+        self._make(s, config)
         self._finish(s, config, j_o, outer)
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self.producer is None else f"{self.producer.stage.name}."
+
+    def _make(self, s: Schedule, config: Mapping[str, Any]) -> None:
+        """Compute the operand that a stage makes: whole, or what an iteration of `place` reads."""
+        if self.producer is not None:
+            inside = config.get("source") == "parts" and bool(s.can("compute_at", self.producer.stage.name, self.place))
+            if inside:
+                s.compute_at(self.producer.stage.name, self.place)
+            self.producer.schedule(s, config, self._prefix, alone=not inside)
 
     def _rows(self, s: Schedule, row: Group, config: Mapping[str, Any]) -> dict[str, str]:
         """The loops over the rows: of the blocks (b), if there are any, of the tiles (i), of a tile (r)."""

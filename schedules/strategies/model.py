@@ -103,7 +103,7 @@ class Model:
         That is a packed panel; beside a panel that is read as it lies, the rows, which the next panels read again: they take most of it
         if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels.
         """
-        width, depth = vectors * self.lanes, size(self.roles.depth)
+        width, depth = vectors * self.lanes * self._tiles, size(self.roles.depth)
         if not self._lies or self.roles.row is None:
             share = 8 if self._outgrown else 2  # beside a block of rows, which takes half
             return max(1, self.l2 // share // (width * self._bytes() * self._others))
@@ -144,12 +144,17 @@ class Model:
 
     def _outside(self) -> list[For]:
         """The other loops of the output along which the operand of the lanes varies: outside its panels."""
-        return [loop for loop in self.roles.rest if self.roles.moves(loop)]
+        return [loop for loop in self.roles.rest if self.roles.moves(loop) and loop is not self.roles.between]
 
     def _inside(self) -> list[For]:
         """The other loops of the output that use the same panel of the operand of the lanes."""
         outside = self._outside()
-        return [loop for loop in self.roles.rest if loop not in outside]
+        return [loop for loop in self.roles.rest if loop not in outside and loop is not self.roles.between]
+
+    @property
+    def _tiles(self) -> int:
+        """Tiles that stand between one another, and are computed together."""
+        return 1 if self.roles.between is None else size(self.roles.between)
 
     @property
     def _others(self) -> int:
@@ -174,17 +179,18 @@ class Model:
             whole *= filled(self.roles.row.size, rows)
             crowded = rows > self.l1 // PAGE // 2 and self._in_one_set(self.roles.row_operand, self.roles.row.last)
             whole *= COLLIDED if crowded else 1.0
-        independent: float = min(1.0, rows * vectors / 10)
+        rows, vectors = rows * self._tiles, vectors * self._tiles
+        independent: float = min(1.0, rows * vectors / self._tiles / 10)
         loads = rows + vectors * (1 if self._waits else 2)  # a vector counts twice; where it is waited for, runs of them are an advantage
-        return float(whole * independent * (2 * rows * vectors / loads) ** 0.25)
+        return float(whole * independent * (2 * rows * vectors / self._tiles / loads) ** 0.25)
 
     def _tile(self) -> tuple[int, int]:
         """The rows and vectors of the most value."""
         if self.roles.row is None:
             return 1, max(count for count in self._vector_sizes() if count <= 4)
         tiles = [(rows, vectors) for rows in self._row_sizes() for vectors in self._vector_sizes()]
-        fitting = [(rows, vectors) for rows, vectors in tiles if rows * vectors + vectors + 1 <= self.registers]
-        return max(fitting, key=lambda tile: self._value(*tile), default=(1, 1))
+        fitting = [(rows, vectors) for rows, vectors in tiles if (rows + 1) * vectors * self._tiles + 1 <= self.registers]
+        return max(fitting, key=lambda tile: (self._value(*tile), tile), default=(1, 1))  # more rows read panels less often
 
 
 def _even(extent: int, most: int) -> int:

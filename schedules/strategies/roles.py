@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tensorlang.ir import Buffer, For, Load
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size
 
 LEAST_LANES = 4
 LEAST_ROWS = 4
+MOST_BETWEEN = 4
 """Rows below which packing the operand of scattered lanes is not worth it."""
 
 
@@ -47,6 +49,14 @@ class Roles:
     def moves(self, loop: For) -> bool:
         """Does the operand of the lanes vary along a loop?"""
         return self.operand is None or self.stage.stride(self.operand, loop) != 0
+
+    @cached_property
+    def between(self) -> For | None:
+        """The loop whose elements of the output lie between those of neighbouring lanes or rows: with it, a tile is without gaps."""
+        stage, groups = self.stage, (self.vector, *(() if self.row is None else (self.row,)))
+        steps = {stage.stride(stage.store, group.last) or 0 for group in groups}
+        found = (loop for loop in self.rest if is_literal(loop) and stage.stride(stage.store, loop) == 1)
+        return next((loop for loop in found if 1 < size(loop) <= MOST_BETWEEN and size(loop) in steps), None)
 
     @property
     def packed(self) -> int:
@@ -106,7 +116,7 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         worth = row is not None and row.size >= LEAST_ROWS
         if scattered and not (worth and roles.packable and isinstance(getattr(operand, "buffer", None), Buffer)):
             continue
-        if turned and (across is None or not worth or not roles.packable):
+        if turned and (across is None or not roles.packable or row is None or (scattered and not worth)):
             continue
         yield roles
 

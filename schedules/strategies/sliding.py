@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load
-from tensorlang.linear import linear
+from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, Source, const
+from tensorlang.linear import Linear, expression, linear
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of
-from tensorlang.traverse import axes_of, walk
+from tensorlang.simplify import simplify
+from tensorlang.traverse import axes_of, substitute, walk
 
 LEAST_LANES = 4
 LEAST_REUSE = 4
 """Elements of the output that read the same window, below which there is nothing to gain by treating it as an operand to be reused."""
+MOST_SHARED = 16
+"""Elements besides a window that lanes of a group may sum over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,12 @@ class Sliding:
         """The innermost slide along another axis than the lanes."""
         places = {slide.outer.loop: slide for slide in self.slides if slide.outer is not self.vector}
         return next((places[loop.loop] for loop in reversed(self.stage.outer) if loop.loop in places), None)
+
+    @property
+    def reduced(self) -> tuple[For, ...]:
+        """The loops of the reduction, those that slide innermost."""
+        taps = {slide.tap.loop for slide in self.slides}
+        return tuple(sorted(self.stage.reduced, key=lambda loop: loop.loop in taps))
 
     @property
     def taps(self) -> int:
@@ -91,12 +100,41 @@ def sliding(stage: StageInfo) -> Sliding | None:
     moved = [load for load, slides in found.items() if slides]
     slides = tuple(dict.fromkeys(slide for load in moved for slide in found[load]))
     taps = {slide.tap.loop for slide in slides}
-    if not moved or any(size(loop) != 1 and loop.loop not in taps for loop in stage.reduced):
+    others = [loop for loop in stage.reduced if size(loop) != 1 and loop.loop not in taps]
+    if not moved or (others and not _few(stage, moved, others)):
         return None
     read = frozenset().union(*(axes_of(part) for load in moved for part in load.index))
     if any(size(loop) >= LEAST_REUSE and loop.loop not in read for loop in stage.outer):
         return None
     return Sliding(stage, slides, moved[0])
+
+
+def _few(stage: StageInfo, moved: list[Load], others: list[For]) -> bool:
+    """Is the rest of a sum over the few elements that the lanes of a group share, the lanes of every other operand side by side?
+
+    So it is in a convolution of small groups with channels last, whose lanes are the output channels of several groups.
+    """
+    vector = stage.outer[-1]
+    shared = all(near(stage, load, vector, LEAST_LANES * LEAST_LANES) for load in moved)
+    return (
+        shared
+        and prod(map(size, others)) <= MOST_SHARED
+        and all(stage.moves(load, vector) in (0, 1) for load in stage.loads if load not in moved)
+    )
+
+
+def near(stage: StageInfo, load: Load, loop: For, lanes: int) -> bool:
+    """Do the elements that neighbouring iterations of a loop read lie no further apart than they do, though not evenly?"""
+    *leading, last = load.index
+    if any(loop.loop in axes_of(part) for part in leading) or stage.moves(load, loop) is not None:
+        return False
+    moving = [(atom, factor) for atom, factor in linear(last).terms.items() if loop.loop in axes_of(atom)]
+    if any(axes_of(atom) != {loop.loop} for atom, _ in moving):
+        return False
+    form = expression(Linear(0, dict(moving)))
+    places = [linear(simplify(substitute(form, {loop.loop: const(lane)}))) for lane in range(min(lanes, size(loop)))]
+    found = [place.constant for place in places]
+    return all(place.is_constant for place in places) and max(found) - min(found) < lanes
 
 
 def _slides(stage: StageInfo, load: Load) -> Iterator[Slide]:
@@ -108,13 +146,12 @@ def _slides(stage: StageInfo, load: Load) -> Iterator[Slide]:
             yield Slide(outer[0], inner[0], terms[Axis(outer[0].loop)], terms[Axis(inner[0].loop)])
 
 
-def producer_of(window: Sliding, s: Schedule) -> StageInfo | None:
-    """The pointwise stage that makes what the window slides over, for this window only; None where there is no such stage."""
-    buffer = window.source.buffer
+def producer_of(stage: StageInfo, buffer: Source, s: Schedule) -> StageInfo | None:
+    """The pointwise stage that makes what a stage reads, for this stage only; None where there is no such stage."""
     for info in stages_of(s.nest):
         if buffer in info.store.buffers and isinstance(buffer, Buffer):
             used = {stage for stage, _ in readers(s.nest, info.store.buffers)}
-            alone = used == {window.stage.name} and buffer.name not in {output.name for output in s.nest.outputs}
+            alone = used == {stage.name} and buffer.name not in {output.name for output in s.nest.outputs}
             return info if alone and info.store.reducer is None and not info.reduced else None
     return None
 

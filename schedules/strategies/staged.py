@@ -14,6 +14,7 @@ from tensorlang.schedules.space import Config, Space
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.blocks import Blocks, in_blocks
 from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.digits import by_digits
 from tensorlang.schedules.strategies.dots import Dots
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleaved
@@ -41,7 +42,7 @@ class Staged:
     def _in_blocks(self) -> tuple[Schedule, Blocks]:
         s = Schedule(self.outputs)
         inline_pointwise(s)
-        s, blocks = in_blocks(raise_contractions(s), self.machine)
+        s, blocks = in_blocks(by_digits(raise_contractions(s), self.machine), self.machine)
         return interleaved(s, self.machine, self.threads, self.constants), blocks
 
     @property
@@ -56,6 +57,16 @@ class Staged:
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
         return stages_of(self._plain.nest)
+
+    @cached_property
+    def _fixed(self) -> frozenset[str]:
+        """The operands that are packed beforehand, and what stages compute from one of them alone."""
+        found = self.constants
+        for info in self._stages:
+            names = [getattr(load.buffer, "name", "") for load in info.loads]
+            if len(names) == 1 and names[0] in found and not info.reduced:
+                found |= {buffer.name for buffer in info.store.buffers}
+        return found
 
     @cached_property
     def _main(self) -> StageInfo | None:
@@ -73,14 +84,14 @@ class Staged:
         kinds = {info.name: self._kind_of(info) for info in self._stages}
         taken = {kind.consumer for kind in kinds.values() if isinstance(kind, Tile)}
         for name, kind in kinds.items():
-            if isinstance(kind, Windows):
+            if isinstance(kind, Tile) and name not in self._blocks:
                 fed = kind.fed(self._plain, self.machine)
                 kinds[name] = kind if fed.producer is not None and fed.producer.stage.name in taken else fed
         return kinds
 
     def _kind_of(self, info: StageInfo) -> Kind:
         threads = 1 if info.name in self._blocks else self.threads
-        product = Dots.of(info, self.machine, threads, self.constants) or Contraction.of(info, self.machine, threads, self.constants)
+        product = Dots.of(info, self.machine, threads, self._fixed) or Contraction.of(info, self.machine, threads, self._fixed)
         if product is not None and info.name in self._blocks.moved:
             product = replace(product, panels=self._blocks.around)
         tile = Windows.of(info, self.machine, threads) or product
@@ -109,8 +120,8 @@ class Staged:
 
     @cached_property
     def _made(self) -> frozenset[str]:
-        """The stages that windows place, which read them."""
-        found = (kind.producer for kind in self._kinds.values() if isinstance(kind, Windows))
+        """The stages that windows and products place, which read them."""
+        found = (kind.producer for kind in self._kinds.values() if isinstance(kind, Tile))
         return frozenset(producer.stage.name for producer in found if producer is not None)
 
     @cached_property
@@ -175,9 +186,9 @@ class Staged:
         """The schedule of a point."""
         s = self._plain.copy()
         moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
-        windows = [name for name, kind in self._kinds.items() if isinstance(kind, Windows)]
+        first = [name for name, kind in self._kinds.items() if isinstance(kind, Windows) or (isinstance(kind, Tile) and kind.producer)]
         placed: set[str] = set()
-        for name in (*windows, *(name for name in self._kinds if name not in windows)):
+        for name in (*first, *(name for name in self._kinds if name not in first)):
             kind = self._kinds[name]
             if name not in s.stages() or name in placed:  # computed from the tiles of another one, or by the window that reads it
                 continue
@@ -187,7 +198,7 @@ class Staged:
             except ScheduleError:  # a recurrence, a scatter or the step of a scan, where a usual directive is not legal: its plain loops
                 continue
             s = trial
-            if isinstance(kind, Windows) and kind.producer is not None:
+            if isinstance(kind, Tile) and kind.producer is not None:
                 placed.add(kind.producer.stage.name)
         if self.threads > 1:
             self._blocks.share(s)

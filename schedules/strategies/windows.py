@@ -94,7 +94,7 @@ class Windows:
 
     def fed(self, s: Schedule, machine: Machine) -> Windows:
         """The same with the stage that makes the source, if it is made for this window only, and with the places where that can be."""
-        made = producer_of(self.window, s)
+        made = producer_of(self.stage, self.window.source.buffer, s)
         around, row = self.window.around, self.window.row
         first = self.stage.outer[len(around)]
         by_rows = row is not None and row.outer is first
@@ -177,7 +177,7 @@ class Windows:
 
     def _unrolled(self) -> dict[str, tuple[For, ...]]:
         """The loops of the window that each value of the knob unrolls, from none to all."""
-        loops = tuple(loop for loop in self.stage.reduced if size(loop) > 1)
+        loops = tuple(loop for loop in self.window.reduced if size(loop) > 1)
         return {"none": (), "inner": loops[-1:], "whole": loops} if len(loops) > 1 else {"none": (), "whole": loops}
 
     def _body(self, unroll: str) -> int:
@@ -293,7 +293,7 @@ class Windows:
         if config.get("order") == "around":
             order.insert(len(window.around), order.pop())
         outer = [tiles[loop.loop] for loop in order]
-        s.reorder(*outer, *(loop.loop for loop in self.stage.reduced), *inner, lanes)
+        s.reorder(*outer, *(loop.loop for loop in self.window.reduced), *inner, lanes)
         if place in ("plane", "rows", "apart"):
             first = len(window.around)
             at = {"plane": self.stage.outer[first - 1], "rows": self.stage.outer[first]}.get(place)

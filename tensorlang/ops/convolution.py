@@ -1,4 +1,4 @@
-"""Convolutions: `conv1d`, `conv2d`, `depthwise_conv2d`, `conv2d_transpose`, in torch's layout or with channels last.
+"""Convolutions: `conv1d`, `conv2d`, `depthwise_conv2d`, in torch's layout or with channels last.
 
     layout   input          weight              output
     NCHW     (N, C, H, W)   (O, C/g, R, S)      (N, O, Y, X)
@@ -46,7 +46,7 @@ def padded(input: Tensor, layout: str, amount: tuple[int, int], value: float, na
     return pad(input, widths, value=value, name=None if name is None else f"{name}_pad")
 
 
-def _grouped(op: str, channels: Extent, outputs: Extent, groups: Any) -> tuple[Extent, Extent]:
+def grouped(op: str, channels: Extent, outputs: Extent, groups: Any) -> tuple[Extent, Extent]:
     """Input and output channels of one group."""
     if not isinstance(groups, int) or isinstance(groups, bool) or groups < 1:
         raise DefinitionError(f"{op}: groups must be an int of at least 1, not {groups!r:.60}")
@@ -58,7 +58,8 @@ def _grouped(op: str, channels: Extent, outputs: Extent, groups: Any) -> tuple[E
     return c // groups, o // groups
 
 
-def _with_bias(op: str, total: Tensor, bias: Tensor | None, channel: int, names: tuple[str, ...], name: str | None) -> Tensor:
+def with_bias(op: str, total: Tensor, bias: Tensor | None, channel: int, names: tuple[str, ...], name: str | None) -> Tensor:
+    """The sum with a bias for each channel, if there is one."""
     if bias is None:
         return total
     addend = need(op, "bias", bias, 1)
@@ -66,7 +67,8 @@ def _with_bias(op: str, total: Tensor, bias: Tensor | None, channel: int, names:
     return define(total.shape, names, lambda at: total[at] + addend[at[channel]], name)
 
 
-def _sum_name(name: str | None, bias: Tensor | None) -> str | None:
+def sum_name(name: str | None, bias: Tensor | None) -> str | None:
+    """What the sum is called that a bias is added to."""
     return name if name is None or bias is None else f"{name}_sum"
 
 
@@ -88,7 +90,7 @@ def conv1d(
     (stride, _), (padding, _) = pair("conv1d", "stride", stride, 1), pair("conv1d", "padding", padding, 0)
     dilation, _ = pair("conv1d", "dilation", dilation, 1)
     outputs, size = weight.shape[0], literal("conv1d", "the width of weight", weight.shape[2])
-    own, share = _grouped("conv1d", input.shape[1], outputs, groups)
+    own, share = grouped("conv1d", input.shape[1], outputs, groups)
     if weight.shape[1] != own:
         raise DefinitionError(f"conv1d: weight takes {own} channels in each of {groups} groups of {input!r}, but is {weight!r}")
     width = windows("conv1d", input.shape[2], size, stride, padding, dilation)
@@ -101,8 +103,8 @@ def conv1d(
         return sum_over(source[n, channel, at_window(x, stride, s, dilation)] * weight[o, c, s], axis=(c, s))
 
     names = ("n", "o", "x")
-    total = define((input.shape[0], outputs, width), names, element, _sum_name(name, bias))
-    return _with_bias("conv1d", total, bias, 1, names, name)
+    total = define((input.shape[0], outputs, width), names, element, sum_name(name, bias))
+    return with_bias("conv1d", total, bias, 1, names, name)
 
 
 def conv2d(
@@ -167,7 +169,7 @@ def _conv2d(
     else:
         (batch, height, width, channels), (rows, columns, taken, outputs) = input.shape, weight.shape
     rows, columns = literal(op, "the height of weight", rows), literal(op, "the width of weight", columns)
-    own, share = _grouped(op, channels, outputs, groups)
+    own, share = grouped(op, channels, outputs, groups)
     if taken != own:
         per = "" if groups == 1 else f" in each of {groups} groups"
         raise DefinitionError(f"{op}: weight takes {own} channels{per} of {input!r}, but is {weight!r}")
@@ -189,54 +191,5 @@ def _conv2d(
         return sum_over(product, axis=(r, s) if depthwise else (c, r, s) if first else (r, s, c))
 
     shape, names = ((batch, outputs, down, across), IMAGE) if first else ((batch, down, across, outputs), ("n", "y", "x", "o"))
-    total = define(shape, names, element, _sum_name(name, bias))
-    return _with_bias(op, total, bias, names.index("o"), names, name)
-
-
-def conv2d_transpose(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | tuple[int, int] = 1,
-    padding: int | tuple[int, int] = 0,
-    output_padding: int | tuple[int, int] = 0,
-    groups: int = 1,
-    dilation: int | tuple[int, int] = 1,
-    name: str | None = "conv2d_transpose",
-) -> Tensor:
-    """The gradient of `conv2d` as an operator, as `torch.nn.functional.conv_transpose2d`: (N, C, H, W), (C, O/g, R, S) -> (N, O, Y, X).
-
-    `y[n, o, y, x] = sum_{c, r, s} input[n, c, v, u] weight[c, o, r, s] + bias[o]` over those taps for which
-    `v stride = y + padding - r dilation` and `u stride = x + padding - s dilation` have a solution inside the input.
-    Raises `DefinitionError` where the shapes do not fit.
-    """
-    op = "conv2d_transpose"
-    input, weight = need(op, "input", input, 4), need(op, "weight", weight, 4)
-    (sy, sx), (py, px), (dy, dx) = pair(op, "stride", stride, 1), pair(op, "padding", padding, 0), pair(op, "dilation", dilation, 1)
-    extra_y, extra_x = pair(op, "output_padding", output_padding, 0)
-    agree(op, "the input channels", input, 1, weight, 0)
-    batch, channels, height, width = input.shape
-    share, rows, columns = (
-        weight.shape[1],
-        literal(op, "the height of weight", weight.shape[2]),
-        literal(op, "the width of weight", weight.shape[3]),
-    )
-    own, _ = _grouped(op, channels, 0, groups)
-    down = (height - 1) * sy + (dy * (rows - 1) + 1 + extra_y - 2 * py)
-    across = (width - 1) * sx + (dx * (columns - 1) + 1 + extra_x - 2 * px)
-    for extent, axis in ((down, "height"), (across, "width")):
-        if isinstance(extent, int) and extent < 0:
-            raise DefinitionError(f"{op}: the {axis} of the result would be {extent}; the padding takes more than there is")
-    c, r, s = reduce_axis(own, name="c"), reduce_axis(rows, name="r"), reduce_axis(columns, name="s")
-
-    def element(at: tuple[Expr, ...]) -> Expr:
-        n, o, y, x = at
-        up, left = y + py - r * dy, x + px - s * dx
-        v, u = up // sy, left // sx
-        hit = (up % sy == 0) & (left % sx == 0) & (up >= 0) & (left >= 0) & (v < as_expr(height)) & (u < as_expr(width))
-        channel = c if groups == 1 else (o // as_expr(share)) * as_expr(own) + c
-        inner = o if groups == 1 else o % as_expr(share)
-        return sum_over(input[n, channel, v, u] * weight[channel, inner, r, s], axis=(c, r, s), where=hit)
-
-    total = define((batch, share * groups, down, across), IMAGE, element, _sum_name(name, bias))
-    return _with_bias(op, total, bias, 1, IMAGE, name)
+    total = define(shape, names, element, sum_name(name, bias))
+    return with_bias(op, total, bias, names.index("o"), names, name)

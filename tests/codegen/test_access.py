@@ -15,6 +15,7 @@ from tensorlang.codegen.emit import emit
 from tensorlang.codegen.target import target
 from tensorlang.dtype import INT32, INT64, DType
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Const, Dim, Expr, If, Load, Nest, Stmt, Unary, const
+from tensorlang.traverse import substitute
 from tests.codegen.nests import Guarded, Run, arg, index, loop, store
 
 LANES = 12
@@ -214,3 +215,34 @@ def test_a_blend_keeps_the_lanes_of_our_own_storage_that_are_off(run: Run, lanes
             want = np.where(where < m, data, 1)
             want = np.where(where < n, want + data, want)
             assert np.array_equal(found, np.where(where < m, want * want, want))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
+@pytest.mark.parametrize(("on", "lanes"), [("native", 16), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)])
+def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
+    run: Run, guarded: Guarded, dtype: DType, on: str, lanes: int
+) -> None:
+    """The channels of groups (`l // 4 * 4 + 1`), an image twice as large (`l // 2`), turned groups: no page beyond them is touched."""
+    dtype, rng, l = DType(dtype), np.random.default_rng(lanes), Axis("l")
+    places: dict[str, tuple[Expr, Callable[[int], int]]] = {
+        "group": (index((4, "q"), 1), lambda n: n // 4 * 4 + 1),
+        "twice": (Binary("floordiv", l, const(2)), lambda n: n // 2),
+        "turned": (Binary("sub", const(lanes - 1), Binary("mod", index((3, "l")), const(4))), lambda n: lanes - 1 - 3 * n % 4),
+    }
+    quotient = Binary("floordiv", l, const(4))
+    for place, meaning in places.values():
+        where = np.array([meaning(n) for n in range(lanes)])
+        data = rng.integers(1, 100, int(where.max()) + 1).astype(dtype.numpy)
+        x, flags, y = arg("X", len(data), dtype=dtype), arg("M", lanes, dtype=INT32), arg("Y", lanes, dtype=dtype)
+        value = Load(x, (substitute(place, {"q": quotient}),))
+        plain = Nest("f", (x,), (y,), (), loop("l", lanes, store(y, (l,), value), "vector"))
+        found = np.zeros(lanes, dtype.numpy)
+        assert run(plain, guarded(data), found, on=on) == 0
+        assert np.array_equal(found, data[where])
+        masked = If(Compare("ne", Load(flags, (l,)), Const(0, INT32)), store(y, (l,), value))
+        nest = Nest("f", (x, flags), (y,), (), loop("l", lanes, masked, "vector"))
+        for mask in (rng.random(lanes) < 0.5, np.arange(lanes) < lanes // 2, np.arange(lanes) < 0):
+            reached = data[: int(where[mask].max(initial=0)) + 1]
+            found = np.zeros(lanes, dtype.numpy)
+            assert run(nest, guarded(reached), mask.astype(np.int32), found, on=on) == 0
+            assert np.array_equal(found[mask], data[where[mask]]) and not found[~mask].any()

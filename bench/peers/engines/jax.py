@@ -11,6 +11,7 @@ import numpy as np
 
 from bench.peers import plain
 from bench.peers.engines import Candidate, Makers, missing
+from bench.peers.layouts import in_nchw
 from bench.peers.workload import Array, Workload
 
 Function = Callable[..., Any]
@@ -36,6 +37,22 @@ def functions() -> Mapping[str, Callable[[Mapping[str, int]], Function]]:
 
         return call
 
+    def another(at: Mapping[str, int]) -> Function:
+        def call(x: Any, w: Any) -> Any:
+            rank = x.ndim - 2
+            dilation = (at.get("dilation", 1),) * rank
+            return jax.lax.conv_general_dilated(x, w, (at["stride"],) * rank, [(at["padding"],) * 2] * rank, rhs_dilation=dilation)
+
+        return call
+
+    def transposed(at: Mapping[str, int]) -> Function:
+        def call(x: Any, w: Any) -> Any:
+            pads = [(size - 1 - at["padding"],) * 2 for size in w.shape[2:]]
+            turned = jnp.flip(w.swapaxes(0, 1), (2, 3))
+            return jax.lax.conv_general_dilated(x, turned, (1, 1), pads, lhs_dilation=(at["stride"],) * 2)
+
+        return call
+
     def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
         centred = x - x.mean(-1, keepdims=True)
         return centred * jax.lax.rsqrt(jnp.mean(centred * centred, -1, keepdims=True) + plain.EPSILON) * weight + bias
@@ -57,6 +74,9 @@ def functions() -> Mapping[str, Callable[[Mapping[str, int]], Function]]:
         "transpose": lambda _: jnp.transpose,
         "conv2d": lambda at: convolution(at, 1),
         "depthwise": lambda at: convolution(at, None),
+        "convolution": another,
+        "convolution_1d": another,
+        "convolution_transposed": transposed,
         "softmax": lambda _: jax.nn.softmax,
         "layer_norm": lambda _: layer_norm,
         "gelu": lambda _: functools.partial(jax.nn.gelu, approximate=False),
@@ -73,9 +93,15 @@ SLOW: Final = frozenset({"depthwise"})
 
 def make(workload: Workload, operands: Sequence[Array]) -> Makers:
     """One function."""
+    return in_nchw(jitted, workload, operands)
+
+
+def jitted(workload: Workload, operands: Sequence[Array]) -> Makers:
+    """Where there is one that is not out of all proportion."""
     if workload.operator == "conv2d" and workload.in_bytes:  # it has no convolution of unsigned by signed bytes
         return {}
-    if workload.threads > 1 or (workload.operator in SLOW and workload.shapes[0][1] > 64):
+    grouped = workload.attributes.get("groups", 1) > 1 or (workload.operator in SLOW and workload.shapes[0][1] > 64)
+    if workload.threads > 1 or grouped:
         return {}
     return {"": functools.partial(candidate, workload, operands)}
 

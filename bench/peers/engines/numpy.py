@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.peers import plain
+from bench.peers import images, plain
 from bench.peers.engines import Candidate, Makers, returned
 from bench.peers.workload import Array, Workload, blank
 
@@ -52,7 +52,7 @@ def chain(a: Array) -> Callable[[], Array]:
 
 
 INTO: Final[Mapping[str, Callable[..., Callable[[], Array]]]] = {"matmul": matmul, "add": add, "transpose": transpose, "chain": chain}
-PLAIN: Final = frozenset({"conv2d", "depthwise", "softmax", "layer_norm", "attention", "jacobi", "harris"})
+PLAIN: Final = frozenset({*images.OPERATORS, "conv2d", "depthwise", "softmax", "layer_norm", "attention", "jacobi", "harris"})
 """Operators for which the reference's own formula is what one would write; GELU is not one, as NumPy has no error function."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bench.peers import onnx_models
 from bench.peers.engines import Candidate, Makers, kept, missing
+from bench.peers.layouts import in_nchw
 from bench.peers.workload import Array, Workload, blank
 
 
@@ -17,6 +18,11 @@ def available() -> str | None:
 
 def make(workload: Workload, operands: Sequence[Array]) -> Makers:
     """One session; it has no bfloat16 product on CPUs."""
+    return in_nchw(session, workload, operands)
+
+
+def session(workload: Workload, operands: Sequence[Array]) -> Makers:
+    """Of the model, if there is one."""
     if workload.operator not in onnx_models.OPERATORS or workload.types[0] == "bfloat16":
         return {}
     return {"": functools.partial(candidate, workload, operands)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.peers import onnx_models
 from bench.peers.engines import Candidate, Makers, missing
+from bench.peers.layouts import in_nchw
 from bench.peers.workload import Array, Workload
 
 
@@ -20,6 +21,11 @@ def available() -> str | None:
 
 def make(workload: Workload, operands: Sequence[Array]) -> Makers:
     """One request."""
+    return in_nchw(request, workload, operands)
+
+
+def request(workload: Workload, operands: Sequence[Array]) -> Makers:
+    """Of the model, if there is one."""
     return {"": functools.partial(candidate, workload, operands)} if workload.operator in onnx_models.OPERATORS else {}
 
 
@@ -41,16 +47,16 @@ def candidate(workload: Workload, operands: Sequence[Array]) -> Candidate:
     }
     model = attention(given) if workload.operator == "attention" else core.read_model(onnx_models.model_of(workload, given, shape, kind))
     compiled = core.compile_model(model, "CPU", settings)
-    request = compiled.create_infer_request()
+    asked = compiled.create_infer_request()
     moving = [array for place, array in enumerate(given) if place not in workload.constants]
     held = [moving, *(openvino.Tensor(array, shared_memory=True) for array in moving)]  # a tensor does not keep its array
     for place, tensor in enumerate(held[1:]):
-        request.set_input_tensor(place, tensor)
+        asked.set_input_tensor(place, tensor)
 
     def call() -> Any:
-        request.start_async()  # and wait: `infer` also makes a dictionary of results
-        request.wait()
-        return request, held
+        asked.start_async()  # and wait: `infer` also makes a dictionary of results
+        asked.wait()
+        return asked, held
 
     return Candidate(call, lambda done: np.asarray(done[0].get_output_tensor(0).data), note="float32 outside" if narrow else "")
 

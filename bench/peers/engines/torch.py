@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.peers import plain
 from bench.peers.engines import Candidate, Makers, missing
+from bench.peers.layouts import in_nchw
 from bench.peers.workload import Array, Workload
 
 Function = Callable[..., Any]
@@ -44,6 +45,13 @@ def functions() -> Mapping[str, Callable[[Mapping[str, int]], Function]]:
         "transpose": lambda _: lambda a: a.t().contiguous(),
         "conv2d": lambda at: lambda x, w: nn.conv2d(x, w, stride=at["stride"], padding=at["padding"]),
         "depthwise": lambda at: lambda x, w: nn.conv2d(x, w, stride=at["stride"], padding=at["padding"], groups=x.shape[1]),
+        "convolution": lambda at: (
+            lambda x, w: nn.conv2d(
+                x, w, stride=at["stride"], padding=at["padding"], dilation=at.get("dilation", 1), groups=at.get("groups", 1)
+            )
+        ),
+        "convolution_transposed": lambda at: lambda x, w: nn.conv_transpose2d(x, w, stride=at["stride"], padding=at["padding"]),
+        "convolution_1d": lambda at: lambda x, w: nn.conv1d(x, w, stride=at["stride"], padding=at["padding"]),
         "softmax": lambda _: lambda x: torch.softmax(x, -1),
         "layer_norm": lambda _: lambda x, weight, bias: nn.layer_norm(x, weight.shape, weight, bias, plain.EPSILON),
         "gelu": lambda _: nn.gelu,
@@ -56,11 +64,17 @@ def functions() -> Mapping[str, Callable[[Mapping[str, int]], Function]]:
 
 OUT: Final = frozenset({"matmul", "add", "softmax"})
 """Operators that take `out=`."""
-FORMATS: Final = frozenset({"conv2d", "depthwise"})
-COMPILED: Final = frozenset({"conv2d", "depthwise", "softmax", "layer_norm", "gelu", "chain", "transpose", "attention", "harris", "matmul"})
+FORMATS: Final = frozenset({"conv2d", "depthwise", "convolution", "convolution_transposed"})
+ROWS: Final = frozenset({"softmax", "layer_norm", "gelu", "chain", "transpose", "attention"})
+COMPILED: Final = FORMATS | ROWS | {"convolution_1d", "harris", "matmul"}
 
 
 def make(workload: Workload, operands: Sequence[Array]) -> Makers:
+    """By what is there for the workload, or for the same in NCHW."""
+    return in_nchw(variants, workload, operands)
+
+
+def variants(workload: Workload, operands: Sequence[Array]) -> Makers:
     """Eager always; channels last for images; compiled where Inductor generates or chooses code of its own."""
     if workload.operator == "conv2d" and workload.in_bytes:
         made = {"": functools.partial(quantized, workload, operands, last=False)}

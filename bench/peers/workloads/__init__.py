@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bench.peers.workload import Workload
-from bench.peers.workloads import attention, calls, convolution, depthwise, matmul, memory, narrow, rows, stencils, threads
+from bench.peers.workloads import attention, calls, convolution, depthwise, matmul, memory, narrow, rows, stencils, threads, variants
 from bench.peers.workloads.family import Family
 
 FAMILIES: Final[Mapping[str, Family]] = {
@@ -16,6 +16,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         matmul.WEIGHTS,
         convolution.FAMILY,
         depthwise.FAMILY,
+        variants.FAMILY,
         narrow.FAMILY,
         rows.FAMILY,
         memory.FAMILY,

@@ -1,0 +1,35 @@
+"""Loops that part what a stage reads: each iteration of them has elements of its own, as each group of a convolution its channels.
+
+Inside such a loop the stage that makes those elements computes none twice, and they are read while they are in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorlang.ir import Axis, For, Load
+from tensorlang.linear import linear
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.traverse import axes_of
+
+
+def parted(stage: StageInfo, load: Load, around: Sequence[For]) -> str:
+    """The innermost of the leading loops `around` that all part what is loaded; "" where the first does not, or they do not repeat."""
+    found = ""
+    for place, loop in enumerate(around):
+        inside = [other for other in stage.loops if other not in around[: place + 1]]
+        if size(loop) > 1 and not _parts(load, loop, inside):
+            break
+        found = loop.loop if size(loop) > 1 else found
+    return found
+
+
+def _parts(load: Load, loop: For, inside: Sequence[For]) -> bool:
+    """Does one step of the loop go beyond all that the loops inside of it reach?"""
+    indices = [part for part in load.index if loop.loop in axes_of(part)]
+    if len(indices) != 1 or not all(map(is_literal, (loop, *inside))):
+        return False
+    terms = linear(indices[0]).terms
+    step = terms.get(Axis(loop.loop), 0)
+    reach = sum(abs(terms.get(Axis(other.loop), 0)) * (size(other) - 1) for other in inside)
+    return all(isinstance(atom, Axis) for atom in terms) and step > reach
