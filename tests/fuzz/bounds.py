@@ -152,7 +152,7 @@ class Bounds(Builder):
             case "*":
                 return made, size(a) * eb + size(b) * ea + ea * eb + rounding(made)
             case "/":
-                return made, (ea + size(made) * eb) / (size(b) - eb) + rounding(made)
+                return made, (ea + size(made) * eb) / tl.maximum(size(b) - eb, 0.0) + rounding(made)  # no bound: b may be 0
             case "+" | "-":
                 return made, ea + eb + rounding(made)
             case _:
