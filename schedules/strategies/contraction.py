@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from tensorlang.ir import Buffer, For, Load
@@ -26,24 +25,20 @@ from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, label, size
+from tensorlang.schedules.strategies.around import BLOCKED, Around, place_of, reused
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.model import COPIED, TURNED, Model
 from tensorlang.schedules.strategies.packing import pack
 from tensorlang.schedules.strategies.parting import parted
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.rows import Rows
-from tensorlang.schedules.strategies.sharing import Shareable, best_shared
 from tensorlang.schedules.strategies.sliding import producer_of
 
-ORDERS = ("jki", "kji", "kij", "ijk")
-BLOCKED = "kbji"
-"""The order with a loop over blocks of rows (b) around the panels, and that over the rows of a block (i) within."""
 STREAMS = 16
 """Rows that are read side by side where nothing is reused; half as many where they fall into one set of the first-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction(Model):
+class Contraction(Around):
     """A contraction as tiles of registers. `producer` (or None) makes an operand, part by part in the loop `place` around the tiles."""
 
     producer: Rows | None = None
@@ -72,7 +67,7 @@ class Contraction(Model):
         """Tile sizes within the registers and caches, loop order, packing, epilogue, threads."""
         roles = self.roles
         found: list[Knob] = [Sizes("vectors", self._vector_sizes())]
-        found += [Choice("order", ["jk", "kj"])] if roles.row is None else [Sizes("rows", self._row_sizes()), Choice("order", self._orders)]
+        found += [Choice("order", ["jk", "kj"])] if roles.row is None else [Sizes("rows", self._row_sizes()), Choice("order", self.orders)]
         found += [self._depths(), Sizes("unroll", (1, 2, 4))]
         if self._packs(roles.operand) and not roles.scattered:
             found.append(Flag("pack_vector"))
@@ -99,7 +94,7 @@ class Contraction(Model):
 
     def _panels_placed(self, config: Mapping[str, Any]) -> bool:
         names = self._order(config)
-        wanted = ((self._packs_vector(config), _reused(names)), (config.get("pack_row"), "j"))
+        wanted = ((self._packs_vector(config), reused(names)), (config.get("pack_row"), "j"))
         return all(not packed or place_of(names, reuse) is not None for packed, reuse in wanted)
 
     def footprints(self) -> tuple[Footprint, ...]:
@@ -141,56 +136,9 @@ class Contraction(Model):
             config["parallel"] = self._shared(config)
         return config
 
-    @property
-    def _orders(self) -> list[str]:
-        return [*ORDERS, *([BLOCKED] if self._outgrows(self.l2) else [])]
-
-    def _blocks(self, config: Mapping[str, Any]) -> int:
-        """Blocks of rows of which a part of the depth takes half of the second-level cache; as many for each thread."""
-        rows = 1 if self.roles.row is None else self.roles.row.size
-        blocks: int = -(-rows * config["depth"] * self._bytes() // (self.l2 // 2))
-        return blocks + -blocks % self.threads
-
-    def _block(self, config: Mapping[str, Any]) -> int:
-        """The rows of a block: whole tiles, the blocks alike."""
-        rows = 1 if self.roles.row is None else self.roles.row.size
-        return int(-(-rows // (self._blocks(config) * config["rows"])) * config["rows"])
-
     def _depths(self) -> Split:
         depth = size(self.roles.depth)
         return Split("depth", depth, lo=min(8, depth), hi=depth)
-
-    def _shareable(self) -> dict[str, str]:
-        """The loops that threads may share, by their names in the knob; "" stands for the tile loop of an axis."""
-        outside, inside = self._outside(), self._inside()
-        found = {"rest": outside[0].loop} if outside else {}
-        found |= {"inside": inside[0].loop} if inside else {}
-        found |= {"vector": ""} | ({} if self.roles.row is None else {"row": ""})
-        return found | ({"block": ""} if BLOCKED in self._orders else {})
-
-    def _shared(self, config: Mapping[str, Any]) -> str:
-        """The loop that threads share by default."""
-        roles, packs = self.roles, self._packs_vector(config) and not self._constant
-        packing = roles.packed * (TURNED if roles.scattered else COPIED) if packs else 0.0
-        trips = {"j": -(-roles.vector.size // (self.lanes * config["vectors"])), "k": -(-size(roles.depth) // config["depth"])}
-        trips["i"] = 1 if roles.row is None else -(-roles.row.size // config["rows"])
-        outside, inside = self._outside(), self._inside()
-        around = prod(map(size, outside))
-        loops = [Shareable("rest", size(outside[0]), 1)] if around > 1 else []
-        packed = 0.0
-        for name in self._order(config):
-            if name == "b":
-                packed = packing
-                trips["b"], trips["i"] = self._blocks(config), -(-trips["i"] // self._blocks(config))
-            if name == "i":
-                packed = packing
-                if inside:
-                    loops.append(Shareable("inside", size(inside[0]), around, packed))
-                around *= prod(map(size, inside))
-            if name != "k":
-                loops.append(Shareable({"j": "vector", "i": "row", "b": "block"}[name], trips[name], around, packed))
-            around *= trips[name]
-        return best_shared(loops, self.stage.iterations / (2 * self.lanes), packing, self.threads)
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
@@ -217,7 +165,7 @@ class Contraction(Model):
         order = list(self._placed(names, outer))
         summed = [k if loop is roles.depth else others.get(loop.loop, loop.loop) for loop in self.stage.reduced]
         s.reorder(*order, *filter(None, summed), *unrolled, j_i, *products)
-        panels = (self._packs_vector(config), _reused(names), roles.operand), (config.get("pack_row"), "j", roles.row_operand)
+        panels = (self._packs_vector(config), reused(names), roles.operand), (config.get("pack_row"), "j", roles.row_operand)
         for wanted, reuse, load in panels:
             place = place_of(names, reuse)
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
@@ -276,36 +224,6 @@ class Contraction(Model):
         target = {**self._shareable(), "vector": j_o, "row": outer.get("i"), "block": outer.get("b")}.get(config.get("parallel", "none"))
         if target and s.can("parallel", target):
             s.parallel(target)
-
-    def _order(self, config: Mapping[str, Any]) -> str:
-        """The tile loops that a point has, outermost first: of the vector axis (j), the depth (k), the row axis (i), blocks of rows (b)."""
-        roles = self.roles
-        present = {"j"} | ({"k"} if config["depth"] < size(roles.depth) else set()) | ({"i"} if roles.row is not None else set())
-        if roles.row is not None and self._block(config) < roles.row.size:
-            present.add("b")
-        return "".join(name for name in config["order"] if name in present)
-
-    def _placed(self, names: str, outer: Mapping[str, str]) -> Iterator[str]:
-        """The loops around the tile: loops that use the same panel stand inside of it."""
-        yield from (loop.loop for loop in self._outside())
-        inside = [loop.loop for loop in self._inside()]
-        for name in names:
-            if name == "i":
-                yield from inside
-            yield outer[name]
-        if "i" not in names:
-            yield from inside
-
-
-def _reused(order: str) -> str:
-    """The loop that reuses panels of the operand of the lanes: that over blocks of rows, where panels can be packed outside of it."""
-    return "b" if order.find("b") > 0 else "i"
-
-
-def place_of(order: str, reuse: str) -> str | None:
-    """The loop at which a packed panel is made: directly outside the loop that reuses it."""
-    at = order.find(reuse)
-    return order[at - 1] if at > 0 else None
 
 
 def tiled(s: Schedule, group: Group, width: int, names: str = "oi") -> tuple[str, str]:

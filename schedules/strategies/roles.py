@@ -17,8 +17,9 @@ from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_litera
 
 LEAST_LANES = 4
 LEAST_ROWS = 4
-MOST_BETWEEN = 4
 """Rows below which packing the operand of scattered lanes is not worth it."""
+MOST_BETWEEN = 4
+"""Iterations of a loop between neighbouring lanes or rows, up to which it joins the tile."""
 
 
 @dataclass(frozen=True)
