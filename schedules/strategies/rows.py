@@ -19,6 +19,8 @@ from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.streaming import stream, streamed
 
+MAX_LANES = 128
+"""Elements in flight, at most."""
 PARALLEL_FROM = 1 << 16
 """Iterations below which threads cost more than they give."""
 
@@ -48,8 +50,7 @@ class Rows:
         """Vectors in flight, unrolling, whether results pass the caches by, threads."""
         found: list[Knob] = []
         if self.vector is not None:
-            most = max(1, -(-size(self.vector) // self.lanes))
-            found.append(Sizes(f"{prefix}vectors", tuple(count for count in (1, 2, 4, 8) if count <= most and count * self.lanes <= 128)))
+            found.append(Sizes(f"{prefix}vectors", self._counts(size(self.vector))))
             if self.stage.reduced and not self.reduces:
                 found.append(Flag(f"{prefix}inside"))
             if self.streamed is not None:
@@ -59,12 +60,13 @@ class Rows:
         return tuple(found)
 
     def default(self, prefix: str = "") -> dict[str, Any]:
-        """Four vectors in flight for reductions, two for the rest; threads where the work is worth it."""
+        """Four vectors in flight for reductions, two for the rest, short rows at once; threads where the work is worth it."""
         config: dict[str, Any] = {}
         if self.vector is not None:
-            (sizes, *_) = self.knobs(prefix)
+            counts, extent = self._counts(size(self.vector)), size(self.vector)
             wanted = 4 if self.stage.reduced else 2
-            config[f"{prefix}vectors"] = max(count for count in sizes.values if count <= wanted)
+            whole = [count for count in counts if count * self.lanes == extent]
+            config[f"{prefix}vectors"] = max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
                 config[f"{prefix}inside"] = True
             if self.streamed is not None:
@@ -73,13 +75,18 @@ class Rows:
             config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM and size(self.stage.outer[0]) > 1 else "none"
         return config
 
+    def _counts(self, extent: int) -> tuple[int, ...]:
+        """How many vectors may be in flight: powers of two, and as many as a short row has."""
+        most = max(1, min(-(-extent // self.lanes), MAX_LANES // self.lanes))
+        return tuple(count for count in range(1, most + 1) if count & (count - 1) == 0 or count * self.lanes == extent)
+
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = config[f"{prefix}vectors"] * self.lanes
             tail: Any = "peel" if is_literal(self.vector) else "mask"
-            outer, inner = s.split(self.vector.loop, min(width, 128), tail)
+            outer, inner = s.split(self.vector.loop, min(width, MAX_LANES), tail)
             if outermost == self.vector.loop:
                 outermost = outer
             if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
