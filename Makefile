@@ -31,7 +31,7 @@ bench-peers:
 
 # The same with a named subset tuned before: some 17 searches of at most SEARCH seconds each.
 SEARCH ?= 600
-TUNED ?= bench/results/tuned
+TUNED ?= out/tuned
 bench-tuned:
 	$(PYTHON) -m bench.peers.tuning $(TUNED) --budget $(SEARCH)
 	TENSORLANG_BENCH_DATABASE=$(TUNED) $(MAKE) bench-peers
