@@ -14,7 +14,9 @@ from tensorlang.ir import For, Load
 from tensorlang.schedules.strategies.analysis import StageInfo, filled, size
 from tensorlang.schedules.strategies.roles import Roles
 
-MAX_ROWS = 16
+MAX_ROWS = 28
+CROWDED_ROWS = 16
+"""Rows of a tile, at most, and where they fall into one or two sets of the first-level cache."""
 MAX_VECTORS = 6
 IDEAL = 1.33
 """The value of a tile of 14 x 2 registers without ragged edges, by which others are judged."""
@@ -126,8 +128,12 @@ class Model:
 
     def _in_one_set(self, load: Load | None, loop: For) -> bool:
         """Does what a load reads along a loop fall into one set of the first-level cache, whole pages apart?"""
+        return self._in_sets(load, loop, 1)
+
+    def _in_sets(self, load: Load | None, loop: For, sets: int) -> bool:
+        """Does it fall into so many sets, or fewer?"""
         apart = 0 if load is None else (self.stage.stride(load, loop) or 0) * load.buffer.dtype.bytes
-        return apart != 0 and apart % PAGE == 0
+        return apart != 0 and apart * sets % PAGE == 0
 
     @property
     def _panel(self) -> bool:
@@ -169,8 +175,11 @@ class Model:
         return tuple(count for count in range(1, MAX_VECTORS + 1) if count <= most and count * self.lanes <= 128)
 
     def _row_sizes(self) -> tuple[int, ...]:
-        most = 1 if self.roles.row is None else self.roles.row.size
-        return tuple(count for count in range(1, MAX_ROWS + 1) if count <= most)
+        row = self.roles.row
+        if row is None:
+            return (1,)
+        most = CROWDED_ROWS if self._in_sets(self.roles.row_operand, row.last, 2) else MAX_ROWS
+        return tuple(range(1, min(row.size, most) + 1))
 
     def _value(self, rows: int, vectors: int) -> float:
         """Arithmetic for each load of a tile, ragged edges and idle units counted as lost."""
