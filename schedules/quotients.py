@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Const, Expr, Nest
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.polyhedra import interval
@@ -17,12 +18,14 @@ from tensorlang.relations import closure
 from tensorlang.schedules.edit import loops
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, expressions, map_children, map_expressions, statements, walk
+from tensorlang.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, statements, walk
 
 
 def is_quotient(expr: Expr) -> bool:
-    """Is it a floored quotient by a positive literal, or what is left of one?"""
-    return isinstance(expr, Binary) and expr.op in ("floordiv", "mod") and isinstance(expr.right, Const) and expr.right.value > 0
+    """Is it a floored quotient of indices by a positive literal, or what is left of one? Not of data, which may be of another type."""
+    if not (isinstance(expr, Binary) and expr.op in ("floordiv", "mod") and isinstance(expr.right, Const)):
+        return False
+    return dtype_of(expr.right) == INT64 and expr.right.value > 0
 
 
 def decided(nest: Nest, made: frozenset[str]) -> Nest:

@@ -10,9 +10,13 @@ from scipy import signal
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.schedules.edit import stores
+from tensorlang.schedules.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.tensor import Tensor
+from tensorlang.traverse import walk
+from tensorlang.verify import verify
 
 rng = np.random.default_rng(5)
 
@@ -155,3 +159,15 @@ def test_points_of_the_space_compute_the_same() -> None:
         for config in chosen.space.sample(np.random.default_rng(0), 6):
             found = tl.build(chosen.schedule(config), "native")(*operands)
             np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4, err_msg=str(config))
+
+
+@pytest.mark.parametrize("kind", ["uint64", "int64", "uint8"])
+def test_remainders_of_data_keep_their_type(kind: str) -> None:
+    data = np.arange(12, dtype=kind)
+    x = tl.placeholder((12,), kind, name="x")
+    s = tl.Schedule(tl.compute((12,), lambda i: tl.select(i >= 1, x[i], 0) % 4 + x[i // 4] // 2, name="y"))
+    s.split("i", 4)
+    verify(s.nest)
+    found = [node for store in stores(s.nest.body) for value in store.values for node in walk(value) if is_quotient(node)]
+    assert kind == "int64" or not found, "quotients of data are none of the loops'"
+    np.testing.assert_array_equal(tl.build(s)(data), np.where(np.arange(12) >= 1, data, 0) % 4 + data[np.arange(12) // 4] // 2)
