@@ -3,7 +3,8 @@
 verify, replay      after each step, and of the whole schedule
 tags                every output element is the same term in the scheduled and in the unscheduled nest, and nothing races
 nest                the scheduled nest, run statement by statement, gives what the evaluator gives
-kernel, plain       machine code, scheduled and unscheduled, gives what the evaluator gives; exactly, or within a derived bound
+kernel              machine code gives what the evaluator gives; exactly, or within a derived bound
+plain, default      so does that of the unscheduled program, and of the default schedule
 twin                the same over wrap-around integers, exactly
 memory              outputs are poisoned before, inputs unchanged after, nothing beside them written, guard pages untouched
 threads             one and several threads agree bit for bit
@@ -20,15 +21,19 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import meaning
+from tensorlang.codegen.target import target as find_target
 from tensorlang.ir import For, If, Load, Nest, Select, Store
 from tensorlang.nest_interpreter import run_nest
 from tensorlang.schedules import trace as trace_of_steps
+from tensorlang.schedules.strategies import choose
 from tensorlang.traverse import expressions, loads_of, statements, walk
 
 from . import schedules
 from .bounds import UNIT, Bounds, Rough
 from .case import Case, sizes, to_json
+from .coverage import Cell, concerned
 from .definitions import definition
+from .directed import aimed
 from .memory import Guarded, Memory
 from .program import Builder, Program, operands
 from .replay import Tally, Wrong, attempt, label, replayed
@@ -39,6 +44,8 @@ Array = np.ndarray[Any, Any]
 TAG_WORK: Final = 2500
 NEST_WORK: Final = 4000
 THREADS: Final = 3
+CPU: Final = "cascadelake"
+"""The machine that the strategies are asked for: a case is the same on every one."""
 
 
 @dataclass(slots=True)
@@ -50,9 +57,16 @@ class Judge:
     say: Callable[[str], None] = lambda _: None
 
     def generate(self, seed: int) -> Case:
-        """The case of a seed: a definition, and steps drawn for it while they are applied."""
+        """The case of a seed: a definition, and steps drawn for it while they are applied.
+
+        One in three is drawn for a cell of the coverage table; in one of ten the first steps are those of a point of the strategies' space.
+        """
         for attempt_number in range(20):
-            case = definition(seed * 1000 + attempt_number)
+            number, aim = seed * 1000 + attempt_number, None
+            found = aimed(number) if seed % 3 == 0 and attempt_number < 10 else None
+            if found is None and seed % 3 == 0 and attempt_number < 10:
+                continue
+            case, aim = (definition(number), None) if found is None else found
             try:
                 program = Builder(case).program()
                 schedule = tl.Schedule(program.outputs)
@@ -60,7 +74,7 @@ class Judge:
                 self.tally.add("definition refused")
                 continue
             case["seed"] = seed
-            scratch = Tally()
+            scratch, rng = Tally(), random.Random(seed)
 
             def go(on: Any, step: Step, scratch: Tally = scratch) -> bool:
                 try:
@@ -69,7 +83,10 @@ class Judge:
                     return False
                 return True
 
-            case["steps"] = schedules.steps(schedule, random.Random(seed), go)
+            first = strategic(program.outputs, rng) if seed % 10 == 7 else []
+            if all(go(schedule, step) for step in first):
+                first += schedules.steps(schedule, rng, go, aim)
+            case["steps"] = first
             return case
         raise Wrong("generator", f"no definition for seed {seed}")
 
@@ -79,7 +96,7 @@ class Judge:
         for stage in case["stages"]:
             self.tally.add("stage", stage["kind"])
         program = Builder(case).program()
-        schedule, kept = self.scheduled(case, program)
+        schedule, kept, covered = self.scheduled(case, program)
         self.say("replay")
         replayed(schedule)
         everywhere = sizes(case)
@@ -88,22 +105,28 @@ class Judge:
         self.compiled(case, program, schedule, everywhere, "kernel", twin=False)
         if case["seed"] % 5 == 0:
             self.compiled(case, program, tl.Schedule(program.outputs), everywhere[:1], "plain", twin=False)
+        if case["seed"] % 5 == 1:
+            self.compiled(case, program, program.outputs, everywhere, "default", twin=False)
         if any(name in UNIT for name in types(case)):
             self.twin(case, kept, everywhere)
+        for cell in sorted(covered):
+            self.tally.add("cover", " | ".join(cell))
 
-    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step]]:
-        """The schedule after all steps of a case, and the steps that were accepted."""
+    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step], set[Cell]]:
+        """The schedule after all steps of a case, the steps that were accepted, and the cells of the coverage table that they have."""
         self.say("schedule")
-        schedule, kept = tl.Schedule(program.outputs), []
+        schedule, kept, covered = tl.Schedule(program.outputs), list[Step](), set[Cell]()
         for position, step in enumerate(case["steps"]):
             probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in trace_of_steps.STEPS
             verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
+            before = schedule.nest
             accepted = attempt(schedule, step, self.tally, lambda forced: self.needed(case, program, schedule, forced))
             if verdict is not None and bool(verdict) != accepted:
                 raise Wrong("can", f"can says {bool(verdict)} to {step}, which is {'accepted' if accepted else 'refused'}")
             if accepted:
                 kept.append(step)
-        return schedule, kept
+                covered |= concerned(case, before, step)
+        return schedule, kept, covered
 
     # Nests
 
@@ -169,14 +192,15 @@ class Judge:
                 self.tally.add("twin refuses", label(step))
         self.compiled(case, program, schedule, everywhere, "twin", twin=True)
 
-    def compiled(self, case: Case, program: Program, schedule: Any, everywhere: list[dict[str, int]], oracle: str, *, twin: bool) -> None:
-        """The oracles that run machine code."""
+    def compiled(self, case: Case, program: Program, of: Any, everywhere: list[dict[str, int]], oracle: str, *, twin: bool) -> None:
+        """The oracles that run machine code: of a schedule, or of tensors under their default schedule."""
         self.say(f"{oracle} build")
         self.tally.add("oracle", oracle)
         try:
-            kernel = tl.build(schedule)
+            kernel = tl.build(of)
         except Exception as error:
             raise Wrong("build", f"{oracle}: {type(error).__name__}: {error!s:.300}") from error
+        schedule = of if isinstance(of, tl.Schedule) else tl.Schedule(of)
         threaded = any(isinstance(part, For) and part.kind == "parallel" for part in statements(schedule.nest.body))
         for turn, extents in enumerate(everywhere):
             self.say(f"{oracle} run")
@@ -258,6 +282,15 @@ class Judge:
             raise Wrong(
                 oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}"
             )
+
+
+def strategic(outputs: Any, rng: random.Random) -> list[Step]:
+    """The steps of a point of the strategies' own space: one in three times the default."""
+    strategy = choose(outputs, find_target(CPU), rng.choice((1, THREADS)))
+    point = strategy.default if rng.random() < 0.35 else strategy.space.sample(np.random.default_rng(rng.randrange(1 << 30)), 1)[0]
+    made = strategy.schedule(point)
+    steps = made.directives if schedules.emitted(made.nest.body) <= schedules.MAX_CODE else ()
+    return [{"apply": trace_of_steps.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
 
 
 def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:

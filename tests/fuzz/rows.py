@@ -358,4 +358,9 @@ def drawn(view: View) -> Step | None:
     name = view.rng.choices(names, [ROWS[name][1] if name in ROWS else 2 for name in names])[0]
     if not view.loops() and name != "compute_inline":
         return None
+    return of_kind(name, view)
+
+
+def of_kind(name: str, view: View) -> Step | None:
+    """A step of this kind that may well be accepted."""
     return ROWS[name][0](view) if name in ROWS else generic(name, view)
