@@ -1,0 +1,243 @@
+"""A scheduled nest, executed on instances: what each instance of the program found in memory, when, and where iterations race.
+
+Beside its value, each element of a buffer holds the instances that made it: the one that stored it, or the set of those that were
+combined into it. A statement with a mark is an instance of the program; one without hands on what it reads. Time is counted in executed
+statements. Elements also remember the iterations of the parallel and vector loops in which they were touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from tensorlang import meaning, nest_interpreter
+from tensorlang.ir import Buffer, For, If, Load, Nest, Stmt, Store
+from tensorlang.traverse import loads_of
+
+from .dependences import Instance, Plain
+from .marks import Statement, label_of
+
+Content: TypeAlias = frozenset[Instance]
+Path: TypeAlias = tuple[tuple[int, int], ...]
+"""The parallel and vector loops around an access, by number, each with its iteration."""
+
+NOTHING: Final[Content] = frozenset()
+UNWRITTEN: Final[Content] = frozenset([("what was never written", ())])
+FORGIVING: Final = ("min", "max", "any", "all", "argmin", "argmax", "fmin", "fmax", "reduce_fmin", "reduce_fmax")
+"""Reducers that do not mind a value twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One execution of a statement: the instances that it is (with those inlined into it), what it read, and when."""
+
+    instances: frozenset[Instance]
+    found: Content
+    time: int
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a run showed."""
+
+    executed: list[Executed] = field(default_factory=list)
+    outputs: dict[Instance, Content] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Machine(nest_interpreter._Machine):
+    """The nest interpreter, with the instances that made each element beside its value."""
+
+    ran: Ran = field(default_factory=Ran)
+    plain: Plain = field(default_factory=Plain)
+    statements: dict[int, Statement] = field(default_factory=dict)
+    """Those of the plain nest, where it is the one that is run."""
+    contents: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    path: list[tuple[int, int, str]] = field(default_factory=list)
+    touched: dict[tuple[int, tuple[int, ...]], tuple[Path, str, set[Path]]] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
+    reading: list[Content] = field(default_factory=list)
+    marks: set[Instance] = field(default_factory=set)
+    time: int = 0
+    frames: int = 0
+    kinds: dict[int, str] = field(default_factory=dict)
+    here: tuple[str, tuple[int, ...]] | None = None
+
+    def action(self, stmt: Stmt, known: frozenset[str]) -> Callable[[], None]:
+        """What runs a statement: parallel loops note their iterations, conditions that read hand on what they read."""
+        match stmt:
+            case For(kind="parallel" | "vector" as kind, loop=loop):
+                return self.watched(nest_interpreter._Machine.action(self, stmt, known), loop, kind)
+            case If(cond) if any(True for _ in loads_of(cond)):
+                act = nest_interpreter._Machine.action(self, stmt, known)
+
+                def conditioned() -> None:
+                    before = len(self.reading)
+                    act()
+                    del self.reading[before:]
+
+                return conditioned
+            case Store():
+                act = nest_interpreter._Machine.action(self, stmt, known)
+                statement = self.statements.get(id(stmt))
+                if statement is None:
+                    return act
+                loops = [loop.loop for loop in statement.loops]
+
+                def noted() -> None:
+                    self.here = statement.label, tuple(self.axes[loop] for loop in loops)
+                    self.plain.executed.setdefault(statement.label, []).append(self.here[1])
+                    act()
+                    self.here = None
+
+                return noted
+            case _:
+                return nest_interpreter._Machine.action(self, stmt, known)
+
+    def watched(self, act: Callable[[], None], loop: str, kind: str) -> Callable[[], None]:
+        """A loop whose iterations are not ordered."""
+
+        def run() -> None:
+            self.frames += 1
+            self.kinds[self.frames] = kind
+            self.path.append((self.frames, 0, loop))
+            act()
+            self.path.pop()
+
+        return run
+
+    def now(self) -> Path:
+        """The iterations of the moment."""
+        return tuple((number, self.axes[loop]) for number, _, loop in self.path)
+
+    def touch(self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "") -> None:
+        """Note an access, and a race with an earlier one."""
+        if not self.path and not self.touched:
+            return
+        key, path = (id(self.contents[name]), at), self.now()
+        written, how, readers = self.touched.get(key, ((), "", set[Path]()))
+        for other in (written, *(readers if writes else ())):
+            frame = apart(path, other)
+            together = frame is not None and reducer and reducer == how and other is written and self.kinds[frame] == "vector"
+            if frame is not None and not together and len(self.ran.faults) < 3:
+                self.ran.faults.append(f"iterations that are not ordered both touch {name}{list(at)}")
+        self.touched[key] = (path, reducer, set()) if writes else (written, how, {*readers, path})
+
+    def _alloc(self, buffer: Buffer, body: Callable[[], None]) -> Callable[[], None]:
+        act = nest_interpreter._Machine._alloc(self, buffer, lambda: self.inside(buffer.name, body))
+        return act
+
+    def inside(self, name: str, body: Callable[[], None]) -> None:
+        """Run a body with fresh storage."""
+        hidden = self.contents.get(name)
+        array = np.empty(self.buffers[name].shape, object)
+        array.fill(UNWRITTEN)
+        self.contents[name] = array
+        self.kept.append(array)  # so that no other one takes its identity
+        body()
+        if hidden is None:
+            del self.contents[name]
+        else:
+            self.contents[name] = hidden
+
+    def _load(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], Any]:
+        label = label_of(name)
+        if label is not None:
+            zero = nest_interpreter._scalar(np.zeros((), load.buffer.dtype.numpy)[()], load.buffer.dtype)
+
+            def mark() -> Any:
+                self.marks.add((label, tuple([part() for part in index])))
+                return zero
+
+            return mark
+        value = nest_interpreter._Machine._load(self, load, name, index)
+        places: list[tuple[int, ...]] = []
+
+        def keep() -> tuple[int, ...]:
+            places.append(tuple([part() for part in index]))
+            return places.pop()
+
+        def read() -> Any:
+            result = value()
+            at = keep()
+            self.reading.append(self.contents[name][at])
+            self.touch(name, at, writes=False)
+            if self.here is not None:
+                self.plain.reads.setdefault((self.here[0], load), []).append((self.here[1], at))
+            return result
+
+        return read
+
+    def _store(self, store: Store) -> Callable[[], None]:
+        act = nest_interpreter._Machine._store(self, store)
+        index = [self.value(part) for part in store.index]
+        names, reducer = [buffer.name for buffer in store.buffers], store.reducer
+
+        def run() -> None:
+            before, self.marks = len(self.reading), set()
+            act()
+            found, marks = NOTHING.union(*self.reading), frozenset(self.marks)
+            handed = NOTHING.union(*self.reading[before:])
+            del self.reading[before:]
+            mine = len(self.reading)
+            at = tuple([part() for part in index])
+            del self.reading[mine:]
+            self.time += 1
+            if marks:
+                self.ran.executed.append(Executed(marks, found, self.time))
+            if self.here is not None:
+                self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
+            for name in names:
+                self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name)
+                new, old = (marks or handed), self.contents[name][at]
+                if reducer is not None:
+                    if new & old and reducer.name not in FORGIVING:
+                        self.fault(f"{shown(min(new & old))} is combined twice into {name}{list(at)}")
+                    new |= old
+                self.contents[name][at] = new
+
+        return run
+
+    def fault(self, text: str) -> None:
+        """Note a fault."""
+        if len(self.ran.faults) < 3:
+            self.ran.faults.append(text)
+
+
+def apart(one: Path, other: Path) -> int | None:
+    """The loop of which two accesses are in different iterations; None where they are ordered."""
+    for (number, here), (same, there) in zip(one, other, strict=False):
+        if number != same:
+            return None
+        if here != there:
+            return number
+    return None
+
+
+def shown(instance: Instance) -> str:
+    """An instance as text."""
+    return f"{instance[0]}[{', '.join(map(str, instance[1]))}]" if instance[1] else instance[0]
+
+
+def run(
+    nest: Nest, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int], statements: tuple[Statement, ...] = ()
+) -> tuple[Ran, Plain]:
+    """Execute a nest. `statements` are those of the plain nest, where that is the one. Raises `InternalError` outside of a buffer."""
+    machine = Machine(nest.relations, dict(dims), statements={id(statement.store): statement for statement in statements})
+    for buffer in (*nest.inputs, *nest.outputs):
+        if label_of(buffer.name) is not None:
+            continue
+        machine.buffers[buffer.name] = arrays[buffer.name].copy()
+        content = machine.contents[buffer.name] = np.empty(arrays[buffer.name].shape, object)
+        for at in np.ndindex(content.shape):
+            content[at] = frozenset([(buffer.name, at)]) if buffer in nest.inputs else UNWRITTEN
+    with meaning.quiet():
+        machine.action(nest.body, frozenset())()
+    for buffer in nest.outputs:
+        for at in np.ndindex(machine.contents[buffer.name].shape):
+            machine.ran.outputs[f"the output {buffer.name}", at] = machine.contents[buffer.name][at]
+    return machine.ran, machine.plain
