@@ -24,13 +24,15 @@ Needs: TypeAlias = dict[Instance, frozenset[Instance]]
 Seen: TypeAlias = Mapping[tuple[str, Load], list[tuple[tuple[int, ...], tuple[int, ...]]]]
 """What a run of the plain nest read: for a statement and a load of it, at which loops which element."""
 
-MAX_POINTS: Final = 600
+MAX_POINTS: Final = 400
+MAX_OPERATIONS: Final = 400_000
+"""What isl may count to: some tenths of a second."""
 RELATION: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 class TooMuch(Exception):  # noqa: N818 - not an error: no answer
-    """More than can be written down point by point."""
+    """More than can be written down point by point, or worked out in time."""
 
 
 class _Unknown(Exception):  # noqa: N818
@@ -191,7 +193,13 @@ def listed(tag: str, element: str, found: list[tuple[tuple[int, ...], tuple[int,
 
 
 def reads_of(statement: Statement) -> Iterator[tuple[Load, tuple[tuple[Expr, bool], ...]]]:
-    """What a statement reads, each under the conditions of the selects around it; the conditions around the statement read too."""
+    """What a statement reads, each under the conditions of the selects around it; the conditions around the statement read too.
+
+    A statement that only hands on reads what it hands on.
+    """
+    if not statement.computes:
+        yield from ((value, ()) for value in statement.store.values if isinstance(value, Load))
+        return
     for cond, _ in statement.conditions:
         yield from _reads(cond, ())
     for expr in (*statement.store.index, *statement.store.values):
@@ -261,13 +269,19 @@ def _contracted(direct: dict[Instance, set[Instance]], handed: set[str]) -> Need
 def _flow(relations: Relations) -> list[tuple[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...]]]]:
     """Which instance uses what which other one wrote, by isl."""
     context = islpy.Context()
-    reads, must, may, kill, order = (
-        islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}")
-        for parts in (relations.reads, relations.must, relations.may, relations.kill, relations.order)
-    )
-    info = islpy.UnionAccessInfo.from_sink(reads).set_must_source(must).set_may_source(may).set_kill(kill).set_schedule_map(order)
+    context.set_max_operations(MAX_OPERATIONS)
     found: list[Any] = []
-    info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
+    try:
+        reads, must, may, kill, order = (
+            islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}")
+            for parts in (relations.reads, relations.must, relations.may, relations.kill, relations.order)
+        )
+        info = islpy.UnionAccessInfo.from_sink(reads).set_must_source(must).set_may_source(may).set_kill(kill).set_schedule_map(order)
+        info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
+    except islpy.Error as error:
+        if "quota" not in str(error) and "operations" not in str(error):
+            raise
+        raise TooMuch from error
     return [_pair(str(point)) for point in found]
 
 

@@ -19,7 +19,7 @@ def dependences(plain: Nest, arrays: Mapping[str, np.ndarray[Any, Any]], dims: M
     """The dependences of an unscheduled nest on these data. Raises `TooMuch` where data decides more than can be listed."""
     every = statements_of(plain)
     shapes = {buffer.name: arrays[buffer.name].shape for buffer in (*plain.inputs, *plain.outputs)}
-    return needs(plain, dims, shapes, run(plain, arrays, dims, every)[1] if decided(plain) else Plain())
+    return needs(plain, dims, shapes, run(plain, arrays, dims, statements=every)[1] if decided(plain) else Plain())
 
 
 def decided(nest: Nest) -> bool:
@@ -43,7 +43,7 @@ def decided(nest: Nest) -> bool:
 
 def violation(wanted: Needs, scheduled: Nest, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]) -> str | None:
     """The first dependence that does not point forward in a marked nest, as a sentence; None where all do."""
-    ran, _ = run(scheduled, arrays, dims)
+    ran, _ = run(scheduled, arrays, dims, needs=wanted)
     if ran.faults:
         return ran.faults[0]
     forgiving = constants(scheduled)

@@ -14,10 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorlang import meaning, nest_interpreter
-from tensorlang.ir import Buffer, For, If, Load, Nest, Stmt, Store
-from tensorlang.traverse import loads_of
+from tensorlang.ir import Buffer, Expr, For, If, Load, Nest, Select, Stmt, Store
 
-from .dependences import Instance, Plain
+from .dependences import Instance, Needs, Plain
 from .marks import Statement, label_of
 
 Content: TypeAlias = frozenset[Instance]
@@ -54,13 +53,17 @@ class Machine(nest_interpreter._Machine):
 
     ran: Ran = field(default_factory=Ran)
     plain: Plain = field(default_factory=Plain)
+    needs: Needs = field(default_factory=dict)
+    """What instances depend on: of several that one statement is, the one that the others are inlined into makes the element."""
     statements: dict[int, Statement] = field(default_factory=dict)
     """Those of the plain nest, where it is the one that is run."""
     contents: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     path: list[tuple[int, int, str]] = field(default_factory=list)
     touched: dict[tuple[int, tuple[int, ...]], tuple[Path, str, set[Path]]] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
-    reading: list[Content] = field(default_factory=list)
+    reading: list[tuple[int, Content]] = field(default_factory=list)
+    """What was read for the statement that is running, and how deep inside indices and conditions."""
+    depth: int = 0
     marks: set[Instance] = field(default_factory=set)
     time: int = 0
     frames: int = 0
@@ -72,12 +75,16 @@ class Machine(nest_interpreter._Machine):
         match stmt:
             case For(kind="parallel" | "vector" as kind, loop=loop):
                 return self.watched(nest_interpreter._Machine.action(self, stmt, known), loop, kind)
-            case If(cond) if any(True for _ in loads_of(cond)):
-                act = nest_interpreter._Machine.action(self, stmt, known)
+            case If(cond, then, orelse):
+                test, yes = self.value(cond), self.action(then, known)
+                no = (lambda: None) if orelse is None else self.action(orelse, known)
 
                 def conditioned() -> None:
                     before = len(self.reading)
-                    act()
+                    self.depth += 1
+                    chosen = yes if test() else no
+                    self.depth -= 1
+                    chosen()
                     del self.reading[before:]
 
                 return conditioned
@@ -154,53 +161,84 @@ class Machine(nest_interpreter._Machine):
                 return zero
 
             return mark
-        value = nest_interpreter._Machine._load(self, load, name, index)
-        places: list[tuple[int, ...]] = []
-
-        def keep() -> tuple[int, ...]:
-            places.append(tuple([part() for part in index]))
-            return places.pop()
+        of = load.buffer.dtype
 
         def read() -> Any:
-            result = value()
-            at = keep()
-            self.reading.append(self.contents[name][at])
+            self.depth += 1  # what an index reads is no part of what is read there
+            at = tuple([part() for part in index])
+            self.depth -= 1
+            nest_interpreter._check(self.buffers, name, at, f"a read of {name}")
+            self.reading.append((self.depth, self.contents[name][at]))
             self.touch(name, at, writes=False)
             if self.here is not None:
                 self.plain.reads.setdefault((self.here[0], load), []).append((self.here[1], at))
-            return result
+            return nest_interpreter._scalar(self.buffers[name][at], of)
 
         return read
 
+    def value(self, expr: Expr) -> Callable[[], Any]:
+        """What gives the value of an expression; what a condition reads is no part of what it chooses."""
+        if not isinstance(expr, Select):
+            return nest_interpreter._Machine.value(self, expr)
+        test, yes, no = self.value(expr.cond), self.value(expr.yes), self.value(expr.no)
+
+        def choose() -> Any:
+            self.depth += 1
+            chosen = yes if test() else no
+            self.depth -= 1
+            return chosen()
+
+        return choose
+
     def _store(self, store: Store) -> Callable[[], None]:
-        act = nest_interpreter._Machine._store(self, store)
-        index = [self.value(part) for part in store.index]
+        index, values = [self.value(part) for part in store.index], [self.value(value) for value in store.values]
         names, reducer = [buffer.name for buffer in store.buffers], store.reducer
+        results = [] if reducer is None else [self.value(result) for result in reducer.results]
+        dtypes = [buffer.dtype for buffer in store.buffers]
 
         def run() -> None:
             before, self.marks = len(self.reading), set()
-            act()
-            found, marks = NOTHING.union(*self.reading), frozenset(self.marks)
-            handed = NOTHING.union(*self.reading[before:])
-            del self.reading[before:]
-            mine = len(self.reading)
+            self.depth += 1
             at = tuple([part() for part in index])
-            del self.reading[mine:]
+            self.depth -= 1
+            new = [value() for value in values]
+            marks = frozenset(self.marks)
+            found, handed = (
+                NOTHING.union(*[content for depth, content in part if depth <= deepest])
+                for part, deepest in ((self.reading, 99), (self.reading[before:], 0))
+            )
+            del self.reading[before:]
             self.time += 1
             if marks:
                 self.ran.executed.append(Executed(marks, found, self.time))
             if self.here is not None:
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
-            for name in names:
+            made = self.maker(marks) or handed
+            for name, of, place in zip(names, dtypes, range(len(names)), strict=True):
+                nest_interpreter._check(self.buffers, name, at, f"{store.stage} writes {name}")
                 self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name)
-                new, old = (marks or handed), self.contents[name][at]
                 if reducer is not None:
-                    if new & old and reducer.name not in FORGIVING:
-                        self.fault(f"{shown(min(new & old))} is combined twice into {name}{list(at)}")
-                    new |= old
-                self.contents[name][at] = new
+                    self.params[f"a{place}"], self.params[f"b{place}"] = nest_interpreter._scalar(self.buffers[name][at], of), new[place]
+                    self.contents[name][at] = self.joined(name, at, made, reducer.name)
+                else:
+                    self.contents[name][at] = made
+            for name, value in zip(names, [result() for result in results] or new, strict=True):
+                self.buffers[name][at] = value
 
         return run
+
+    def joined(self, name: str, at: tuple[int, ...], new: Content, reducer: str) -> Content:
+        """What an element holds once something is combined into it."""
+        old: Content = self.contents[name][at]
+        if new & old and reducer not in FORGIVING:
+            self.fault(f"{shown(min(new & old))} is combined twice into {name}{list(at)}")
+        return new | old
+
+    def maker(self, instances: Content) -> Content:
+        """Of the instances that a statement is, the one that is for none of the others."""
+        if len(instances) < 2:
+            return instances
+        return instances - NOTHING.union(*(self.needs.get(instance, NOTHING) for instance in instances))
 
     def fault(self, text: str) -> None:
         """Note a fault."""
@@ -224,10 +262,16 @@ def shown(instance: Instance) -> str:
 
 
 def run(
-    nest: Nest, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int], statements: tuple[Statement, ...] = ()
+    nest: Nest,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    dims: Mapping[str, int],
+    *,
+    needs: Needs | None = None,
+    statements: tuple[Statement, ...] = (),
 ) -> tuple[Ran, Plain]:
     """Execute a nest. `statements` are those of the plain nest, where that is the one. Raises `InternalError` outside of a buffer."""
-    machine = Machine(nest.relations, dict(dims), statements={id(statement.store): statement for statement in statements})
+    own = {id(statement.store): statement for statement in statements}
+    machine = Machine(nest.relations, dict(dims), needs=needs or {}, statements=own)
     for buffer in (*nest.inputs, *nest.outputs):
         if label_of(buffer.name) is not None:
             continue
