@@ -2,6 +2,7 @@
 
 verify, replay      after each step, and of the whole schedule
 tags                every output element is the same term in the scheduled and in the unscheduled nest, and nothing races
+forward             every dependence of the program points forward in its schedule (`tests.oracle`)
 nest                the scheduled nest, run statement by statement, gives what the evaluator gives
 kernel              machine code gives what the evaluator gives; exactly, or within a derived bound
 plain, default      so does that of the unscheduled program, and of the default schedule
@@ -27,6 +28,7 @@ from tensorlang.nest_interpreter import run_nest
 from tensorlang.schedules import trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
 from tensorlang.traverse import expressions, loads_of, statements, walk
+from tests.oracle.dependences import TooMuch
 
 from . import schedules
 from .bounds import UNIT, Bounds, Rough
@@ -34,6 +36,7 @@ from .case import Case, sizes, to_json
 from .coverage import Cell, concerned
 from .definitions import definition
 from .directed import aimed
+from .forward import Forward
 from .memory import Guarded, Memory
 from .program import Builder, Program, operands
 from .replay import Tally, Wrong, attempt, label, replayed
@@ -96,12 +99,14 @@ class Judge:
         for stage in case["stages"]:
             self.tally.add("stage", stage["kind"])
         program = Builder(case).program()
-        schedule, kept, covered = self.scheduled(case, program)
+        schedule, kept, covered, forward = self.scheduled(case, program)
         self.say("replay")
         replayed(schedule)
         everywhere = sizes(case)
         for extents in everywhere:
             self.interpreted(case, program, schedule, extents)
+        for extents in everywhere[:2]:
+            self.forward(case, program, schedule, forward, extents)
         self.compiled(case, program, schedule, everywhere, "kernel", twin=False)
         if case["seed"] % 5 == 0:
             self.compiled(case, program, tl.Schedule(program.outputs), everywhere[:1], "plain", twin=False)
@@ -112,42 +117,78 @@ class Judge:
         for cell in sorted(covered):
             self.tally.add("cover", " | ".join(cell))
 
-    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step], set[Cell]]:
-        """The schedule after all steps of a case, the steps that were accepted, and the cells of the coverage table that they have."""
+    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step], set[Cell], Forward]:
+        """The schedule after all steps of a case, those that were accepted, the cells that they cover, and what judges dependences."""
         self.say("schedule")
         schedule, kept, covered = tl.Schedule(program.outputs), list[Step](), set[Cell]()
+        forward = Forward(schedule.nest)
         for position, step in enumerate(case["steps"]):
             probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in trace_of_steps.STEPS
             verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
-            before = schedule.nest
-            accepted = attempt(schedule, step, self.tally, lambda forced: self.needed(case, program, schedule, forced))
+            before, steps = schedule.nest, len(schedule.directives)
+            accepted = attempt(schedule, step, self.tally, lambda nest, made: self.needed(case, program, forward, nest, made))
             if verdict is not None and bool(verdict) != accepted:
                 raise Wrong("can", f"can says {bool(verdict)} to {step}, which is {'accepted' if accepted else 'refused'}")
             if accepted:
                 kept.append(step)
                 covered |= concerned(case, before, step)
-        return schedule, kept, covered
+                forward.follow(schedule.directives[steps:], schedule.nest)
+        return schedule, kept, covered, forward
 
     # Nests
 
-    def needed(self, case: Case, program: Program, schedule: Any, forced: Nest) -> bool:
-        """Does a nest that was made without proof differ from the plain one, or race? True where that cannot be told."""
-        plain = tl.Schedule(program.outputs).nest
-        if data_dependent(plain):
-            return True
-        several = [*sizes(case), *([{**case["extents"], **dict.fromkeys(case["symbolic"], 5)}] if case["symbolic"] else [])]
-        for extents in several:
-            if work(forced.body, sizes_of(extents)) > TAG_WORK or work(plain.body, sizes_of(extents)) > TAG_WORK:
-                return True
-            terms, dims = Terms(operands(program, case, extents, twin=False)), dims_of(schedule, extents)
-            wanted, _ = trace(plain, terms, dims)
-            try:
-                found, races = trace(forced, terms, dims)
-            except Exception:  # noqa: BLE001 - it was forced
-                return True
-            if races or found != wanted:
-                return True
-        return False
+    def needed(self, case: Case, program: Program, forward: Forward, forced: Nest, directive: Any) -> bool | None:
+        """Is a nest that was made without proof wrong by one of the oracles that run it? None where that cannot be told.
+
+        Where data decides what is touched, the drawn data are one case and those in which all indices agree another.
+        """
+        plain, marked = forward.plain, forward.forced(directive)
+        loaded, told = data_dependent(plain), False
+        for extents in [*sizes(case), *([{**case["extents"], **dict.fromkeys(case["symbolic"], 5)}] if case["symbolic"] else [])]:
+            dims = {name: extents[name] for name in plain.dims}
+            if max(work(nest.body, sizes_of(extents)) for nest in (forced, plain)) > TAG_WORK:
+                continue
+            feeds = operands(program, case, extents, twin=False)
+            if not loaded:
+                terms = Terms(feeds)
+                wanted, _ = trace(plain, terms, dims)
+                try:
+                    found, races = trace(forced, terms, dims)
+                except Exception:  # noqa: BLE001 - it was forced
+                    return True
+                if races or found != wanted:
+                    return True
+                told = True
+            if marked is None or not forward.small(marked, extents):
+                continue
+            for name, data in {"drawn": feeds, **({"equal": equal(feeds)} if loaded else {})}.items():
+                try:
+                    if forward.wrong(marked, {**data, **blank(plain, extents)}, dims, data=name) is not None:
+                        return True
+                    told = True
+                except TooMuch:
+                    continue
+                except Exception:  # noqa: BLE001 - it was forced
+                    return True
+        return False if told else None
+
+    def forward(self, case: Case, program: Program, schedule: Any, forward: Forward, extents: dict[str, int]) -> None:
+        """The oracle of dependences."""
+        if forward.shadow is None or not forward.small(forward.shadow, extents):
+            self.tally.add("forward", "other" if forward.shadow is None else "large")
+            return
+        self.say("forward")
+        arrays = {**operands(program, case, extents, twin=False), **blank(forward.plain, extents)}
+        try:
+            wrong = forward.wrong(forward.shadow, arrays, dims_of(schedule, extents), data="drawn")
+        except TooMuch:
+            self.tally.add("forward", "too much")
+            return
+        except Exception as error:
+            raise Wrong("forward", f"at {extents}: {type(error).__name__}: {error!s:.300}") from error
+        self.tally.add("oracle", "forward")
+        if wrong is not None:
+            raise Wrong("forward", f"at {extents}: {wrong}")
 
     def interpreted(self, case: Case, program: Program, schedule: Any, extents: dict[str, int]) -> None:
         """The oracles that run the nest itself."""
@@ -173,7 +214,7 @@ class Judge:
         if effort <= NEST_WORK:
             self.say("nest")
             self.tally.add("oracle", "nest")
-            outputs = {buffer.name: poisoned(buffer, schedule.nest, extents) for buffer in schedule.nest.outputs}
+            outputs = blank(schedule.nest, extents)
             try:
                 run_nest(schedule.nest, {**feeds, **outputs}, dims)
             except Exception as error:
@@ -291,6 +332,16 @@ def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     made = strategy.schedule(point)
     steps = made.directives if schedules.emitted(made.nest.body) <= schedules.MAX_CODE else ()
     return [{"apply": trace_of_steps.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
+
+
+def blank(nest: Nest, extents: dict[str, int]) -> dict[str, Array]:
+    """The outputs of a nest, poisoned."""
+    return {buffer.name: poisoned(buffer, nest, extents) for buffer in nest.outputs}
+
+
+def equal(feeds: dict[str, Array]) -> dict[str, Array]:
+    """Data in which every index is the same."""
+    return {name: np.ones_like(array) if array.dtype.kind in "iu" else array for name, array in feeds.items()}
 
 
 def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:

@@ -356,11 +356,11 @@ def drawn(view: View) -> Step | None:
     """A step that may well be accepted."""
     names = known_methods()
     name = view.rng.choices(names, [ROWS[name][1] if name in ROWS else 2 for name in names])[0]
-    if not view.loops() and name != "compute_inline":
-        return None
     return of_kind(name, view)
 
 
 def of_kind(name: str, view: View) -> Step | None:
     """A step of this kind that may well be accepted."""
+    if not view.loops() and name != "compute_inline":
+        return None
     return ROWS[name][0](view) if name in ROWS else generic(name, view)

@@ -21,8 +21,9 @@ from .marks import Statement, statements_of
 
 Instance: TypeAlias = tuple[str, tuple[int, ...]]
 Needs: TypeAlias = dict[Instance, frozenset[Instance]]
-Seen: TypeAlias = Mapping[tuple[str, Load], list[tuple[tuple[int, ...], tuple[int, ...]]]]
-"""What a run of the plain nest read: for a statement and a load of it, at which loops which element."""
+"""Every instance of the program, and every element of an output, with the instances whose values it uses."""
+Pairs: TypeAlias = list[tuple[tuple[int, ...], tuple[int, ...]]]
+"""An access point by point: the values of the loops, and the element."""
 
 MAX_POINTS: Final = 400
 MAX_OPERATIONS: Final = 400_000
@@ -35,7 +36,7 @@ class TooMuch(Exception):  # noqa: N818 - not an error: no answer
     """More than can be written down point by point, or worked out in time."""
 
 
-class _Unknown(Exception):  # noqa: N818
+class Unknown(Exception):  # noqa: N818
     """Data decides this."""
 
 
@@ -44,8 +45,8 @@ class Plain:
     """What a run of the plain nest did, for what data decides: executed instances, reads, and elements written."""
 
     executed: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    reads: dict[tuple[str, Load], list[tuple[tuple[int, ...], tuple[int, ...]]]] = field(default_factory=dict)
-    writes: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = field(default_factory=dict)
+    reads: dict[tuple[str, Load], Pairs] = field(default_factory=dict)
+    writes: dict[str, Pairs] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Relations:
     # Expressions
 
     def integer(self, expr: Expr, names: Mapping[str, str]) -> str:
-        """An affine expression. Raises `_Unknown` where it is none."""
+        """An affine expression. Raises `Unknown` where it is none."""
         match expr:
             case Const(value) if not isinstance(value, float):
                 return f"({int(value)})"
@@ -84,12 +85,12 @@ class Relations:
             case Binary("mul", left, right):
                 a, b = self.number(left), self.number(right)
                 if a is None and b is None:
-                    raise _Unknown
+                    raise Unknown
                 return f"({a} * {self.integer(right, names)})" if a is not None else f"({b} * {self.integer(left, names)})"
             case Binary("floordiv" | "mod" as op, left, right):
                 by = self.number(right)
                 if by is None or by <= 0:
-                    raise _Unknown
+                    raise Unknown
                 inner = self.integer(left, names)
                 return f"floor({inner}/{by})" if op == "floordiv" else f"({inner} mod {by})"
             case Binary("min" | "max" as op, left, right):
@@ -99,7 +100,7 @@ class Relations:
             case Cast(value, to) if to == "int64" and not any(True for _ in loads_of(value)):
                 return self.integer(value, names)
             case _:
-                raise _Unknown
+                raise Unknown
 
     def number(self, expr: Expr) -> int | None:
         """The value of an expression without axes; None where it has some."""
@@ -120,7 +121,7 @@ class Relations:
                 return None
 
     def condition(self, expr: Expr, names: Mapping[str, str], *, holds: bool = True) -> str:
-        """A condition on axes. Raises `_Unknown` where data decides it."""
+        """A condition on axes. Raises `Unknown` where data decides it."""
         match expr:
             case Const(bool(value)):
                 return "1 = 1" if value == holds else "1 = 0"
@@ -133,7 +134,7 @@ class Relations:
                 spelled, a, b = op if holds else OPPOSITE[op], self.integer(left, names), self.integer(right, names)
                 return f"({a} < {b} or {a} > {b})" if spelled == "ne" else f"{a} {RELATION[spelled]} {b}"
             case _:
-                raise _Unknown
+                raise Unknown
 
     # Statements
 
@@ -141,14 +142,14 @@ class Relations:
         """The domain, the accesses and the place in time of a statement."""
         names = {loop.loop: f"v{place}" for place, loop in enumerate(statement.loops)}
         here = f"s{len(self.labels)}[{', '.join(names.values())}]"
-        tag = here.split("[")[0]
+        tag = here.split("[", maxsplit=1)[0]
         self.labels.append(statement.label)
         try:
             parts = [
                 f"{self.integer(loop.lo, names)} <= {names[loop.loop]} < {self.integer(loop.hi, names)}" for loop in statement.loops
             ] + [self.condition(cond, names, holds=holds) for cond, holds in statement.conditions]
             domain = " and ".join(parts) or "1 = 1"
-        except _Unknown:
+        except Unknown:
             domain = _points(names, self.plain.executed.get(statement.label, []))
         times = [str(part) if isinstance(part, int) else names[part] for part in statement.time]
         self.order.append(f"{here} -> [{', '.join([*times, *['0'] * (depth - len(times))])}] : {domain}")
@@ -158,14 +159,14 @@ class Relations:
             element = self.buffer(buffer.name)
             try:
                 kind.append(self.access(here, element, store.index, names, domain))
-            except _Unknown:
+            except Unknown:
                 kind += listed(tag, element, self.plain.writes.get(statement.label, []))
         for load, conditions in reads_of(statement):
             element = self.buffer(str(getattr(load.buffer, "name", "?")))
             try:
                 tests = [self.condition(cond, names, holds=holds) for cond, holds in conditions]
                 self.reads.append(self.access(here, element, load.index, names, " and ".join([domain, *tests])))
-            except _Unknown:
+            except Unknown:
                 self.reads += listed(tag, element, self.plain.reads.get((statement.label, load), []))
 
     def access(self, here: str, element: str, index: tuple[Expr, ...], names: Mapping[str, str], domain: str) -> str:
@@ -185,7 +186,7 @@ def _points(names: Mapping[str, str], found: list[tuple[int, ...]]) -> str:
     return "(" + " or ".join(f"({point})" for point in points) + ")"
 
 
-def listed(tag: str, element: str, found: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[str]:
+def listed(tag: str, element: str, found: Pairs) -> list[str]:
     """An access point by point."""
     if len(found) > MAX_POINTS:
         raise TooMuch
@@ -219,6 +220,25 @@ def _reads(expr: Expr, conditions: tuple[tuple[Expr, bool], ...]) -> Iterator[tu
                 yield expr, conditions
 
 
+def decided(nest: Nest) -> bool:
+    """May data decide an access of a nest? Then what it does is listed."""
+    relations = Relations(dict.fromkeys(nest.dims, 1), Plain())
+    for statement in statements_of(nest):
+        names = {loop.loop: "v" for loop in statement.loops}
+        reads = list(reads_of(statement))
+        try:
+            for expr in (*statement.store.index, *(index for load, _ in reads for index in load.index)):
+                relations.integer(expr, names)
+            for cond, _ in (*statement.conditions, *(test for _, tests in reads for test in tests)):
+                relations.condition(cond, names)
+            for loop in statement.loops:
+                relations.integer(loop.lo, names)
+                relations.integer(loop.hi, names)
+        except Unknown:
+            return True
+    return False
+
+
 def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]], plain: Plain) -> Needs:
     """What each instance, and each element of an output, depends on. `shapes` are those of operands and outputs.
 
@@ -239,11 +259,11 @@ def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, .
                 f"{here} -> {relations.buffer(buffer.name)}[{', '.join(names)}] : {inside}"
             )
             relations.order.append(f"{here} -> [{-1 if prefix == 'i' else 1_000_000}{pad}] : {inside}")
-    found = _flow(relations)
+    domain, found = _flow(relations)
     known = {f"s{place}": label for place, label in enumerate(relations.labels)}
     known |= {f"i{place}": buffer.name for place, buffer in enumerate(nest.inputs)}
     known |= {f"o{place}": f"the output {buffer.name}" for place, buffer in enumerate(nest.outputs)}
-    direct: dict[Instance, set[Instance]] = {}
+    direct: dict[Instance, set[Instance]] = {(known[name], at): set() for name, at in domain if name[0] == "s"}
     for (sink, at), (source, index) in found:
         direct.setdefault((known[sink], at), set()).add((known[source], index))
     handed = {statement.label for statement in statements if not statement.computes}
@@ -258,18 +278,21 @@ def _contracted(direct: dict[Instance, set[Instance]], handed: set[str]) -> Need
         if instance[0] not in handed:
             return frozenset([instance])
         if instance not in known:
-            known[instance] = frozenset().union(*(origins(source) for source in direct.get(instance, ())))
+            known[instance] = frozenset[Instance]().union(*(origins(source) for source in direct.get(instance, ())))
         return known[instance]
 
     return {
-        sink: frozenset().union(*(origins(source) for source in sources)) for sink, sources in direct.items() if sink[0] not in handed
+        sink: frozenset[Instance]().union(*(origins(source) for source in sources))
+        for sink, sources in direct.items()
+        if sink[0] not in handed
     }
 
 
-def _flow(relations: Relations) -> list[tuple[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...]]]]:
-    """Which instance uses what which other one wrote, by isl."""
+def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, Instance]]]:
+    """The instances that there are, and which of them uses what which other one wrote, by isl."""
     context = islpy.Context()
     context.set_max_operations(MAX_OPERATIONS)
+    instances: list[Any] = []
     found: list[Any] = []
     try:
         reads, must, may, kill, order = (
@@ -278,20 +301,21 @@ def _flow(relations: Relations) -> list[tuple[tuple[str, tuple[int, ...]], tuple
         )
         info = islpy.UnionAccessInfo.from_sink(reads).set_must_source(must).set_may_source(may).set_kill(kill).set_schedule_map(order)
         info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
+        order.domain().foreach_point(instances.append)
     except islpy.Error as error:
         if "quota" not in str(error) and "operations" not in str(error):
             raise
         raise TooMuch from error
-    return [_pair(str(point)) for point in found]
+    return [_instance(str(point).strip("{} ")) for point in instances], [_pair(str(point)) for point in found]
 
 
-def _pair(point: str) -> tuple[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...]]]:
+def _pair(point: str) -> tuple[Instance, Instance]:
     """`{ [s1[0, 2] -> s0[1]] }` as what it says."""
     one, other = point.strip("{} ")[1:-1].split(" -> ")
     return _instance(one), _instance(other)
 
 
-def _instance(text: str) -> tuple[str, tuple[int, ...]]:
+def _instance(text: str) -> Instance:
     name, rest = text.split("[", 1)
     inside = rest.rstrip("]")
     return name, tuple(int(part) for part in inside.split(",")) if inside else ()

@@ -80,9 +80,7 @@ def marked(nest: Nest) -> Nest:
 
 def _marked(statement: Statement) -> tuple[Store, list[Buffer]]:
     index, shape = tuple(Axis(loop.loop) for loop in statement.loops), tuple(loop.hi for loop in statement.loops)
-    marks = [
-        Buffer(f"{PREFIX}{statement.label}.{place}", shape, dtype_of(value)) for place, value in enumerate(statement.store.values)
-    ]
+    marks = [Buffer(f"{PREFIX}{statement.label}.{place}", shape, dtype_of(value)) for place, value in enumerate(statement.store.values)]
     values = tuple(
         Binary("xor" if mark.dtype == "bool" else "add", value, Load(mark, index))
         for mark, value in zip(marks, statement.store.values, strict=True)

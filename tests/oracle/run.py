@@ -135,8 +135,7 @@ class Machine(nest_interpreter._Machine):
         self.touched[key] = (path, reducer, set()) if writes else (written, how, {*readers, path})
 
     def _alloc(self, buffer: Buffer, body: Callable[[], None]) -> Callable[[], None]:
-        act = nest_interpreter._Machine._alloc(self, buffer, lambda: self.inside(buffer.name, body))
-        return act
+        return nest_interpreter._Machine._alloc(self, buffer, lambda: self.inside(buffer.name, body))
 
     def inside(self, name: str, body: Callable[[], None]) -> None:
         """Run a body with fresh storage."""
@@ -276,9 +275,9 @@ def run(
         if label_of(buffer.name) is not None:
             continue
         machine.buffers[buffer.name] = arrays[buffer.name].copy()
-        content = machine.contents[buffer.name] = np.empty(arrays[buffer.name].shape, object)
-        for at in np.ndindex(content.shape):
-            content[at] = frozenset([(buffer.name, at)]) if buffer in nest.inputs else UNWRITTEN
+        made = machine.contents[buffer.name] = np.empty(arrays[buffer.name].shape, object)
+        for at in np.ndindex(made.shape):
+            made[at] = frozenset([(buffer.name, at)]) if buffer in nest.inputs else UNWRITTEN
     with meaning.quiet():
         machine.action(nest.body, frozenset())()
     for buffer in nest.outputs:
