@@ -275,12 +275,12 @@ def run(
         if label_of(buffer.name) is not None:
             continue
         machine.buffers[buffer.name] = arrays[buffer.name].copy()
-        made = machine.contents[buffer.name] = np.empty(arrays[buffer.name].shape, object)
-        for at in np.ndindex(made.shape):
-            made[at] = frozenset([(buffer.name, at)]) if buffer in nest.inputs else UNWRITTEN
+        machine.contents[buffer.name] = given = np.empty(arrays[buffer.name].shape, object)
+        for at in np.ndindex(given.shape):
+            given[at] = frozenset([(buffer.name, at)]) if buffer in nest.inputs else UNWRITTEN
     with meaning.quiet():
         machine.action(nest.body, frozenset())()
     for buffer in nest.outputs:
-        for at in np.ndindex(machine.contents[buffer.name].shape):
-            machine.ran.outputs[f"the output {buffer.name}", at] = machine.contents[buffer.name][at]
+        left = machine.contents[buffer.name]
+        machine.ran.outputs |= {(f"the output {buffer.name}", at): left[at] for at in np.ndindex(left.shape)}
     return machine.ran, machine.plain
