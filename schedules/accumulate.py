@@ -28,7 +28,7 @@ from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.inside import tested, under
+from tensorlang.schedules.inside import access_guard, guarded
 from tensorlang.schedules.kinds import require_kinds
 from tensorlang.schedules.legality import accesses, conditions_around, conflict, reads, repeated
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct, require_fixed
@@ -89,7 +89,7 @@ class Accumulate:
         held = conditions_around(nest, loop)
 
         def moved(made: Clone, index: tuple[Expr, ...], copied: Store) -> Stmt:
-            return made.around(under(tested(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
+            return made.around(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
 
         assert store.reducer is not None
         starts: list[Stmt] = []
@@ -104,7 +104,9 @@ class Accumulate:
         start = starts[0] if len(starts) == 1 else If(first, starts[0], starts[1])
         made = copy("store")
         index = tuple(made.of(part) for part in store.index)
-        end = moved(made, index, Store(f"{stage}.store", store.buffers, index, tuple(Load(buffer, offsets(made.loops)) for buffer in local)))
+        end = moved(
+            made, index, Store(f"{stage}.store", store.buffers, index, tuple(Load(buffer, offsets(made.loops)) for buffer in local))
+        )
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
         body = block(start, body, end)

@@ -24,7 +24,7 @@ from tensorlang.schedules.legality import facts_of
 from tensorlang.traverse import children
 
 
-def tested(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Sequence[For], around: Sequence[Expr] = ()) -> Expr | None:
+def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Sequence[For], around: Sequence[Expr] = ()) -> Expr | None:
     """What has to be tested before `buffer[index]` is touched inside `loops`, where the conditions `around` hold; None for nothing.
 
     Raises `Refusal` where the index reads an element that is not known to exist there.
@@ -44,7 +44,7 @@ def tested(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Sequence[Fo
     return reduce(lambda left, right: Binary("and", left, right), open_sides) if open_sides else None
 
 
-def under(test: Expr | None, stmt: Stmt) -> Stmt:
+def guarded(test: Expr | None, stmt: Stmt) -> Stmt:
     """The statement where a test holds."""
     return stmt if test is None else If(test, stmt)
 

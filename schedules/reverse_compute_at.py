@@ -141,7 +141,9 @@ class ReverseComputeAt:
         missing = uncovered({part.loop: facts_of(part) for part in (*shared, *chain)}, [*facts, test], index)
         if missing is not None:
             where = ", ".join(f"{short(axis)} = {value}" for axis, value in missing.items()) or "data decide which"
-            reason = f"{self.stage!r} has elements that no iteration of {short(self.loop)!r} completes ({where}), and nobody would compute them"
+            reason = (
+                f"{self.stage!r} has elements that no iteration of {short(self.loop)!r} completes ({where}), and nobody would compute them"
+            )
             raise self._refusal("TL-S303", reason)
         return test
 
