@@ -365,7 +365,11 @@ def _told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     """
     store = next(part for part in statements(chain[0]) if id(part) == write.source)
     assert isinstance(store, Store)
-    told = {next(iter(axes_of(part))) for part in write.index if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)}
+    told = {
+        next(iter(axes_of(part)))
+        for part in write.index
+        if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)
+    }
     private = {part.buffer for part in statements(chain[-1].body) if isinstance(part, ir.Alloc)}
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
     spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values

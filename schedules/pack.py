@@ -26,7 +26,7 @@ from tensorlang.ir import Alloc, Buffer, Expr, For, Load, Nest, Stmt, Store, blo
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
-from tensorlang.schedules.inside import tested, under
+from tensorlang.schedules.inside import access_guard, guarded
 from tensorlang.schedules.legality import Access, accesses, conditions_around, reads
 from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
 from tensorlang.traverse import loads_of, map_children, map_expressions
@@ -69,7 +69,7 @@ class Pack:
         relations = (*nest.relations, *made.relations)
         copied: Stmt = Store(label, (local,), offsets(made.loops), (Load(use.buffer, index),))
         there = replace(nest, relations=relations)
-        copied = under(tested(there, use.buffer, index, (*outer, *made.loops), conditions_around(nest, loop)), copied)
+        copied = guarded(access_guard(there, use.buffer, index, (*outer, *made.loops), conditions_around(nest, loop)), copied)
         here = offsets(used)
 
         def rewrite(expr: Expr) -> Expr:

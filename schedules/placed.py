@@ -242,7 +242,9 @@ def start_of(nest: Nest, dimension: For, place: Placed, loop: str = "") -> Expr:
         facts = [fact for part in place.loops for fact in facts_of(part)]
         facts += [fact for relation in in_scope(nest, (part.loop for part in place.loops)) for fact in equations(relation)]
         if find(*facts, Compare("lt", lo, ir.const(0))) is not None:
-            reason = f"the loop {short(dimension.loop)!r} starts below 0, so {place.stage!r} has no storage there; move it before shift or skew"
+            reason = (
+                f"the loop {short(dimension.loop)!r} starts below 0, so {place.stage!r} has no storage there; move it before shift or skew"
+            )
             raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
     return ir.const(0) if closure(nest, axes_of(lo)) & {part.loop for part in place.loops} else lo
 

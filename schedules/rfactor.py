@@ -51,7 +51,7 @@ from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
-from tensorlang.schedules.inside import tested
+from tensorlang.schedules.inside import access_guard
 from tensorlang.schedules.kinds import require_kind, within_budget
 from tensorlang.schedules.legality import conditions_around, repeated
 from tensorlang.schedules.local import fresh_buffer
@@ -129,7 +129,7 @@ class Rfactor:
         element: list[Expr] = []
         for place, (part, extent) in enumerate(zip(store.index, store.buffers[0].shape, strict=True)):
             fixed = not closure(nest, axes_of(part)) & inside and not any(True for _ in loads_of(part))
-            if fixed and tested(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
+            if fixed and access_guard(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
                 element.append(part)
             else:
                 swept.append(For(names.fresh(f"{store.stage}.d{place}"), ir.const(0), extent, store))
@@ -205,7 +205,7 @@ class Rfactor:
         moving = [part for part in chain if part.loop in needed]
         if not _is_scatter(nest, store):
             return False
-        left = tested(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
+        left = access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
         return left is not None or repeated(nest, store, moving, outer) is not None
 
     def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
@@ -273,7 +273,9 @@ def reduction_in(nest: Nest, loop: For) -> Store:
 
 def _is_scatter(nest: Nest, store: Store) -> bool:
     """Does a reduction combine into a tensor that another stage has filled, at elements that need not be all of it?"""
-    return any(part.stage == f"{store.stage}.start" for part in stores(nest.body)) or any(True for part in store.index for _ in loads_of(part))
+    return any(part.stage == f"{store.stage}.start" for part in stores(nest.body)) or any(
+        True for part in store.index for _ in loads_of(part)
+    )
 
 
 def require_static(store: Store, loop: str) -> None:

@@ -232,38 +232,33 @@ def _joint(parts: Sequence[str]) -> str:
     return " and ".join(f"({part})" for part in parts) or "1 = 1"
 
 
-def uncovered(wanted: Mapping[str, Sequence[Expr]], facts: Sequence[Expr], index: Mapping[str, Expr]) -> dict[str, int] | None:
-    """A point over some axes that holds all of `wanted` and is no value of `index` anywhere that `facts` hold; None if there is none.
+def uncovered(wanted: Sequence[Expr], facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> dict[Expr, int] | None:
+    """A point that holds all of `wanted`, and for which no point that `facts` hold of makes the pairs `equal`; None if there is none.
 
-    `wanted` gives for each axis its conditions, over the axes and dims; `index` for each axis an expression over other axes, bounded by
-    `facts`. The point is empty where that cannot be decided: where data decide, or the question is too large.
+    The first of a pair speaks of the axes of `wanted`, the second of those of `facts`; axes and dims that occur in both are the same. The
+    answer is empty where that cannot be decided: where data decide, or the question is too large.
     """
-    conditions = [condition for part in wanted.values() for condition in part]
-    writer, image = _Writer(_bounds(conditions)), _Writer(_bounds(facts))
-    for axis in wanted:
-        writer.variable(Axis(axis))
-    parts = [writer.boolean(condition) for condition in conditions]
+    writer, image = _Writer(_bounds(wanted)), _Writer(_bounds(facts))
+    parts = [writer.boolean(condition) for condition in wanted]
     image.variables = dict(writer.variables)
-    reached = [image.boolean(fact) for fact in facts]
-    reached += [f"{writer.variables[Axis(axis)]} = {image.integer(expr)}" for axis, expr in index.items()]
+    some = [image.boolean(fact) for fact in facts] + [f"{image.integer(left)} = {image.integer(right)}" for left, right in equal]
     if not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
         return {}
-    for part in image.variables:
-        if isinstance(part, Dim):
-            image.variables[part] = writer.variables.setdefault(part, image.variables[part])
-    parts += [f"0 <= {name} <= {INDEX_LIMIT}" for part, name in writer.variables.items() if isinstance(part, Dim)]
-    shared = list(writer.variables.values())
-    own = [name for name in image.variables.values() if name not in shared]
-    every = f"{{ [{', '.join(shared)}] : {_joint([*parts, *writer.constraints])} }}"
-    some = _joint([*reached, *image.constraints])
-    some = f"{{ [{', '.join(shared)}] : " + (f"exists ({', '.join(own)} : {some})" if own else some) + " }"
+    every = {part: name for part, name in image.variables.items() if part in writer.variables or isinstance(part, Dim)}
+    own = [name for part, name in image.variables.items() if part not in every]
+    parts += [f"0 <= {name} <= {INDEX_LIMIT}" for part, name in every.items() if isinstance(part, Dim)] + writer.constraints
+    reached = _joint([*some, *image.constraints])
+    if own:
+        reached = f"exists ({', '.join(own)} : {reached})"
+    space = f"[{', '.join(every.values())}]"
     isl, context = _isl(), _context()
     context.reset_operations()
     try:
-        left = isl.Set.read_from_str(context, every).subtract(isl.Set.read_from_str(context, some))
+        left = isl.Set.read_from_str(context, f"{{ {space} : {_joint(parts)} }}")
+        left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {reached} }}"))
         if left.is_empty():
             return None
         point = left.sample_point()
     except isl.Error:
         return {}
-    return {axis: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, axis in enumerate(wanted)}
+    return {part: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, part in enumerate(every)}
