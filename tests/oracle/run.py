@@ -282,5 +282,5 @@ def run(
         machine.action(nest.body, frozenset())()
     for buffer in nest.outputs:
         left = machine.contents[buffer.name]
-        machine.ran.outputs |= {(f"the output {buffer.name}", at): left[at] for at in np.ndindex(left.shape)}
+        machine.ran.outputs |= {(f"the output {buffer.name}", at): frozenset(left[at]) for at in np.ndindex(left.shape)}
     return machine.ran, machine.plain
