@@ -8,7 +8,7 @@ concerns (the stage that it names, and the statements inside the loop that it na
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,12 @@ class Impossible:
         """Is a cell one of these?"""
         return cell[0] in self.directives and cell[1] in self.kinds and cell[2] in self.modes
 
+    def named(self) -> str:
+        """The cells as text."""
+        kinds = "" if self.kinds == KINDS else f" of {', '.join(self.kinds)}"
+        modes = "" if self.modes == MODES else f", {', '.join(self.modes)}"
+        return ", ".join(f"`{directive}`" for directive in self.directives) + kinds + modes
+
 
 PLAIN_STORES: Final = ("store", "gather", "recurrence", "scan all", "scan last", "scatter set")
 IMPOSSIBLE: Final[tuple[Impossible, ...]] = ()
@@ -56,6 +62,46 @@ def cells() -> Iterator[Cell]:
     """Every cell that a campaign has to fill."""
     every = ((directive, kind, mode) for directive in DIRECTIVES for kind in KINDS for mode in MODES)
     return (cell for cell in every if impossible(cell) is None)
+
+
+def empty(counts: Mapping[str, int]) -> list[Cell]:
+    """The cells that no case has covered and that some program has."""
+    return [cell for cell in cells() if not counts.get(spelled(cell))]
+
+
+def spelled(cell: Cell) -> str:
+    """The name under which a cell is counted."""
+    return f"cover {' | '.join(cell)}"
+
+
+def table(counts: Mapping[str, int]) -> str:
+    """The table: a row for each directive, a column for each kind, in each cell the counts of the four modes."""
+    open_cells = empty(counts)
+    rows = [f"| `{directive}` | {' | '.join(_cell(counts, directive, kind) for kind in KINDS)} |" for directive in DIRECTIVES]
+    named = [f"`{directive}` on a {kind} ({mode})" for directive, kind, mode in open_cells]
+    return "\n".join(
+        [
+            f"Cases judged for each directive on each kind of statement: {', '.join(MODES)}. A dash is a cell that no program has (below).",
+            "",
+            f"| directive | {' | '.join(KINDS)} |",
+            f"| --- |{' --- |' * len(KINDS)}",
+            *rows,
+            "",
+            f"Empty cells: {', '.join(named[:40])}{f' and {len(named) - 40} more' if len(named) > 40 else ''}."
+            if named
+            else "No cell is empty.",
+            "",
+            "| no program has | because |",
+            "| --- | --- |",
+            *(f"| {entry.named()} | {entry.reason} |" for entry in IMPOSSIBLE),
+        ]
+    )
+
+
+def _cell(counts: Mapping[str, int], directive: str, kind: str) -> str:
+    every = [(directive, kind, mode) for mode in MODES]
+    found = ["-" if impossible(cell) and not counts.get(spelled(cell)) else f"{counts.get(spelled(cell), 0):,}" for cell in every]
+    return "-" if set(found) == {"-"} else " ".join(found)
 
 
 # What a stage is ------------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from tests.oracle.dependences import TooMuch
 from . import schedules
 from .bounds import UNIT, Bounds, Rough
 from .case import Case, sizes, to_json
-from .coverage import Cell, concerned
+from .coverage import Cell, concerned, spelled
 from .definitions import definition
 from .directed import aimed
 from .forward import Forward
@@ -62,14 +62,17 @@ class Judge:
     def generate(self, seed: int) -> Case:
         """The case of a seed: a definition, and steps drawn for it while they are applied.
 
-        One in three is drawn for a cell of the coverage table; in one of ten the first steps are those of a point of the strategies' space.
+        One in two is drawn for a cell of the coverage table; in one of ten the first steps are those of a point of the strategies' space.
         """
         for attempt_number in range(20):
-            number, aim = seed * 1000 + attempt_number, None
-            found = aimed(number) if seed % 3 == 0 and attempt_number < 10 else None
-            if found is None and seed % 3 == 0 and attempt_number < 10:
-                continue
-            case, aim = (definition(number), None) if found is None else found
+            number = seed * 1000 + attempt_number
+            found, aim = definition(number), None
+            if seed % 2 == 0 and attempt_number < 10:
+                drawn = aimed(number)
+                if drawn is None:
+                    continue
+                found, aim = drawn
+            case = found
             try:
                 program = Builder(case).program()
                 schedule = tl.Schedule(program.outputs)
@@ -115,7 +118,7 @@ class Judge:
         if any(name in UNIT for name in types(case)):
             self.twin(case, kept, everywhere)
         for cell in sorted(covered):
-            self.tally.add("cover", " | ".join(cell))
+            self.tally.add(spelled(cell))
 
     def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step], set[Cell], Forward]:
         """The schedule after all steps of a case, those that were accepted, the cells that they cover, and what judges dependences."""
