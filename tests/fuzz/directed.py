@@ -28,10 +28,11 @@ CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 """Directives on a stage that reads an intermediate: somebody has to make it."""
 
 
-def aimed(seed: int) -> tuple[Case, Aim] | None:
-    """A definition for a random cell, without steps, and what its steps are to cover; None where the draw came out otherwise."""
+def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
+    """A definition for a cell, rather a random one, without steps, and what its steps are to cover; None where it came out otherwise."""
     rng = random.Random(seed)
-    directive, kind, mode = cell = rng.choice(list(cells()))
+    drawn = rng.choice(list(cells()))
+    directive, kind, mode = cell = cell or drawn
     draft = Draft(rng, empty_case(seed, rng, dynamic=dynamics(rng, mode)))
     draft.guarded = {"where": True, "plain": False}.get(mode)
     draft.form = kind.split()[1] if " " in kind else None
