@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
@@ -45,7 +45,7 @@ from tensorlang.schedules.raising import raised, unplaced
 from tensorlang.schedules.region import Span, region
 from tensorlang.schedules.scopes import unfollowed, visible
 from tensorlang.simplify import simplify
-from tensorlang.traverse import map_children, map_expressions, map_statements, statements
+from tensorlang.traverse import allocations, map_children, map_expressions, map_statements, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,7 @@ class ComputeAt:
         for buffer in buffers:
             body = without_alloc(body, buffer)
         body = redirect(body, local, spans)
-        for buffer in local.values():
-            body = Alloc(buffer, body)
+        body = allocate(local.values(), body)
         rest = remove(nest.body, lambda store: id(store) in gone)
         assert rest is not None
         for buffer in buffers:
@@ -196,7 +195,7 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
-    if stage.endswith(AUXILIARY) or not any(isinstance(part, Alloc) and part.buffer in buffers for part in statements(nest.body)):
+    if stage.endswith(AUXILIARY) or not any(buffer in buffers for buffer in allocations(nest.body)):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
     return buffers
@@ -216,7 +215,7 @@ def producer_parts(nest: Nest, stage: str) -> list[Stmt]:
         if (
             (guarded or isinstance(part, (For, Store, Alloc)))
             and belongs(part)
-            and not (isinstance(part, Alloc) and part.buffer in targets)
+            and not (isinstance(part, Alloc) and not targets.isdisjoint(part.buffers))
         ):
             return [part]
         found: list[Stmt] = []

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, block, const
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, allocate, block, const
 from tensorlang.relations import relation_names
 from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
-from tensorlang.traverse import map_statements, statements, substatements
+from tensorlang.traverse import allocations, map_statements, statements, substatements
 
 AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
 """How the stages end that only start or end a tile of another stage."""
@@ -121,8 +121,8 @@ def remove(stmt: Stmt, unwanted: Callable[[Store], bool]) -> Stmt | None:
 
 def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
     """`stmt` without the allocation of a buffer, and without hints about it."""
-    if isinstance(stmt, Alloc) and stmt.buffer == buffer:
-        return without_alloc(stmt.body, buffer)
+    if isinstance(stmt, Alloc) and buffer in stmt.buffers:
+        return allocate((other for other in stmt.buffers if other != buffer), without_alloc(stmt.body, buffer))
     if isinstance(stmt, Prefetch) and stmt.buffer == buffer:
         return Block(())
     return map_statements(stmt, lambda part: without_alloc(part, buffer))
@@ -130,7 +130,7 @@ def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
 
 def allocated(stmt: Stmt) -> frozenset[str]:
     """Names of the buffers allocated within a statement."""
-    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, Alloc))
+    return frozenset(buffer.name for buffer in allocations(stmt))
 
 
 def extent_of(loop: For) -> Expr:

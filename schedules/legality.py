@@ -25,7 +25,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
 from tensorlang.schedules.edit import path_to
 from tensorlang.schedules.folds import Fold, folds
-from tensorlang.traverse import axes_of, children, expressions, loads_of, map_children, statements, substatements
+from tensorlang.traverse import allocations, axes_of, children, expressions, loads_of, map_children, statements, substatements
 
 TRUE = Const(True, BOOL)
 FALSE = Const(False, BOOL)
@@ -225,7 +225,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
     partial results).
     """
-    private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(loop.body)}
     found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     differ = later(loop, "'", "''")
@@ -332,13 +332,13 @@ def _fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr,
 
 
 def _private(stmt: Stmt) -> frozenset[str]:
-    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, ir.Alloc))
+    return frozenset(buffer.name for buffer in allocations(stmt))
 
 
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
-    private = {part.buffer.name for part in statements(body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(body)}
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     before = _lexicographic([loop.loop for loop in old], "'", "''")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Split, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Split, Stmt, Store, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
@@ -78,7 +78,7 @@ class Pack:
                 return Load(local, here)
             return map_children(expr, rewrite)
 
-        body = Alloc(local, block(made.around(copied), map_expressions(loop.body, rewrite)))
+        body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=relations)
 

@@ -3,7 +3,7 @@
     nest     = Nest(name, inputs, outputs, dims, body, relations)
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
-             | Block(stmt*) | If(cond, then, else?) | Alloc(buffer, body)
+             | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
              | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
     kind     = serial | parallel | vector | unroll | tensor
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
@@ -25,6 +25,7 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -245,9 +246,12 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Storage that lives while `body` runs; its first contents are undefined."""
+    """Storage that lives while `body` runs; its first contents are undefined. `allocate` makes it.
 
-    buffer: Buffer
+    It holds several buffers, as a block several statements, so that a nest is no deeper for having many intermediates.
+    """
+
+    buffers: tuple[Buffer, ...]
     body: Stmt
 
 
@@ -325,3 +329,11 @@ def block(*parts: Stmt) -> Stmt:
     """Statements in order, nested blocks flattened; a single one stands alone."""
     flat = [piece for part in parts for piece in (part.body if isinstance(part, Block) else (part,))]
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def allocate(buffers: Iterable[Buffer], body: Stmt) -> Stmt:
+    """`body` inside storage, joined with what stands directly in it; for no storage, `body` alone."""
+    own = tuple(buffers)
+    if not own:
+        return body
+    return Alloc((*own, *body.buffers), body.body) if isinstance(body, Alloc) else Alloc(own, body)

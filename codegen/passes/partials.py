@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate, block
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_statements, statements
+from tensorlang.traverse import allocations, axes_of, map_statements
 
 
 def vector_partials(nest: Nest) -> Nest:
     """The nest with partial results around every vector loop over a reduction."""
-    taken = {part.buffer.name for part in statements(nest.body) if isinstance(part, Alloc)}
+    taken = {buffer.name for buffer in allocations(nest.body)}
     return replace(nest, body=_rewrite(nest.body, taken))
 
 
@@ -58,10 +58,7 @@ def _rewrite(stmt: Stmt, taken: set[str]) -> Stmt:
         high = tuple(Load(buffer, (Binary("add", Axis(step), ir.const(width)),)) for buffer in local)
         parts.append(_vector(step, width, Store(f"{store.stage}.part", local, (Axis(step),), high, store.reducer)))
     parts.append(replace(store, values=tuple(Load(buffer, (ir.const(0),)) for buffer in local)))
-    result = block(*parts)
-    for buffer in local:
-        result = Alloc(buffer, result)
-    return result
+    return allocate(local, block(*parts))
 
 
 def _vector(loop: str, lanes: int, body: Stmt) -> For:
