@@ -25,8 +25,8 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from tensorlang.dtype import INT64, DType
@@ -198,6 +198,16 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 
 
 @dataclass(frozen=True, slots=True)
+class Mentions:
+    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, their places."""
+
+    stages: frozenset[str]
+    allocated: frozenset[str]
+    names: frozenset[str]
+    places: Mapping[str, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
 
@@ -211,6 +221,7 @@ class For:
     kind: LoopKind = "serial"
     follows: str | None = None
     instruction: str | None = None
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +237,7 @@ class Store:
     values: tuple[Expr, ...]
     reducer: Reducer | None = None
     stream: bool = False
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +245,7 @@ class Block:
     """Statements in order."""
 
     body: tuple[Stmt, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +255,7 @@ class If:
     cond: Expr
     then: Stmt
     orelse: Stmt | None = None
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +267,7 @@ class Alloc:
 
     buffers: tuple[Buffer, ...]
     body: Stmt
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +276,7 @@ class Prefetch:
 
     buffer: Buffer
     index: tuple[Expr, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"

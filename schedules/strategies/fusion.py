@@ -7,6 +7,7 @@ cache and nothing is computed twice; a pointwise intermediate that is read once 
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Final
 
 from tensorlang.ir import Axis, Expr
 from tensorlang.schedules.inline import ComputeInline
@@ -15,6 +16,10 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.sliding import sliding
+from tensorlang.traverse import depth
+
+DEEP: Final = 64
+"""How deep expressions are made: more arithmetic on an element than this hides what it costs to store and load it."""
 
 
 def inline_pointwise(s: Schedule) -> None:
@@ -31,13 +36,16 @@ def inline_pointwise(s: Schedule) -> None:
         for access in accesses(s.nest.body):
             if not access.writes:
                 uses.setdefault(access.buffer.name, []).append((access.stage, access.index))
+        depths = {name: max(map(depth, info.store.values)) for name, info in infos.items()}
         moved: set[str] = set()
         for name, info in infos.items():
             found = [use for buffer in info.store.buffers for use in uses.get(buffer.name, ())]
             if info.reduced or len(found) != 1 or found[0][0] in moved:
                 continue
             reader = infos.get(found[0][0])
-            if reader is not None and reads_once(reader, found[0][1]) and s.attempt(ComputeInline(name)):
+            deep = depths.get(name, 0) + depths.get(found[0][0], 0)
+            if reader is not None and deep <= DEEP and reads_once(reader, found[0][1]) and s.attempt(ComputeInline(name)):
+                depths[reader.name] = deep
                 moved.add(name)
         changed = bool(moved)
 
