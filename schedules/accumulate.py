@@ -22,7 +22,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.polyhedra import uncovered
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted
@@ -111,8 +111,7 @@ class Accumulate:
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
         body = block(start, body, end)
-        for buffer in local:
-            body = Alloc(buffer, body)
+        body = allocate(local, body)
         result: Stmt | None = edit_loops(
             nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body)
         )

@@ -20,7 +20,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, block
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope
@@ -83,8 +83,7 @@ class CacheWrite:
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here, stream=False) if part is store else part)
         start = () if store.reducer is None else (copied("load", load=True),)
         body = block(*start, body, copied("store", load=False))
-        for buffer in local:
-            body = Alloc(buffer, body)
+        body = allocate(local, body)
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
 

@@ -147,7 +147,8 @@ class ReverseComputeAt:
         return test
 
     def _require_scope(self, nest: Nest, path: tuple[Stmt, ...], store: Store) -> None:
-        known = {buffer.name for buffer in (*nest.inputs, *nest.outputs)} | {part.buffer.name for part in path if isinstance(part, Alloc)}
+        known = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
+        known |= {buffer.name for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         used = [buffer.name for buffer in store.buffers]
         used += [getattr(load.buffer, "name", "") for value in store.values for load in loads_of(value)]
         for name in used:

@@ -271,6 +271,16 @@ class Schedule(Placement, Structural):
             return Verdict(lambda: asked._error(why, step))  # noqa: SLF001 - the schedule of this moment
         return Verdict()
 
+    def attempt(self, directive: AnyDirective) -> bool:
+        """Apply a directive if it is accepted; was it? As `can` and then `apply`, at the price of one of them."""
+        try:
+            nest = self._tried(directive)
+        except Refusal:
+            return False
+        self._nests.append(nest)
+        self._directives.append(directive)
+        return True
+
     def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:
         """Directives on a loop that would be accepted now. Raises `ScheduleError` for an unknown loop."""
         try:

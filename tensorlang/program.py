@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
-from tensorlang.ir import Alloc, Buffer, Expr, Nest, Stmt, block
+from tensorlang.ir import Buffer, Expr, Nest, Stmt, allocate, block
 from tensorlang.lowering import Place, Program
 from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_outputs, components, definitions, with_steps
 from tensorlang.traverse import expressions, statements, walk
@@ -37,8 +37,7 @@ def lower_definition(outputs: object, name: str | None = None, inputs: tuple[Ten
     places = _places(program, names, {(id(tensor.definition), tensor.component) for tensor in results})
     lowering = Program(names, places)
     body = block(*(part for definition in program for part in lowering.definition(definition)))
-    for buffer in reversed(lowering.scratch):
-        body = Alloc(buffer, body)
+    body = allocate(lowering.scratch, body)
     ins = tuple(places[id(definition), 0].buffer for definition in arguments)
     outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
     return Nest(name or outs[0].name, ins, outs, _dims(ins, outs, body), body)

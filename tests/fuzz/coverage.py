@@ -49,8 +49,18 @@ class Impossible:
         return ", ".join(f"`{directive}`" for directive in self.directives) + kinds + modes
 
 
-PLAIN_STORES: Final = ("store", "gather", "recurrence", "scan all", "scan last", "scatter set")
-IMPOSSIBLE: Final[tuple[Impossible, ...]] = ()
+SINGLE: Final = ("store", "gather", "scatter set")
+SCATTERS: Final = tuple(kind for kind in KINDS if kind.startswith("scatter"))
+SCANS: Final = ("scan all", "scan last")
+IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
+    Impossible(("accumulate", "rfactor", "decompose_reduction"), "nothing is combined there", SINGLE),
+    Impossible(("decompose_reduction",), "a scatter starts as a copy of its `init`; it has no initialisation that could move", SCATTERS),
+    Impossible(("tensorize",), "the instructions compute sums of products", tuple(kind for kind in KINDS if kind != "reduction")),
+    Impossible(("tensorize",), "the instructions have no conditions", ("reduction",), ("where",)),
+    Impossible(("reverse_compute_inline",), "what is written into its operand is one plain statement", ("reduction", *SCATTERS[:3])),
+    Impossible(("reverse_compute_inline",), "it reads its own elements, or stands in the loop that makes them", ("recurrence", *SCANS)),
+    Impossible(("compute_root",), "a recurrence is computed whole and in order, wherever it stands", ("recurrence",)),
+)
 
 
 def impossible(cell: Cell) -> str | None:

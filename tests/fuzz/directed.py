@@ -35,8 +35,11 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     directive, kind, mode = cell = cell or drawn
     draft = Draft(rng, empty_case(seed, rng, dynamic=dynamics(rng, mode)))
     draft.guarded = {"where": True, "plain": False}.get(mode)
+    draft.inner = directive in ("accumulate", "rfactor", "decompose_reduction")
     draft.form = kind.split()[1] if " " in kind else None
-    if directive in CONSUMED or (directive in PRODUCED and rng.random() < 0.2) or rng.random() < 0.4:
+    if directive in CONSUMED:
+        draft.case["type"] = rng.choice((draft.case["type"], "int32"))
+    if directive in CONSUMED or directive == "compute_inline" or rng.random() < 0.4:
         rng.choice((pointwise, pointwise, stencil, reduction))(draft)
     before = len(draft.case["stages"])
     template = narrow if directive == "tensorize" else rng.choice(TEMPLATES[kind.split()[0]])
@@ -45,7 +48,9 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
         return None
     main = draft.case["stages"][before]
     draft.guarded = None
-    if directive in PRODUCED or rng.random() < 0.4:
+    if directive == "specialize":  # it needs a dim, which need not be one of this stage
+        draft.case["dynamic"] = 1.0
+    if directive in PRODUCED or directive == "specialize" or rng.random() < 0.4:
         consumer(draft, main["name"])
     case = finished(draft)
     if mode == "empty":
@@ -88,6 +93,6 @@ def consumer(draft: Draft, name: str) -> None:
     scope = draft.scope(axes)
     here: list[object] = ["ld", label, [["ax", axis] for axis in axes]]
     value = here if info.dtype == of else ["cast", of, here]
-    more = scope.protected(of, 1) if rng.random() < 0.3 else None
+    more = scope.protected(of, draft.offset()) if draft.case["dynamic"] == 1 or rng.random() < 0.3 else None
     body = [rng.choice(("+", "max")), value, ["cast", of, 1] if more is None else more]
     draft.add("pointwise", axes, [cast_all(body, of)], [of], rough=info.rough and of in FLOATS)

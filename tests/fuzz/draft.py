@@ -35,6 +35,9 @@ class Draft:
     form: str | None = None
     """The `reduce` of scatters and the `keep` of scans; None: any."""
 
+    inner: bool = False
+    """Whether recurrences and scans shall have a reduction inside."""
+
     # Extents and operands
 
     def fresh(self, most: int = 64, *, least: int = 0, literal: bool = False) -> str:

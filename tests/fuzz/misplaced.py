@@ -56,7 +56,10 @@ Consumer = reverse_compute_at.ReverseComputeAt
 Write = cache_write.CacheWrite
 
 MISPLACED: Final[dict[str, tuple[str, Callable[[], None]]]] = {
-    "tile-unguarded": ("the ends of an accumulated tile are loaded and stored without conditions", constant(accumulate, "access_guard", None)),
+    "tile-unguarded": (
+        "the ends of an accumulated tile are loaded and stored without conditions",
+        constant(accumulate, "access_guard", None),
+    ),
     "partials-by-loops": ("rfactor takes loops for what says where a scatter stores", constant(rfactor.Rfactor, "_scattered", value=False)),
     "index-readable": ("what an index made anew reads counts as inside", constant(inside, "_require_readable", None)),
     "lower-side-lost": ("the lower side of an access made anew is not tested", every(inside, "sides_left", lower_sides_lost)),
@@ -102,7 +105,10 @@ MISPLACED: Final[dict[str, tuple[str, Callable[[], None]]]] = {
     "empty-runs": ("a loop whose extent is one of run time runs at least once", every(lower, "realise", in_nest(at_least_once))),
     "unroll-short": ("an unrolled loop leaves out its last iteration", every(lower, "realise", in_nest(last_copy_lost))),
     "partials-first-lost": ("the first partial result of rfactor is not combined", around(rfactor.Rfactor, "apply", combined_from_second)),
-    "decompose-init-lost": ("decompose_reduction drops the initialisation", every(decompose.DecomposeReduction, "apply", in_nest(init_lost))),
+    "decompose-init-lost": (
+        "decompose_reduction drops the initialisation",
+        every(decompose.DecomposeReduction, "apply", in_nest(init_lost)),
+    ),
     "copy-afterwards": ("cache_read copies after the use", every(cache_read.CacheRead, "apply", in_nest(copied_afterwards))),
     "storage-shared": ("threads may share storage that store_at placed", constant(store_at.StoreAt, "_require_apart", None)),
     "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(kinds, "aligned", None)),

@@ -143,7 +143,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "store-unmasked": ("masked stores write every lane", around(memory, "store", unmasked_store)),
     "load-unmasked": ("masked loads read every lane", around(memory, "load", unmasked_load)),
     "heap-too-small": ("heap storage has half its extents", around(storage, "_heap", heap_too_small)),
-    "stack-too-small": ("a tile on the stack has one row", around(storage, "allocate", stack_too_small)),
+    "stack-too-small": ("a tile on the stack has one row", around(storage, "_allocate", stack_too_small)),
     "division-truncates": ("// rounds towards zero", table_row(integers.SIGNED, "floordiv", truncated)),
     "unsigned-as-signed": ("unsigned comparisons are signed", around(expression, "compare", as_signed)),
     "nan-dropped": ("max ignores NaN", table_row(arithmetic._FLOATING, "max", arithmetic._FLOATING["fmax"])),

@@ -14,17 +14,17 @@ HOW: Final = ("add", "min", "max", "set")
 def recurrence(draft: Draft) -> None:
     """A tensor that reads itself earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming."""
     rng, of = draft.rng, draft.number()
-    shape = draft.shape(rng.randint(1, 3), 400)
+    shape = draft.shape(rng.randint(2 if draft.inner else 1, 3), 400)
     axes = axes_of(shape)
     names = list(axes)
-    first = rng.randrange(len(names))
+    first = rng.randrange(len(names) - draft.inner)
     distances = [[0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))]
     scope = draft.scope(axes)
     body = scope.value(of, 1)
     for distance in distances:
         at: list[Node] = [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]
         earlier: Node = ["self", at]
-        if first < len(names) - 1 and rng.random() < 0.25:  # a whole row of it, in a stage of its own
+        if first < len(names) - 1 and rng.random() < (0.9 if draft.inner else 0.25):  # a whole row of it, in a stage of its own
             earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], ["self", [*at[:-1], ["ax", "k9"]]], None, of]
         body = [rng.choice(("+", "-", "max", "min")), earlier, body]
     if rng.random() < 0.3:
@@ -123,7 +123,7 @@ def scan(draft: Draft) -> None:
             body = scope.value(of, 1) if rng.random() < 0.7 else ["cast", of, ["ax", "t"]]
         off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
         body = cast_all(body if off is None else [rng.choice(("+", "max")), body, off], of)
-        if rng.random() < 0.3:
+        if rng.random() < (0.9 if draft.inner else 0.3):
             at: Node = [["ax", "k"], *here[1:]]
             body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(names), at], None, of]]
         inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})

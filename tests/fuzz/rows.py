@@ -76,8 +76,13 @@ def compute_at(view: View) -> Step | None:
     found = view.intermediates()
     if not found:
         return None
-    stage = view.rng.choice(found)
-    pool = [loop for loop in view.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
+    return compute_at_of(view.rng.choice(found), view)
+
+
+def compute_at_of(stage: str, view: View) -> Step | None:
+    """A stage at a loop of one that reads it."""
+    everything = View(view.rng, view.nest)
+    pool = [loop for loop in everything.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
     return call("compute_at", stage, view.rng.choice(pool or view.loops()).loop)
 
 

@@ -12,7 +12,7 @@ from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
 from tensorlang.schedules.kinds import code_size
 from tensorlang.traverse import substatements
 
-from .rows import drawn, of_kind, window
+from .rows import compute_at_of, drawn, of_kind, window
 from .sequences import Coming, sequence
 from .view import Step, View, call, siblings
 
@@ -108,7 +108,11 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
         aimed = aim is not None and turn >= wanted and not coming
         step: Step | None
         if aim is not None and aimed:
-            step = of_kind(aim.directive, View(rng, schedule.nest, aim.stages))
+            seen = View(rng, schedule.nest, aim.stages if rng.random() < 0.7 else frozenset[str]())
+            step = of_kind(aim.directive, seen)
+            if aim.directive == "compute_root" and step is not None and rng.random() < 0.7:  # it has to stand somewhere else before
+                stage = step["args"][0]
+                coming, step = [step], compute_at_of(stage, seen)
         elif coming:
             following = coming.pop(0)
             step = following(view) if callable(following) else following

@@ -191,7 +191,9 @@ def gather(draft: Draft) -> None:
     rng = draft.rng
     name = draft.of_rank(1, 3)
     of = draft.tensors[name].dtype
-    indices = draft.operand(draft.shape(rng.randint(1, 2), 200), rng.choice(SIGNED))
+    told = [name for name, info in draft.tensors.items() if info.dtype in SIGNED and 1 <= len(info.shape) <= 2]
+    made = rng.choice(told) if told and rng.random() < 0.3 else None
+    indices = made or draft.operand(draft.shape(rng.randint(1, 2), 200), rng.choice(SIGNED))
     axes = axes_of([*draft.tensors[indices].shape, *draft.shape(rng.randint(0, 1), 8)])
     scope = draft.scope(axes)
     body: Node = scope.gather(name, of, indices)

@@ -102,7 +102,7 @@ def combined_from_second(old: Any, self: Any, nest: Any) -> Any:
 
 def copied_afterwards(part: Stmt) -> Stmt:
     match part:
-        case Alloc(buffer, Block((copy, *rest))) if buffer.name.endswith("_cache"):
-            return Alloc(buffer, Block((*rest, copy)))
+        case Alloc(buffers, Block((copy, *rest))) if buffers[0].name.endswith("_cache"):
+            return Alloc(buffers, Block((*rest, copy)))
         case _:
             return part
