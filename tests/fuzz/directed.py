@@ -54,9 +54,8 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
         consumer(draft, main["name"])
     case = finished(draft)
     if mode == "empty":
-        names = [
-            part for part in [*main["shape"], *(extent for _, extent in main.get("over", ())), *bounds(main)] if part in case["extents"]
-        ]
+        parts = [*main["shape"], *(extent for _, extent in main.get("over", ())), *bounds(main)]
+        names = [part for part in parts if isinstance(part, str)]
         if not names:
             return None
         case["extents"] = {**case["extents"], rng.choice(names): 0}
