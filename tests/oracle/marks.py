@@ -9,6 +9,7 @@ are 0, so all values stay. Statements that only copy, or that store constants, h
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -40,29 +41,30 @@ class Statement:
 def statements_of(nest: Nest) -> tuple[Statement, ...]:
     """The statements of a nest, in program order; two of one stage are told apart."""
     found: list[Statement] = []
-    for statement in _inside(nest.body, (), (), (0,)):
+    for statement in _inside(nest.body, (), (), (), itertools.count()):
         taken = sum(other.label.split("#")[0] == statement.label for other in found)
         found.append(dataclasses.replace(statement, label=f"{statement.label}#{taken}" if taken else statement.label))
     return tuple(found)
 
 
 def _inside(
-    stmt: Stmt, loops: tuple[For, ...], conditions: tuple[tuple[Expr, bool], ...], time: tuple[int | str, ...]
+    stmt: Stmt, loops: tuple[For, ...], conditions: tuple[tuple[Expr, bool], ...], time: tuple[int | str, ...], position: Iterator[int]
 ) -> Iterator[Statement]:
+    """The statements within one; `position` counts those that follow each other inside the innermost loop."""
     match stmt:
         case Store():
-            yield Statement(stmt.stage, stmt, loops, conditions, time)
+            yield Statement(stmt.stage, stmt, loops, conditions, (*time, next(position)))
         case For(loop=loop, body=body):
-            yield from _inside(body, (*loops, stmt), conditions, (*time, loop, 0))
+            yield from _inside(body, (*loops, stmt), conditions, (*time, next(position), loop), itertools.count())
         case Block(body):
-            for position, part in enumerate(body):
-                yield from _inside(part, loops, conditions, (*time[:-1], int(time[-1]) + position))
+            for part in body:
+                yield from _inside(part, loops, conditions, time, position)
         case If(cond, then, orelse):
-            yield from _inside(then, loops, (*conditions, (cond, True)), time)
+            yield from _inside(then, loops, (*conditions, (cond, True)), time, position)
             if orelse is not None:
-                yield from _inside(orelse, loops, (*conditions, (cond, False)), time)
+                yield from _inside(orelse, loops, (*conditions, (cond, False)), time, position)
         case Alloc(_, body):
-            yield from _inside(body, loops, conditions, time)
+            yield from _inside(body, loops, conditions, time, position)
         case Prefetch():
             return
 
