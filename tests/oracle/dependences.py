@@ -20,8 +20,21 @@ from tensorlang.traverse import children, loads_of
 from .marks import Statement, statements_of
 
 Instance: TypeAlias = tuple[str, tuple[int, ...]]
-Needs: TypeAlias = dict[Instance, frozenset[Instance]]
-"""Every instance of the program, and every element of an output, with the instances whose values it uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an instance depends on: for its value, and, these included, for where it is read and written, and whether at all.
+
+    A directive may have a copy ask for the latter in place of the statement, or not at all, so that they are not required.
+    """
+
+    value: frozenset[Instance] = frozenset()
+    all: frozenset[Instance] = frozenset()
+
+
+Needs: TypeAlias = dict[Instance, Need]
+"""Every instance of the program, and every element of an output."""
 Pairs: TypeAlias = list[tuple[tuple[int, ...], tuple[int, ...]]]
 """An access point by point: the values of the loops, and the element."""
 
@@ -161,13 +174,15 @@ class Relations:
                 kind.append(self.access(here, element, store.index, names, domain))
             except Unknown:
                 kind += listed(tag, element, self.plain.writes.get(statement.label, []))
-        for load, conditions in reads_of(statement):
+        self.order.append(self.order[-1].replace(tag, f"x{tag[1:]}", 1))
+        for load, conditions, aside in reads_of(statement):
+            who, name = (here, tag) if not aside else (f"x{here[1:]}", f"x{tag[1:]}")
             element = self.buffer(str(getattr(load.buffer, "name", "?")))
             try:
                 tests = [self.condition(cond, names, holds=holds) for cond, holds in conditions]
-                self.reads.append(self.access(here, element, load.index, names, " and ".join([domain, *tests])))
+                self.reads.append(self.access(who, element, load.index, names, " and ".join([domain, *tests])))
             except Unknown:
-                self.reads += listed(tag, element, self.plain.reads.get((statement.label, load), []))
+                self.reads += listed(name, element, self.plain.reads.get((statement.label, load), []))
 
     def access(self, here: str, element: str, index: tuple[Expr, ...], names: Mapping[str, str], domain: str) -> str:
         """The elements that instances touch."""
@@ -193,31 +208,34 @@ def listed(tag: str, element: str, found: Pairs) -> list[str]:
     return [f"{tag}[{', '.join(map(str, at))}] -> {element}[{', '.join(map(str, index))}]" for at, index in dict.fromkeys(found)]
 
 
-def reads_of(statement: Statement) -> Iterator[tuple[Load, tuple[tuple[Expr, bool], ...]]]:
-    """What a statement reads, each under the conditions of the selects around it; the conditions around the statement read too.
+Read: TypeAlias = tuple[Load, tuple[tuple[Expr, bool], ...], bool]
+"""A load, the conditions of the selects around it, and whether it only says where something is, or whether."""
 
-    A statement that only hands on reads what it hands on.
-    """
+
+def reads_of(statement: Statement) -> Iterator[Read]:
+    """What a statement reads, and what the conditions around it do. A statement that only hands on reads what it hands on."""
     if not statement.computes:
-        yield from ((value, ()) for value in statement.store.values if isinstance(value, Load))
+        yield from ((value, (), False) for value in statement.store.values if isinstance(value, Load))
         return
-    for cond, _ in statement.conditions:
-        yield from _reads(cond, ())
-    for expr in (*statement.store.index, *statement.store.values):
-        yield from _reads(expr, ())
+    for expr in (*(cond for cond, _ in statement.conditions), *statement.store.index):
+        yield from _reads(expr, (), aside=True)
+    for expr in statement.store.values:
+        yield from _reads(expr, (), aside=False)
 
 
-def _reads(expr: Expr, conditions: tuple[tuple[Expr, bool], ...]) -> Iterator[tuple[Load, tuple[tuple[Expr, bool], ...]]]:
+def _reads(expr: Expr, conditions: tuple[tuple[Expr, bool], ...], *, aside: bool) -> Iterator[Read]:
     match expr:
         case Select(cond, yes, no):
-            yield from _reads(cond, conditions)
-            yield from _reads(yes, (*conditions, (cond, True)))
-            yield from _reads(no, (*conditions, (cond, False)))
+            yield from _reads(cond, conditions, aside=aside)
+            yield from _reads(yes, (*conditions, (cond, True)), aside=aside)
+            yield from _reads(no, (*conditions, (cond, False)), aside=aside)
+        case Load(_, index):
+            for part in index:
+                yield from _reads(part, conditions, aside=True)
+            yield expr, conditions, aside
         case _:
             for part in children(expr):
-                yield from _reads(part, conditions)
-            if isinstance(expr, Load):
-                yield expr, conditions
+                yield from _reads(part, conditions, aside=aside)
 
 
 def decided(nest: Nest) -> bool:
@@ -227,9 +245,9 @@ def decided(nest: Nest) -> bool:
         names = {loop.loop: "v" for loop in statement.loops}
         reads = list(reads_of(statement))
         try:
-            for expr in (*statement.store.index, *(index for load, _ in reads for index in load.index)):
+            for expr in (*statement.store.index, *(index for load, _, _ in reads for index in load.index)):
                 relations.integer(expr, names)
-            for cond, _ in (*statement.conditions, *(test for _, tests in reads for test in tests)):
+            for cond, _ in (*statement.conditions, *(test for _, tests, _ in reads for test in tests)):
                 relations.condition(cond, names)
             for loop in statement.loops:
                 relations.integer(loop.lo, names)
@@ -264,13 +282,14 @@ def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, .
     known |= {f"i{place}": buffer.name for place, buffer in enumerate(nest.inputs)}
     known |= {f"o{place}": f"the output {buffer.name}" for place, buffer in enumerate(nest.outputs)}
     direct: dict[Instance, set[Instance]] = {(known[name], at): set() for name, at in domain if name[0] == "s"}
+    aside: dict[Instance, set[Instance]] = {}
     for (sink, at), (source, index) in found:
-        direct.setdefault((known[sink], at), set()).add((known[source], index))
-    handed = {statement.label for statement in statements if not statement.computes}
-    return _contracted(direct, handed)
+        kept = aside if sink[0] == "x" else direct
+        kept.setdefault((known[sink.replace("x", "s")], at), set()).add((known[source], index))
+    return _contracted(direct, aside, {statement.label for statement in statements if not statement.computes})
 
 
-def _contracted(direct: dict[Instance, set[Instance]], handed: set[str]) -> Needs:
+def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set[Instance]], handed: set[str]) -> Needs:
     """The relation with copies replaced by what they copy."""
     known: dict[Instance, frozenset[Instance]] = {}
 
@@ -278,14 +297,18 @@ def _contracted(direct: dict[Instance, set[Instance]], handed: set[str]) -> Need
         if instance[0] not in handed:
             return frozenset([instance])
         if instance not in known:
-            known[instance] = frozenset[Instance]().union(*(origins(source) for source in direct.get(instance, ())))
+            known[instance] = together(direct.get(instance, set()))
         return known[instance]
 
-    return {
-        sink: frozenset[Instance]().union(*(origins(source) for source in sources))
-        for sink, sources in direct.items()
-        if sink[0] not in handed
-    }
+    def together(sources: set[Instance]) -> frozenset[Instance]:
+        return frozenset[Instance]().union(*map(origins, sources))
+
+    needed: Needs = {}
+    for sink, sources in direct.items():
+        if sink[0] not in handed:
+            value = together(sources)
+            needed[sink] = Need(value, value | together(aside.get(sink, set())))
+    return needed
 
 
 def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, Instance]]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorlang.ir import Nest
 
-from .dependences import Instance, Needs, Plain, decided, needs
+from .dependences import Instance, Need, Needs, Plain, decided, needs
 from .marks import statements_of
 from .run import NOTHING, Content, Ran, run, shown
 
@@ -35,27 +35,25 @@ def violation(wanted: Needs, scheduled: Nest, arrays: Arrays, dims: Mapping[str,
         alien = step.instances - wanted.keys()
         if alien:
             return f"{shown(min(alien))} is executed, which is no instance of the program"
-        asked = NOTHING.union(*(wanted[instance] for instance in step.instances))
-        said = compared(asked, step.found | step.instances, step.instances, ran, f"at {step.time}")
-        if said is not None:
-            return said
+        needed = [wanted[instance] for instance in step.instances]
+        missing = NOTHING.union(*(need.value for need in needed)) - step.all - step.instances
+        strange = step.value - NOTHING.union(*(need.all for need in needed))
+        if missing or strange:
+            return told(missing, strange, step.instances, ran, f"at {step.time}")
     for output, content in ran.outputs.items():
-        said = compared(wanted.get(output, NOTHING), content, frozenset([output]), ran, "at the end")
-        if said is not None:
-            return said
+        need = wanted.get(output, Need())
+        if need.value != content:
+            return told(need.value - content, content - need.value, frozenset([output]), ran, "at the end")
     return None
 
 
-def compared(asked: Content, found: Content, who: frozenset[Instance], ran: Ran, when: str) -> str | None:
-    """What a statement found, held against what it needs."""
-    missing, strange = asked - found, found - asked - who
-    if not missing and not strange:
-        return None
+def told(missing: Content, strange: Content, who: frozenset[Instance], ran: Ran, when: str) -> str:
+    """What a statement found in place of what it needs, as a sentence."""
     name = " with ".join(map(shown, sorted(who)))
     if not missing:
         return f"{name} finds {shown(min(strange))}, which is not for it"
     source = min(missing)
     times = [str(step.time) for step in ran.executed if source in step.instances]
-    told = f"runs at {', '.join(times[:4])}" if times else "does not run"
+    first = f"runs at {', '.join(times[:4])}" if times else "does not run"
     instead = f" but {shown(min(strange))}" if strange else ""
-    return f"{shown(source)} -> {name} does not point forward: the first {told}, and the second, {when}, does not find it{instead}"
+    return f"{shown(source)} -> {name} does not point forward: the first {first}, and the second, {when}, does not find it{instead}"

@@ -25,16 +25,22 @@ Path: TypeAlias = tuple[tuple[int, int], ...]
 
 NOTHING: Final[Content] = frozenset()
 UNWRITTEN: Final[Content] = frozenset([("what was never written", ())])
+VALUE: Final = "value"
+CHOICE: Final = "choice"
+"""What a select asks: the value depends on it, and is another element's all the same."""
+ASIDE: Final = "aside"
+"""What an index or a condition around a statement asks."""
 FORGIVING: Final = ("min", "max", "any", "all", "argmin", "argmax", "fmin", "fmax", "reduce_fmin", "reduce_fmax")
 """Reducers that do not mind a value twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One execution of a statement: the instances that it is (with those inlined into it), what it read, and when."""
+    """One execution of a statement: the instances that it is (with those inlined into it), what it read for its value, and when."""
 
     instances: frozenset[Instance]
-    found: Content
+    value: Content
+    all: Content
     time: int
 
 
@@ -61,9 +67,9 @@ class Machine(nest_interpreter._Machine):
     path: list[tuple[int, int, str]] = field(default_factory=list)
     touched: dict[tuple[int, tuple[int, ...]], tuple[Path, str, set[Path]]] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
-    reading: list[tuple[int, Content]] = field(default_factory=list)
-    """What was read for the statement that is running, and how deep inside indices and conditions."""
-    depth: int = 0
+    reading: list[tuple[str, Content]] = field(default_factory=list)
+    """What was read for the statement that is running, and what for."""
+    purpose: str = VALUE
     marks: set[Instance] = field(default_factory=set)
     time: int = 0
     frames: int = 0
@@ -81,9 +87,7 @@ class Machine(nest_interpreter._Machine):
 
                 def conditioned() -> None:
                     before = len(self.reading)
-                    self.depth += 1
-                    chosen = yes if test() else no
-                    self.depth -= 1
+                    chosen = yes if self.asked(test, ASIDE) else no
                     chosen()
                     del self.reading[before:]
 
@@ -163,11 +167,9 @@ class Machine(nest_interpreter._Machine):
         of = load.buffer.dtype
 
         def read() -> Any:
-            self.depth += 1  # what an index reads is no part of what is read there
-            at = tuple([part() for part in index])
-            self.depth -= 1
+            at = self.asked(lambda: tuple([part() for part in index]), ASIDE)
             nest_interpreter._check(self.buffers, name, at, f"a read of {name}")
-            self.reading.append((self.depth, self.contents[name][at]))
+            self.reading.append((self.purpose, self.contents[name][at]))
             self.touch(name, at, writes=False)
             if self.here is not None:
                 self.plain.reads.setdefault((self.here[0], load), []).append((self.here[1], at))
@@ -182,12 +184,17 @@ class Machine(nest_interpreter._Machine):
         test, yes, no = self.value(expr.cond), self.value(expr.yes), self.value(expr.no)
 
         def choose() -> Any:
-            self.depth += 1
-            chosen = yes if test() else no
-            self.depth -= 1
+            chosen = yes if self.asked(test, CHOICE if self.purpose == VALUE else self.purpose) else no
             return chosen()
 
         return choose
+
+    def asked(self, what: Callable[[], Any], purpose: str) -> Any:
+        """A value that is asked for this purpose."""
+        before, self.purpose = self.purpose, purpose
+        result = what()
+        self.purpose = before
+        return result
 
     def _store(self, store: Store) -> Callable[[], None]:
         index, values = [self.value(part) for part in store.index], [self.value(value) for value in store.values]
@@ -197,19 +204,17 @@ class Machine(nest_interpreter._Machine):
 
         def run() -> None:
             before, self.marks = len(self.reading), set()
-            self.depth += 1
-            at = tuple([part() for part in index])
-            self.depth -= 1
+            at = self.asked(lambda: tuple([part() for part in index]), ASIDE)
             new = [value() for value in values]
             marks = frozenset(self.marks)
-            found, handed = (
-                NOTHING.union(*[content for depth, content in part if depth <= deepest])
-                for part, deepest in ((self.reading, 99), (self.reading[before:], 0))
+            handed, value, found = (
+                NOTHING.union(*[content for purpose, content in self.reading if purpose in purposes])
+                for purposes in ((VALUE,), (VALUE, CHOICE), (VALUE, CHOICE, ASIDE))
             )
             del self.reading[before:]
             self.time += 1
             if marks:
-                self.ran.executed.append(Executed(marks, found, self.time))
+                self.ran.executed.append(Executed(marks, value, found, self.time))
             if self.here is not None:
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
             made = self.maker(marks) or handed
@@ -221,8 +226,8 @@ class Machine(nest_interpreter._Machine):
                     self.contents[name][at] = self.joined(name, at, made, reducer.name)
                 else:
                     self.contents[name][at] = made
-            for name, value in zip(names, [result() for result in results] or new, strict=True):
-                self.buffers[name][at] = value
+            for name, stored in zip(names, [result() for result in results] or new, strict=True):
+                self.buffers[name][at] = stored
 
         return run
 
@@ -237,7 +242,7 @@ class Machine(nest_interpreter._Machine):
         """Of the instances that a statement is, the one that is for none of the others."""
         if len(instances) < 2:
             return instances
-        return instances - NOTHING.union(*(self.needs.get(instance, NOTHING) for instance in instances))
+        return instances - NOTHING.union(*(self.needs[instance].value for instance in instances if instance in self.needs))
 
     def fault(self, text: str) -> None:
         """Note a fault."""
