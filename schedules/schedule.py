@@ -6,7 +6,7 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
-from tensorlang.tensor import Tensor, as_outputs
+from tensorlang.tensor import Tensor, as_inputs, as_outputs
 
 
 class Loop(str):
@@ -61,8 +61,9 @@ class Schedule(Placement, Structural):
     Raises `DefinitionError` where the outputs are no program.
     """
 
-    def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: tuple[Tensor, ...] | None = None) -> None:
+    def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> None:
         self.outputs = as_outputs(outputs, *more)
+        self.inputs = as_inputs(inputs)
         self._nests = [lower_definition(self.outputs, name, inputs)]
         self._directives: list[AnyDirective] = []
 
@@ -320,7 +321,8 @@ class Schedule(Placement, Structural):
     def copy(self) -> Schedule:
         """An independent schedule with the same steps."""
         other = object.__new__(type(self))
-        other.outputs, other._nests, other._directives = self.outputs, list(self._nests), list(self._directives)
+        other.outputs, other.inputs = self.outputs, self.inputs
+        other._nests, other._directives = list(self._nests), list(self._directives)
         return other
 
     def named(self, name: str) -> Nest:
