@@ -4,8 +4,7 @@ Calls check their arguments completely before anything is written, release the i
 threads. A call of plain NumPy arrays runs in machine code from end to end (see `entry`); any other goes through `arguments.prepare`.
 The code stays loaded as long as the kernel, or a call of it, is alive.
 
-A process that forks may go on calling kernels in the child, but parallel loops there depend on the OpenMP runtime: GNU's does not
-survive a fork once its threads were started. Start processes afresh ("spawn") where kernels are parallel.
+A process may fork: the child goes on calling and building kernels (see `forks` and `openmp`).
 """
 
 from __future__ import annotations

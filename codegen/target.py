@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tensorlang.codegen.caches import TYPICAL, Caches, host_caches
 from tensorlang.errors import BuildError
+from tensorlang.lazy import cached_property
 
 if TYPE_CHECKING:
     from tensorlang.codegen.binding import Machine
