@@ -20,6 +20,7 @@ from tensorlang.autotune.log import Log
 from tensorlang.autotune.record import Trial, from_line
 from tensorlang.autotune.search import Observation, Searcher, searcher
 from tensorlang.errors import LogError, TuningError
+from tensorlang.files import opened
 from tensorlang.lazy import cached_property
 from tensorlang.schedules.space import Config, Space, spelling
 
@@ -125,7 +126,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[Trial | dict[str, Any]]:
         yield from Log(path).records()
         return
     try:
-        with gzip.open(path, "rb") as file:
+        with opened(path) as packed, gzip.open(packed, "rb") as file:
             for line in file:
                 fields = from_line(line)
                 yield Trial.of(fields) if fields["kind"] == "trial" else fields

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from os import PathLike
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from tensorlang import files
 from tensorlang.codegen import arrays, binding, extents
 from tensorlang.codegen.binding import Compiled, Passes
 from tensorlang.codegen.caches import host_caches
@@ -40,31 +38,17 @@ def write(program: Program, path: str | PathLike[str]) -> None:
     """Write a program to a file, whole or not at all. Raises `BuildError` where that fails."""
     data = encode(program)
     try:
-        put(data, Path(path))
-    except (OSError, TypeError, ValueError) as error:
-        raise BuildError(f"the kernel {program.signature.name!r} cannot be saved to {str(path)!r}: {error}") from None
-
-
-def put(data: bytes, goal: Path, *, durable: bool = True) -> None:
-    """Write a file, whole or not at all; `durable`: it outlives a crash of the system. Raises `OSError` and `ValueError`."""
-    handle, temporary = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with files.replacing(path) as file:
             file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        Path(temporary).replace(goal)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise BuildError(f"the kernel {program.signature.name!r} cannot be saved to {str(path)!r}: {error}") from None
 
 
 def read(path: str | PathLike[str]) -> Program:
     """The program in a file. Raises `BuildError` where it is missing, damaged, or not for this machine and version."""
     try:
-        data = Path(path).read_bytes()
-    except (OSError, TypeError, ValueError) as error:
+        data = files.contents(path)
+    except OSError as error:
         raise BuildError(f"no kernel can be loaded from {str(path)!r}: {error}") from None
     try:
         return decode(data)
