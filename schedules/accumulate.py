@@ -12,6 +12,8 @@ The tile holds what the loops inside `at` touch. It starts from the identity in 
 unrolling or vectorising those does the same to the copies.
 
 Legal where the reduction is the only use of the tensor inside the loop and the tile has a literal shape within the register budget.
+The copies touch elements that a condition around the reduction may leave alone: what they touch is inside (see `inside`), goes back as
+it was, and loops around that run in parallel are proved again.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.legality import accesses, conflict, reads, repeated
+from tensorlang.schedules.inside import access_guard, guarded
+from tensorlang.schedules.kinds import require_kinds
+from tensorlang.schedules.legality import accesses, conditions_around, conflict, reads, repeated
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct, require_fixed
 from tensorlang.schedules.pack import require_early
 from tensorlang.simplify import simplify
@@ -74,11 +78,18 @@ class Accumulate:
         first, removable = self._first(nest, store, outer)
         clones: list[Clone] = []
 
+        def scoped() -> Nest:
+            return replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+
         def copy(part: str) -> Clone:
-            scoped = replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
-            made = clone(scoped, f"{stage}.{part}", tile, store.index, around, follow=True)
+            made = clone(scoped(), f"{stage}.{part}", tile, store.index, around, follow=True)
             clones.append(made)
             return made
+
+        held = conditions_around(nest, loop)
+
+        def moved(made: Clone, index: tuple[Expr, ...], copied: Store) -> Stmt:
+            return made.around(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
 
         assert store.reducer is not None
         starts: list[Stmt] = []
@@ -88,18 +99,13 @@ class Accumulate:
         if not removable or first != TRUE:
             made = copy("load")
             index = tuple(made.of(part) for part in store.index)
-            starts.append(
-                made.around(Store(f"{stage}.load", local, offsets(made.loops), tuple(Load(buffer, index) for buffer in store.buffers)))
-            )
+            values = tuple(Load(buffer, index) for buffer in store.buffers)
+            starts.append(moved(made, index, Store(f"{stage}.load", local, offsets(made.loops), values)))
         start = starts[0] if len(starts) == 1 else If(first, starts[0], starts[1])
         made = copy("store")
-        end = made.around(
-            Store(
-                f"{stage}.store",
-                store.buffers,
-                tuple(made.of(part) for part in store.index),
-                tuple(Load(buffer, offsets(made.loops)) for buffer in local),
-            )
+        index = tuple(made.of(part) for part in store.index)
+        end = moved(
+            made, index, Store(f"{stage}.store", store.buffers, index, tuple(Load(buffer, offsets(made.loops)) for buffer in local))
         )
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
@@ -112,7 +118,9 @@ class Accumulate:
         if removable:
             result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
         assert result is not None
-        return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+        made_nest = replace(scoped(), body=result)
+        require_kinds(made_nest, outer)
+        return made_nest
 
     def _require_own_lanes(self, nest: Nest, store: Store, outer: list[For]) -> None:
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
@@ -170,7 +178,10 @@ class Accumulate:
         starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.init"]
         if len(starts) != 1 or starts[0].buffers != store.buffers or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
             return TRUE, False
-        around = {part.loop for part in path_to(nest.body, lambda part: part is starts[0]) if isinstance(part, For)}
+        above = path_to(nest.body, lambda part: part is starts[0])
+        if any(isinstance(part, If) and all(part is not other for other in above) for part in path_to_loop(nest, self.at)):
+            return TRUE, False  # where the condition does not hold, only the separate initialisation writes the element
+        around = {part.loop for part in above if isinstance(part, For)}
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
         free = [loop for loop in outer if loop.loop not in around]
         reducing = [loop for loop in free if loop.loop not in index]

@@ -214,15 +214,56 @@ def find(*conditions: Expr) -> dict[Expr, int] | None:
     The point is empty where the question is too large to decide within `MAX_OPERATIONS`: there may be one, and nobody knows it.
     """
     writer = _Writer(_bounds(conditions))
-    parts = [f"({writer.boolean(condition)})" for condition in conditions]
-    parts += [f"({constraint})" for constraint in writer.constraints]
+    parts = [writer.boolean(condition) for condition in conditions] + writer.constraints
     isl, context = _isl(), _context()
     context.reset_operations()
     try:
-        found = isl.Set.read_from_str(context, f"{{ [{', '.join(writer.variables.values())}] : {' and '.join(parts) or '1 = 1'} }}")
+        found = isl.Set.read_from_str(context, f"{{ [{', '.join(writer.variables.values())}] : {_joint(parts)} }}")
         if found.is_empty():
             return None
         point = found.sample_point()
     except isl.Error:
         return {}
     return {expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(writer.variables)}
+
+
+def _joint(parts: Sequence[str]) -> str:
+    """All of some conditions in isl's notation."""
+    return " and ".join(f"({part})" for part in parts) or "1 = 1"
+
+
+def uncovered(wanted: Mapping[str, Sequence[Expr]], facts: Sequence[Expr], index: Mapping[str, Expr]) -> dict[str, int] | None:
+    """A point over some axes that holds all of `wanted` and is no value of `index` anywhere that `facts` hold; None if there is none.
+
+    `wanted` gives for each axis its conditions, over the axes and dims; `index` for each axis an expression over other axes, bounded by
+    `facts`. The point is empty where that cannot be decided: where data decide, or the question is too large.
+    """
+    conditions = [condition for part in wanted.values() for condition in part]
+    writer, image = _Writer(_bounds(conditions)), _Writer(_bounds(facts))
+    for axis in wanted:
+        writer.variable(Axis(axis))
+    parts = [writer.boolean(condition) for condition in conditions]
+    image.variables = dict(writer.variables)
+    reached = [image.boolean(fact) for fact in facts]
+    reached += [f"{writer.variables[Axis(axis)]} = {image.integer(expr)}" for axis, expr in index.items()]
+    if not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
+        return {}
+    for part in image.variables:
+        if isinstance(part, Dim):
+            image.variables[part] = writer.variables.setdefault(part, image.variables[part])
+    parts += [f"0 <= {name} <= {INDEX_LIMIT}" for part, name in writer.variables.items() if isinstance(part, Dim)]
+    shared = list(writer.variables.values())
+    own = [name for name in image.variables.values() if name not in shared]
+    every = f"{{ [{', '.join(shared)}] : {_joint([*parts, *writer.constraints])} }}"
+    some = _joint([*reached, *image.constraints])
+    some = f"{{ [{', '.join(shared)}] : " + (f"exists ({', '.join(own)} : {some})" if own else some) + " }"
+    isl, context = _isl(), _context()
+    context.reset_operations()
+    try:
+        left = isl.Set.read_from_str(context, every).subtract(isl.Set.read_from_str(context, some))
+        if left.is_empty():
+            return None
+        point = left.sample_point()
+    except isl.Error:
+        return {}
+    return {axis: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, axis in enumerate(wanted)}
