@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from tensorlang.codegen import archive, binding, extents, symbols, timing, vectorcall
+from tensorlang.codegen import archive, binding, extents, features, symbols, timing, vectorcall
 from tensorlang.codegen.arguments import prepare
+from tensorlang.codegen.binding import Compiled
 from tensorlang.codegen.caller import Caller
 from tensorlang.codegen.program import Program, Provenance
 from tensorlang.codegen.target import Target, why_foreign
@@ -135,11 +136,19 @@ class Kernel:
             case "nest":
                 return self.program.nest
             case "llvm":
-                return self.program.compiled.llvm
+                return self._compiled.llvm
             case "asm":
-                return self.program.compiled.assembly
+                return self._compiled.assembly
             case _:
                 raise CallError(f"{self.name}: inspect() has no form {form!r}{did_you_mean(str(form), FORMS)}")
+
+    @property
+    def _compiled(self) -> Compiled:
+        """Code whose source LLVM can be given: that of a file is first tried in a process that may die of it."""
+        compiled = self.program.compiled
+        if self.program.origin is None and (reason := features.compiles_apart(compiled.source, compiled.machine)) is not None:
+            raise CallError(f"{self.name}: LLVM cannot read the source that the kernel's file holds: {reason}")
+        return compiled
 
     def bind(self, *inputs: Any, **keywords: Any) -> Callable[[], Any]:
         """A call without arguments, for repeated use of the same buffers; outputs that are not given are allocated once.

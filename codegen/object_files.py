@@ -111,7 +111,9 @@ def write(path: Path, program: Program) -> None:
         with files.replacing(path, durable=False, private=True) as file:
             file.write(data)
         _trim(path.parent, len(data))
-    except (OSError, ValueError, MemoryError) as error:
+    except OSError as error:
+        _say(f"{path.parent}: {error.strerror}")
+    except (ValueError, MemoryError, BuildError) as error:
         _say(str(error))
 
 
