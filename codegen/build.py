@@ -21,6 +21,7 @@ from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.lower import lower
 from tensorlang.codegen.object_cache import ObjectCache
 from tensorlang.codegen.program import Origin, Program, Provenance
+from tensorlang.codegen.seal import sealed
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
@@ -125,10 +126,11 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     nest = origin.nest
     lowered = lower(nest, target)
     signature = Signature(nest.name, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims)
+    text = sealed(emit(lowered, target, name=nest.name), signature, target)
     return Program(
         signature=signature,
         target=target,
-        compiled=compile_module(emit(lowered, target, name=nest.name), target.machine),
+        compiled=compile_module(text, target.machine),
         nest=print_nest(nest),
         flops=counts.flops(origin.plain),
         bytes=counts.traffic(origin.plain),
