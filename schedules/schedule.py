@@ -191,7 +191,7 @@ class Schedule(Placement, Structural):
                 if kind == "pack":
                     layout = options.pop("layout", None)
                     return Pack(tensor, at, None if layout is None else tuple(self._loop(loop) for loop in layout))
-                return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at)
+                return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at, **options)
             case _ if kind in PLACEMENT:
                 return placement.made(kind, self._loop, _text, *args, **options)
             case _ if kind in STRUCTURAL:
@@ -208,13 +208,13 @@ class Schedule(Placement, Structural):
         self, i: str, j: str, fi: int, fj: int, tail: Tail = "guard", names: tuple[str, str, str, str] | None = None
     ) -> tuple[Loop, Loop, Loop, Loop]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
-        state = len(self._directives)
+        before = len(self._directives)
         try:
             io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
             jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
             self.reorder(io, jo, ii, ji)
         except ScheduleError:
-            del self._directives[state:], self._nests[state + 1 :]
+            self.undo(len(self._directives) - before)
             raise
         return io, jo, ii, ji
 
@@ -255,9 +255,17 @@ class Schedule(Placement, Structural):
         """Copy what the inner loops use of a tensor in the order in which they use it; see `schedules.pack`."""
         self._do("pack", tensor, at, layout=layout)
 
-    def accumulate(self, tensor: str, at: str) -> None:
-        """Keep the tile of a reduction's output in registers; see `schedules.accumulate`."""
-        self._do("accumulate", tensor, at)
+    def accumulate(self, tensor: str, at: str, *, partial: bool = False) -> None:
+        """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `schedules.accumulate`."""
+        self._do("accumulate", tensor, at, partial=partial)
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last `steps` directives. Raises `ScheduleError` where there are not so many."""
+        if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps <= len(self._directives):
+            reason = f"there are {len(self._directives)} directives to take back, not {steps!r:.40}"
+            raise self._error(Refusal("TL-S007", reason), None)
+        kept = len(self._directives) - steps
+        del self._directives[kept:], self._nests[kept + 1 :]
 
     # Questions --------------------------------------------------------------------------------------------------------------
 
