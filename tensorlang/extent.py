@@ -89,9 +89,9 @@ class Dim:
 Extent: TypeAlias = "int | Dim"
 
 
-def dim(name: str) -> Dim:
+def dim(name: str, least: int = 0, most: int = 1 << 48) -> Dim:
     """An extent known only at run time (int64, >= 0). Equal names are the same extent."""
-    return Dim(ir.Dim(checked_name(name, "a dim")))
+    return Dim(ir.Dim(checked_name(name, "a dim"), least, most))
 
 
 def extent(node: ir.Expr) -> Extent:

@@ -9,7 +9,7 @@
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
              | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
              | Window(parent, inner, base, hi, tail)                   parent = base + inner                      parent < hi
-    expr     = Const(value, dtype) | Axis(name) | Dim(name) | Param(name, dtype) | Load(buffer, index*)
+    expr     = Const(value, dtype) | Axis(name) | Dim(name, least, most) | Param(name, dtype) | Load(buffer, index*)
              | Cast(value, dtype) | Unary(op, value) | Binary(op, left, right) | Compare(op, left, right)
              | Select(cond, yes, no) | Call(function, args) | Reduce(reducer, values, axes, where?, component)
 
@@ -25,7 +25,7 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from tensorlang.dtype import INT64, DType
@@ -85,9 +85,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """An extent known only at run time (int64, >= 0)."""
+    """An extent known only at run time (int64), `least <= dim <= most`. Equal names are the same dim: bounds do not tell dims apart."""
 
     name: str
+    least: int = field(default=0, compare=False)
+    most: int = field(default=1 << 48, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
