@@ -124,7 +124,7 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     """The program of a scheduled nest, compiled now, with no operand fixed."""
     nest = origin.nest
     lowered = lower(nest, target)
-    signature = Signature(nest.name, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims)
+    signature = Signature(nest.name, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims, nest.limits)
     return Program(
         signature=signature,
         target=target,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tensorlang.codegen import extents
 from tensorlang.dtype import DType
 from tensorlang.dtype import dtype as as_dtype
-from tensorlang.ir import Expr
+from tensorlang.ir import Expr, Limit
 from tensorlang.printer import text
 
 _C_TYPES: Final = {
@@ -35,12 +35,13 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a kernel: inputs, then outputs, then run-time dims, as the C function takes them."""
+    """The parameters of a kernel: inputs, then outputs, then run-time dims, as the C function takes them; some dims have bounds."""
 
     name: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     dims: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
     @property
     def prototype(self) -> str:
@@ -54,7 +55,8 @@ class Signature:
         """As a call looks from Python: `matmul(A: float32[32, 16], B: float32[16, 48]) -> C: float32[32, 48]`."""
         inputs = ", ".join(f"{argument.name}: {argument}" for argument in self.inputs)
         outputs = ", ".join(f"{argument.name}: {argument}" for argument in self.outputs)
-        return f"{self.name}({inputs}) -> {outputs}"
+        bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in self.limits)
+        return f"{self.name}({inputs}) -> {outputs}{bounds}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, read back by `from_json`."""
@@ -63,6 +65,7 @@ class Signature:
             "inputs": [_argument_to_json(argument) for argument in self.inputs],
             "outputs": [_argument_to_json(argument) for argument in self.outputs],
             "dims": list(self.dims),
+            **({"limits": [list(limit) for limit in self.limits]} if self.limits else {}),
         }
 
     @staticmethod
@@ -73,6 +76,7 @@ class Signature:
             tuple(map(_argument_from_json, data["inputs"])),
             tuple(map(_argument_from_json, data["outputs"])),
             tuple(map(str, data["dims"])),
+            tuple((str(name), int(least), int(most)) for name, least, most in data.get("limits", ())),
         )
 
 

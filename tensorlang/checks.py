@@ -13,6 +13,7 @@ from tensorlang import ir
 from tensorlang.bounds import Bounds
 from tensorlang.dtype import BOOL
 from tensorlang.errors import DefinitionError
+from tensorlang.extent import dims_in
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce, Select, Unary
 from tensorlang.linear import Linear, linear
 from tensorlang.printer import short, text
@@ -84,25 +85,41 @@ def check_scatter(scatter: Scatter) -> None:
         scope = scope.where(scatter.where)
     for expr in (*scatter.index, scatter.value):
         check_expression(what, expr, scope)
-    _check_element(what, "writes", Load(scatter.init, scatter.index), repr(scatter.init), scatter.init.extents, scope)
+    _check_element(what, "writes", Load(scatter.init, scatter.index), scatter.init.extents, scope)
 
 
 def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None = None) -> None:
     """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
-    for node, here in scoped(value, scope):
+    nodes = list(scoped(value, scope))
+    for node, here in nodes:
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
             own = ", ".join(short(name) for name, _, _ in scope.ranges)
             raise DefinitionError(
                 f"{what} uses the axis {short(node.name)!r}, which it does not own; "
                 f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
             )
-    for node, here in scoped(value, scope):
+    dims_in(part for part in _with_dims([node for node, _ in nodes], scope) if not isinstance(part, Const))
+    for node, here in nodes:
         match node:
             case Load(Tensor() as tensor):
-                _check_element(what, "reads", node, repr(tensor), tensor.extents, here)
+                _check_element(what, "reads", node, tensor.extents, here)
             case Load(Itself()) if stage is not None:
-                _check_element(what, "reads", node, "itself", stage.shape, here)
+                _check_element(what, "reads", node, stage.shape, here)
                 _check_earlier(what, stage, node, here)
+
+
+def _with_dims(nodes: list[Expr], scope: Scope) -> Iterator[Expr]:
+    """What may speak of dims: the bounds of axes, dims themselves, and the shapes of what is read."""
+    for _, lo, hi in scope.ranges:
+        yield from (lo, hi)
+    for node in nodes:
+        match node:
+            case Load(Tensor() as tensor):
+                yield from tensor.extents
+            case Reduce(axes=axes):
+                yield from (bound for axis in axes for bound in (axis.lo, axis.hi))
+            case Dim():
+                yield node
 
 
 def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
@@ -130,7 +147,7 @@ def not_before(index: tuple[Expr, ...], axes: tuple[str, ...]) -> Expr:
     return result
 
 
-def _check_element(what: str, does: str, load: Load, tensor: str, shape: tuple[Expr, ...], scope: Scope) -> None:
+def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], scope: Scope) -> None:
     for position, (index, extent) in enumerate(zip(load.index, shape, strict=True)):
         if inside(index, extent, scope):
             continue
@@ -140,6 +157,7 @@ def _check_element(what: str, does: str, load: Load, tensor: str, shape: tuple[E
         if point is None:
             continue
         spelled, verb = f"{what} {does} {text(load)}", "read" if does == "reads" else "written"
+        tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
         found = witness(question, point)
         if found is None:
             raise DefinitionError(f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {_hint(does, index)}")

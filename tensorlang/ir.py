@@ -1,6 +1,6 @@
 """The loop nest: the one program form between a definition and machine code.
 
-    nest     = Nest(name, inputs, outputs, dims, body, relations)
+    nest     = Nest(name, inputs, outputs, dims, body, relations, limits)
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
              | Block(stmt*) | If(cond, then, else?) | Alloc(buffer, body)
@@ -37,6 +37,10 @@ Memory = Literal["argument", "auto", "register", "stack", "heap"]
 UNARY = ("neg", "not", "abs")
 BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+MOST = 1 << 48
+"""No extent is larger."""
 
 
 class Source(Protocol):
@@ -89,7 +93,7 @@ class Dim:
 
     name: str
     least: int = field(default=0, compare=False)
-    most: int = field(default=1 << 48, compare=False)
+    most: int = field(default=MOST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,11 +308,13 @@ class Window:
 
 
 Relation: TypeAlias = "Split | Fuse | Window"
+Limit: TypeAlias = tuple[str, int, int]
+"""The least and the most value of a dim, where they say more than 0 and `MOST`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A whole program: argument buffers, run-time extents, statements, and the relations of derived axes (oldest first)."""
+    """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -316,6 +322,7 @@ class Nest:
     dims: tuple[str, ...]
     body: Stmt
     relations: tuple[Relation, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
 
 def const(value: int) -> Const:

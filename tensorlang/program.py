@@ -12,10 +12,11 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
+from tensorlang.extent import dims_in, limits
 from tensorlang.ir import Alloc, Buffer, Expr, Nest, Stmt, block
 from tensorlang.lowering import Place, Program
 from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_outputs, components, definitions, with_steps
-from tensorlang.traverse import expressions, statements, walk
+from tensorlang.traverse import expressions, statements
 
 
 def lower_definition(outputs: object, name: str | None = None, inputs: tuple[Tensor, ...] | None = None) -> Nest:
@@ -23,7 +24,7 @@ def lower_definition(outputs: object, name: str | None = None, inputs: tuple[Ten
 
     `outputs` are tensors, `name` names the kernel (default: the first output), `inputs` overrides the order of arguments (default:
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
-    twice, or `inputs` leaves a placeholder out.
+    twice, or `inputs` leaves a placeholder out, or a dim has two pairs of bounds.
     """
     results = as_outputs(outputs)
     program = definitions(results)
@@ -41,7 +42,8 @@ def lower_definition(outputs: object, name: str | None = None, inputs: tuple[Ten
         body = Alloc(buffer, body)
     ins = tuple(places[id(definition), 0].buffer for definition in arguments)
     outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
-    return Nest(name or outs[0].name, ins, outs, _dims(ins, outs, body), body)
+    dims = _dims(ins, outs, body)
+    return Nest(name or outs[0].name, ins, outs, tuple(dims), body, limits=limits(dims.values()))
 
 
 def bound_arrays(outputs: object, inputs: tuple[Tensor, ...] | None = None) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
@@ -112,7 +114,7 @@ def _places(program: tuple[Definition, ...], names: dict[Definition, str], resul
     return found
 
 
-def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> tuple[str, ...]:
+def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> dict[str, ir.Dim]:
     roots: list[Expr] = [extent for buffer in (*inputs, *outputs) for extent in buffer.shape]
     roots += [expr for part in statements(body) for expr in expressions(part)]
-    return tuple(dict.fromkeys(node.name for root in roots for node in walk(root) if isinstance(node, ir.Dim)))
+    return dims_in(roots)
