@@ -112,6 +112,7 @@ class Accumulate:
             values = tuple(Load(buffer, index) for buffer in store.buffers)
             starts.append(moved(made, index, Store(f"{stage}.load", local, offsets(made.loops), values)))
         start = starts[0] if len(starts) == 1 else If(first, starts[0], starts[1])
+
         def ending(part: str, reducer: ir.Reducer | None) -> Stmt:
             made = copy(part)
             index = tuple(made.of(part) for part in store.index)
