@@ -367,3 +367,27 @@ def as_outputs(outputs: object, *more: object) -> tuple[Tensor, ...]:
     if not flat:
         raise DefinitionError("at least one output is needed")
     return tuple(tensor for tensor in flat if isinstance(tensor, Tensor))
+
+
+def as_inputs(inputs: object) -> tuple[Tensor, ...] | None:
+    """The arguments of a kernel in the order given, or None for the default order.
+
+    A placeholder that nothing reads may be among them: it is passed, checked and left alone. Raises `DefinitionError` for anything that is
+    not a placeholder of the call, or stands there twice.
+    """
+    if inputs is None:
+        return None
+    if not isinstance(inputs, (tuple, list)):
+        raise DefinitionError(f"inputs= takes a tuple of placeholders, as in inputs=(A, B), not {inputs!r:.60}")
+    found: list[Tensor] = []
+    for entry in inputs:
+        if not isinstance(entry, Tensor):
+            raise DefinitionError(f"inputs= takes placeholders, and {entry!r:.60} is no tensor")
+        if not isinstance(entry.definition, Placeholder):
+            raise DefinitionError(f"inputs= takes placeholders, and {entry!r} is computed; leave it out")
+        if entry.definition.array is not None:
+            raise DefinitionError(f"inputs= takes what is passed at the call, and {entry!r} is bound by tl.buffer; leave it out")
+        if any(entry.definition is other.definition for other in found):
+            raise DefinitionError(f"inputs= takes each placeholder once, and {entry!r} stands there twice")
+        found.append(entry)
+    return tuple(found)
