@@ -94,7 +94,7 @@ class Aim:
 def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool], aim: Aim | None = None) -> list[Step]:
     """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on.
 
-    `perform` gives None where a step breaks its contract: the case ends there.
+    With an aim, its directive is drawn for its stages until it is accepted. A step that was refused is not drawn again for the same nest.
     """
     original, found, coming = schedule.nest, list[Step](), list[Coming]()
     refused: list[Step] = []
