@@ -3,7 +3,7 @@
     nest     = Nest(name, inputs, outputs, dims, body, relations, limits)
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
-             | Block(stmt*) | If(cond, then, else?) | Alloc(buffer, body)
+             | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
              | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
     kind     = serial | parallel | vector | unroll | tensor
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
@@ -25,6 +25,7 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -203,6 +204,16 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 
 
 @dataclass(frozen=True, slots=True)
+class Mentions:
+    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, their places."""
+
+    stages: frozenset[str]
+    allocated: frozenset[str]
+    names: frozenset[str]
+    places: Mapping[str, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
 
@@ -216,6 +227,7 @@ class For:
     kind: LoopKind = "serial"
     follows: str | None = None
     instruction: str | None = None
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +243,7 @@ class Store:
     values: tuple[Expr, ...]
     reducer: Reducer | None = None
     stream: bool = False
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +251,7 @@ class Block:
     """Statements in order."""
 
     body: tuple[Stmt, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +261,19 @@ class If:
     cond: Expr
     then: Stmt
     orelse: Stmt | None = None
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Storage that lives while `body` runs; its first contents are undefined."""
+    """Storage that lives while `body` runs; its first contents are undefined. `allocate` makes it.
 
-    buffer: Buffer
+    It holds several buffers, as a block several statements, so that a nest is no deeper for having many intermediates.
+    """
+
+    buffers: tuple[Buffer, ...]
     body: Stmt
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +282,7 @@ class Prefetch:
 
     buffer: Buffer
     index: tuple[Expr, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
@@ -334,3 +354,11 @@ def block(*parts: Stmt) -> Stmt:
     """Statements in order, nested blocks flattened; a single one stands alone."""
     flat = [piece for part in parts for piece in (part.body if isinstance(part, Block) else (part,))]
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def allocate(buffers: Iterable[Buffer], body: Stmt) -> Stmt:
+    """`body` inside storage, joined with what stands directly in it; for no storage, `body` alone."""
+    own = tuple(buffers)
+    if not own:
+        return body
+    return Alloc((*own, *body.buffers), body.body) if isinstance(body, Alloc) else Alloc(own, body)

@@ -181,9 +181,10 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapp
             if orelse is not None:
                 yield f"{pad}else:"
                 yield from _lines(orelse, nest, pad + "    ", scope, marks)
-        case Alloc(buffer, body):
-            aligned = f"aligned to {buffer.align}" if buffer.align else ""
-            yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
+        case Alloc(buffers, body):
+            for buffer in buffers:
+                aligned = f"aligned to {buffer.align}" if buffer.align else ""
+                yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
             yield from _lines(body, nest, pad, scope, marks)
         case Prefetch(buffer, index):
             yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,9 @@ from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import BINARY, COMPARE, UNARY
 from tensorlang.simplify import simplify
 from tensorlang.tensor import Itself, Tensor
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can spell and no encoding can write."""
 
 MAX_RANK: Final = 32
 MAX_DEFINITIONS: Final = 1024
@@ -88,10 +92,10 @@ def read_number(value: object, where: str, below: int) -> int:
     return value
 
 
-def read_text(value: object, where: str) -> str:
-    """A short string."""
-    if not isinstance(value, str) or len(value) > 200:
-        fail(where, "a name", value)
+def read_text(value: object, where: str, most: int = 200) -> str:
+    """A string of at most so many characters, all of them whole."""
+    if not isinstance(value, str) or len(value) > most or _HALF.search(value):
+        fail(where, "a name" if most == 200 else f"a text of at most {most} characters", value)
     return value
 
 
