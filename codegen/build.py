@@ -125,7 +125,8 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     """The program of a scheduled nest, compiled now, with no operand fixed."""
     nest = origin.nest
     lowered = lower(nest, target)
-    signature = Signature(nest.name, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims, nest.limits)
+    arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
+    signature = Signature(nest.name, *arguments, nest.dims, nest.limits)
     text = sealed(emit(lowered, target, name=nest.name), signature, target)
     return Program(
         signature=signature,

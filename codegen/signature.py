@@ -88,7 +88,7 @@ class Signature:
                 fail("signature", "different names", names)
         if len(inputs) + len(outputs) + len(dims) > MAX_ARGUMENTS:
             fail("signature", f"at most {MAX_ARGUMENTS} arguments", inputs)
-        limits = tuple(_limit_from_json(entry, dims) for entry in read_list(record["limits"], "signature, limits", len(dims)))
+        limits = tuple(_limit_from_json(entry, dims) for entry in read_list(record["limits"], "signature, limits", MAX_ARGUMENTS))
         return Signature(_name(record["name"], "signature, name"), inputs, outputs, dims, limits)
 
 
@@ -105,14 +105,11 @@ def _argument_from_json(data: object, where: str, dims: tuple[str, ...]) -> Argu
 
 
 def _limit_from_json(data: object, dims: tuple[str, ...]) -> Limit:
-    where = "signature, limits"
-    name, *ends = read_list(data, where, 3, 3)
-    if name not in dims:
-        fail(where, "a dim of the signature", name)
-    least, most = (read_number(end, where, MAX_EXTENT + 1) for end in ends)
-    if least > most:
-        fail(where, "a least value up to the most", least)
-    return name, least, most
+    dim, *ends = read_list(data, "signature, limits", 3, 3)
+    least, most = (read_number(end, "signature, limits", MAX_EXTENT + 1) for end in ends)
+    if dim not in dims or least > most:
+        fail("signature, limits", "a dim, its least and its greatest value", data)
+    return _name(dim, "signature, limits"), least, most
 
 
 def _name(value: object, where: str) -> str:
