@@ -21,6 +21,7 @@ import numpy as np
 from tensorlang.codegen import arrays, binding, extents
 from tensorlang.codegen.binding import Compiled, Passes
 from tensorlang.codegen.caches import host_caches
+from tensorlang.codegen.processors import caches_of
 from tensorlang.codegen.program import Program
 from tensorlang.codegen.signature import Signature
 from tensorlang.codegen.target import Target, why_foreign
@@ -125,7 +126,8 @@ def _check_origin(header: dict[str, Any], key: str | None) -> None:
 
 def _program(header: dict[str, Any], blobs: bytes) -> Program:
     triple, cpu, features, name = map(str, header["target"])
-    target = Target(triple, cpu, features, name, host_caches())
+    arch, _ = binding.triple_parts(triple)
+    target = Target(triple, cpu, features, name, host_caches() if name.startswith("native") else caches_of(arch, cpu))
     reason = why_foreign(target)
     if reason is not None:
         raise BuildError(f"it was built for {target}: {reason}")
