@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tensorlang.codegen.caches import TYPICAL, Caches, host_caches
 from tensorlang.codegen.processors import caches_of
 from tensorlang.errors import BuildError
+from tensorlang.lazy import cached_property
 
 if TYPE_CHECKING:
     from tensorlang.codegen.binding import Machine
@@ -183,12 +184,19 @@ def _usable(features: str) -> str:
 
 def why_foreign(wanted: Target) -> str | None:
     """Why code for a target cannot run on this machine; None where it can."""
-    from tensorlang.codegen import binding, features  # noqa: PLC0415 - they load LLVM
+    from tensorlang.codegen import binding  # noqa: PLC0415 - it loads LLVM
 
     here = target("native")
     if binding.triple_parts(wanted.triple) != binding.triple_parts(here.triple):
         return f"it is for {wanted.triple}, this machine is {here.triple}"
-    missing = wanted.isa - here.isa - features.UNUSED
-    known = features.ISA.get(binding.triple_parts(here.triple)[0])
-    missing = missing if known is None else missing & known
+    missing = needed(wanted) - here.isa
     return f"this machine lacks {', '.join(sorted(missing))}" if missing else None
+
+
+def needed(wanted: Target) -> frozenset[str]:
+    """The features that code for a target may use: instructions, not tuning. Raises `BuildError` for an unknown triple."""
+    from tensorlang.codegen import binding, features  # noqa: PLC0415 - they load LLVM
+
+    used = wanted.isa - features.UNUSED
+    known = features.ISA.get(binding.triple_parts(wanted.triple)[0])
+    return used if known is None else used & known

@@ -20,6 +20,7 @@ from tensorlang.codegen import arrays, binding, entry, extents, object_files
 from tensorlang.codegen.caller import Caller
 from tensorlang.codegen.identity import digest
 from tensorlang.codegen.program import Program
+from tensorlang.codegen.seal import sealed
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import target
 
@@ -115,7 +116,8 @@ def _entry(table_offset: int) -> tuple[int, binding.Library]:
     here, text = target(), entry.entry_module(table_offset)
 
     def compiled() -> Program:
-        return Program(Signature("entry", (), ()), here, binding.compile_module(text, here.machine))
+        nothing = Signature("entry", (), ())
+        return Program(nothing, here, binding.compile_module(sealed(text, nothing, here), here.machine))
 
     code = object_files.kept(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry.PYTHON_FUNCTIONS}
@@ -133,7 +135,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES:
+    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES or signature.limits:
         return ()
     forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):

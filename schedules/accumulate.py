@@ -32,13 +32,14 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.polyhedra import uncovered
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.inside import tested, under
+from tensorlang.schedules.inside import access_guard, guarded, is_whole_axis, place_facts
 from tensorlang.schedules.kinds import require_kinds
 from tensorlang.schedules.legality import accesses, conditions_around, conflict, reads, repeated
 from tensorlang.schedules.local import Clone, clone, literal_shape, moving, offsets, require_distinct, require_fixed, tile_name
@@ -98,7 +99,7 @@ class Accumulate:
         held = conditions_around(nest, loop)
 
         def moved(made: Clone, index: tuple[Expr, ...], copied: Store) -> Stmt:
-            return made.around(under(tested(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
+            return made.around(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
 
         assert store.reducer is not None
         starts: list[Stmt] = []
@@ -127,8 +128,7 @@ class Accumulate:
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
         body = block(start, body, end)
-        for buffer in local:
-            body = Alloc(buffer, body)
+        body = allocate(local, body)
         result: Stmt | None = edit_loops(
             nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body)
         )
@@ -210,8 +210,22 @@ class Accumulate:
             return first, False
         inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
         fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
+        if not self._covers(nest, store, starts[0], outer, inside):
+            return first, False
         moved = [loop for loop in (*placing, *inside) if loop.loop in index]
         bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
         if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= counted(nest, store.index):
             return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None
+
+    def _covers(self, nest: Nest, store: Store, start: Store, outer: list[For], inside: list[For]) -> bool:
+        """Do the loops around a reduction visit every element that its initialisation writes? A scatter may leave some out."""
+        loops = [*outer, *inside]
+        dimensions = zip(store.index, store.buffers[0].shape, strict=True)
+        if len({*store.index}) == len(store.index) and all(
+            is_whole_axis(part, extent, loops, nest.relations) for part, extent in dimensions
+        ):
+            return True
+        above = [part for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)]
+        pairs = list(zip(start.index, store.index, strict=True))
+        return uncovered(place_facts(nest, above), place_facts(nest, loops), pairs) is None

@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
 from tensorlang.printer import short
 from tensorlang.relations import bounds, closure, in_scope, relation_names, renamed
@@ -19,7 +18,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
 from tensorlang.schedules.legality import repeated
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, statements, substitute
+from tensorlang.traverse import allocations, axes_of, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
 def fresh_buffer(nest: Nest, label: str) -> str:
     """A name for a new buffer."""
     taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
-    taken |= {part.buffer.name for part in statements(nest.body) if isinstance(part, ir.Alloc)}
+    taken |= {buffer.name for buffer in allocations(nest.body)}
     name, count = label, 0
     while name in taken:
         count += 1

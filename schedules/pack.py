@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Buffer, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
-from tensorlang.schedules.inside import tested, under
+from tensorlang.schedules.inside import access_guard, guarded
 from tensorlang.schedules.legality import Access, accesses, conditions_around, reads
 from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
 from tensorlang.traverse import loads_of, map_children, map_expressions
@@ -69,7 +69,7 @@ class Pack:
         relations = (*nest.relations, *made.relations)
         copied: Stmt = Store(label, (local,), offsets(made.loops), (Load(use.buffer, index),))
         there = replace(nest, relations=relations)
-        copied = under(tested(there, use.buffer, index, (*outer, *made.loops), conditions_around(nest, loop)), copied)
+        copied = guarded(access_guard(there, use.buffer, index, (*outer, *made.loops), conditions_around(nest, loop)), copied)
         here = offsets(used)
 
         def rewrite(expr: Expr) -> Expr:
@@ -77,7 +77,7 @@ class Pack:
                 return Load(local, here)
             return map_children(expr, rewrite)
 
-        body = Alloc(local, block(made.around(copied), map_expressions(loop.body, rewrite)))
+        body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=relations)
 

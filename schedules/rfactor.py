@@ -44,14 +44,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
-from tensorlang.schedules.inside import tested
+from tensorlang.schedules.inside import access_guard
 from tensorlang.schedules.kinds import require_kind, within_budget
 from tensorlang.schedules.legality import conditions_around, repeated
 from tensorlang.schedules.local import fresh_buffer
@@ -129,7 +129,7 @@ class Rfactor:
         element: list[Expr] = []
         for place, (part, extent) in enumerate(zip(store.index, store.buffers[0].shape, strict=True)):
             fixed = not closure(nest, axes_of(part)) & inside and not any(True for _ in loads_of(part))
-            if fixed and tested(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
+            if fixed and access_guard(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
                 element.append(part)
             else:
                 swept.append(For(names.fresh(f"{store.stage}.d{place}"), ir.const(0), extent, store))
@@ -205,7 +205,7 @@ class Rfactor:
         moving = [part for part in chain if part.loop in needed]
         if not _is_scatter(nest, store):
             return False
-        left = tested(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
+        left = access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
         return left is not None or repeated(nest, store, moving, outer) is not None
 
     def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
@@ -273,7 +273,9 @@ def reduction_in(nest: Nest, loop: For) -> Store:
 
 def _is_scatter(nest: Nest, store: Store) -> bool:
     """Does a reduction combine into a tensor that another stage has filled, at elements that need not be all of it?"""
-    return any(part.stage == f"{store.stage}.start" for part in stores(nest.body)) or any(True for part in store.index for _ in loads_of(part))
+    return any(part.stage == f"{store.stage}.start" for part in stores(nest.body)) or any(
+        True for part in store.index for _ in loads_of(part)
+    )
 
 
 def require_static(store: Store, loop: str) -> None:
@@ -304,10 +306,7 @@ def _named(stmt: Stmt) -> str:
 def _replaced(stmt: Stmt, owner: Stmt, old: Stmt, new: Stmt, local: tuple[Buffer, ...]) -> Stmt:
     """`stmt` with `old` replaced, and storage around `owner`, which is or holds it."""
     result = new if stmt is old else map_statements(stmt, lambda part: _replaced(part, owner, old, new, local))
-    if stmt is owner:
-        for buffer in local:
-            result = Alloc(buffer, result)
-    return result
+    return allocate(local, result) if stmt is owner else result
 
 
 def _nested(chain: Sequence[For], body: Stmt) -> Stmt:

@@ -6,7 +6,7 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
-from tensorlang.tensor import Tensor, as_outputs
+from tensorlang.tensor import Tensor, as_inputs, as_outputs
 
 
 class Loop(str):
@@ -61,8 +61,9 @@ class Schedule(Placement, Structural):
     Raises `DefinitionError` where the outputs are no program.
     """
 
-    def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: tuple[Tensor, ...] | None = None) -> None:
+    def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> None:
         self.outputs = as_outputs(outputs, *more)
+        self.inputs = as_inputs(inputs)
         self._nests = [lower_definition(self.outputs, name, inputs)]
         self._directives: list[AnyDirective] = []
 
@@ -279,6 +280,16 @@ class Schedule(Placement, Structural):
             return Verdict(lambda: asked._error(why, step))  # noqa: SLF001 - the schedule of this moment
         return Verdict()
 
+    def attempt(self, directive: AnyDirective) -> bool:
+        """Apply a directive if it is accepted; was it? As `can` and then `apply`, at the price of one of them."""
+        try:
+            nest = self._tried(directive)
+        except Refusal:
+            return False
+        self._nests.append(nest)
+        self._directives.append(directive)
+        return True
+
     def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:
         """Directives on a loop that would be accepted now. Raises `ScheduleError` for an unknown loop."""
         try:
@@ -318,7 +329,8 @@ class Schedule(Placement, Structural):
     def copy(self) -> Schedule:
         """An independent schedule with the same steps."""
         other = object.__new__(type(self))
-        other.outputs, other._nests, other._directives = self.outputs, list(self._nests), list(self._directives)
+        other.outputs, other.inputs = self.outputs, self.inputs
+        other._nests, other._directives = list(self._nests), list(self._directives)
         return other
 
     def named(self, name: str) -> Nest:

@@ -15,12 +15,12 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.lazy import cached_property
 from tensorlang.schedules.feasible import Config, Feasible, feasible, names, size, unrank
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import (

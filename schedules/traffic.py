@@ -20,7 +20,7 @@ from typing import Final
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal, require_int
@@ -29,7 +29,7 @@ from tensorlang.schedules.kinds import within_budget
 from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, statements, substitute
+from tensorlang.traverse import allocations, axes_of, substitute
 
 LINE: Final = 64
 MAX_LINES: Final = 4096
@@ -134,7 +134,7 @@ class StreamStores:
         if any(store.reducer is not None for store in found):
             reason = f"{self.tensor!r} is read again by the reduction that stores to it; accumulate it first"
             raise Refusal("TL-S302", reason, stage=self.tensor)
-        local = {part.buffer.name: part.buffer for part in statements(nest.body) if isinstance(part, Alloc)}
+        local = {buffer.name: buffer for buffer in allocations(nest.body)}
         if self.tensor in local and local[self.tensor].memory in ("register", "stack"):
             raise Refusal(
                 "TL-S302", f"{self.tensor!r} is kept in {local[self.tensor].memory} memory, which stays in the cache", stage=self.tensor

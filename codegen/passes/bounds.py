@@ -84,8 +84,8 @@ def _implied(loop: For, condition: Expr) -> bool:
 def _at_most(form: Linear) -> Linear:
     """A form that is nowhere below, with fewer floor divisions: `e - c < c floor(e / c) <= e`."""
     for atom, factor in form.terms.items():
-        if isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.right, Const) and factor % int(atom.right.value) == 0:
-            by = int(atom.right.value)
+        by = int(atom.right.value) if isinstance(atom, Binary) and isinstance(atom.right, Const) else 0
+        if isinstance(atom, Binary) and atom.op == "floordiv" and by > 0 and factor % by == 0:  # a quotient by 0 is 0, and says nothing
             whole = linear(atom.left) if factor > 0 else linear(atom.left).plus(Linear(1 - by))
             return _at_most(form.plus(Linear(0, {atom: factor}), -1).plus(whole, factor // by))
     return form

@@ -75,7 +75,7 @@ def _summed(stmt: Alloc) -> Stmt | None:
     own: set[Buffer] = set()
     inside: Stmt = stmt
     while isinstance(inside, Alloc):
-        own.add(inside.buffer)
+        own.update(inside.buffers)
         inside = inside.body
     if not isinstance(inside, Block) or len(inside.body) != 3:
         return None
