@@ -37,10 +37,10 @@ LIMIT: Final = 60.0
 """Seconds that one file may take; the machine may be busy."""
 
 MEMORY: Final = 6 << 30
-SHARE: Final = {"kernel": 25, "schedule": 25, "definition": 20, "space": 17, "log": 8, "job": 5}
+SHARE: Final = {"kernel": 25, "schedule": 27, "definition": 23, "space": 17, "log": 4, "job": 4}
 """Of a hundred mutations, how many are of which files."""
 
-CHUNK: Final = 200
+CHUNK: Final = 2000
 """Mutations that a process reads before another one takes its place."""
 
 
