@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz faults figures-campaign figures-coverage figures-injected
+.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz faults figures-campaign figures-coverage figures-injected figures-files
 
 check:
 	$(PYTHON) -m ruff check .
@@ -52,7 +52,7 @@ fuzz:
 
 # Every figure of docs/fuzzing.md, each a target of its own; one that is not kept does not keep the others from running, but make fails at
 # the end. Cases and faults accumulate in docs/fuzz.json and docs/faults.json.
-FIGURES = figures-campaign figures-coverage figures-injected
+FIGURES = figures-campaign figures-coverage figures-injected figures-files
 faults:
 	failed=0; for figure in $(FIGURES); do echo "== $$figure"; $(MAKE) $$figure || failed=1; done; exit $$failed
 
@@ -67,3 +67,8 @@ LIVES ?= 2000
 figures-injected:
 	$(PYTHON) -m tests.fuzz.faults --cases $(LIVES)
 	$(PYTHON) -m tests.fuzz.faults --cases $(LIVES) --table docs/fuzzing.md
+
+MUTATIONS ?= 100000
+figures-files:
+	$(PYTHON) -m tests.fuzz.files --mutations $(MUTATIONS) --seed $(SEED) --workers $(WORKERS) --tally docs/fuzz_files.json
+	$(PYTHON) -m tests.fuzz.files --table docs/fuzz_files.json docs/fuzzing.md

@@ -39,7 +39,7 @@ from tensorlang.traverse import statements
 _kernels: Final[ObjectCache[Kernel]] = ObjectCache()
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 _TAKEN: Final = frozenset(
     {"posix_memalign", "free", "malloc", "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tensorlang_num_threads"}
 )
@@ -179,7 +179,7 @@ def _origin(schedule: Schedule, name: str | None, inputs: Sequence[Tensor] | Non
 
 def _require_name(name: str) -> None:
     if not _NAME.match(name) or name in _TAKEN:
-        raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, and no name of the C library")
+        raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, and no name of the C library")
 
 
 def _is_shipped(part: Stmt) -> bool:

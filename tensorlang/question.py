@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr
 from tensorlang.polyhedra import find
+from tensorlang.simplify import simplify
 from tensorlang.traverse import walk
 
 
@@ -49,12 +50,13 @@ def _multiplies(node: Expr) -> bool:
 
 def possible(question: Question) -> dict[Expr, int] | None:
     """A point at which the conditions may hold, empty where none is proposed; None where they are proved to hold nowhere."""
-    point = find(*question.facts(), exact=question.exact())
+    plain = replace(question, conditions=tuple(map(simplify, question.conditions)))
+    point = find(*plain.facts(), exact=plain.exact())
     if point is None:
         return None
     from tensorlang.witness import impossible  # noqa: PLC0415 - the evaluator is needed only to refuse
 
-    return None if impossible(question) else point
+    return None if impossible(plain) else point
 
 
 def witness(question: Question, proposed: Mapping[Expr, int]) -> Witness | None:
