@@ -20,13 +20,14 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, block
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
-from tensorlang.schedules.legality import facts_of, reads
+from tensorlang.schedules.inside import place_facts
+from tensorlang.schedules.legality import reads
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, moving, offsets, require_distinct
 from tensorlang.schedules.pack import MAX_COPY_BYTES, require_early
 from tensorlang.schedules.placed import greatest
@@ -82,8 +83,7 @@ class CacheWrite:
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here, stream=False) if part is store else part)
         start = () if store.reducer is None else (copied("load", load=True),)
         body = block(*start, body, copied("store", load=False))
-        for buffer in local:
-            body = Alloc(buffer, body)
+        body = allocate(local, body)
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
 
@@ -131,9 +131,7 @@ class CacheWrite:
         still = [part for part in inside if part not in tile]
         kept = in_scope(nest, (part.loop for part in (*outer, *tile)))
         left = [relation for relation in in_scope(nest, (part.loop for part in (*outer, *inside))) if relation not in kept]
-        facts = [fact for part in (*outer, *tile) for fact in facts_of(part)]
-        facts += [Compare("eq", Axis(part.loop), part.lo) for part in still]
-        facts += [fact for relation in kept for fact in equations(relation)]
+        facts = place_facts(nest, (*outer, *tile), [Compare("eq", Axis(part.loop), part.lo) for part in still])
         tails: list[Expr] = []
         for relation in left:
             *ties, last = equations(relation)

@@ -24,21 +24,24 @@ from tensorlang.schedules.legality import facts_of
 from tensorlang.traverse import children
 
 
-def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Sequence[For], around: Sequence[Expr] = ()) -> Expr | None:
+def place_facts(nest: Nest, loops: Sequence[For], around: Sequence[Expr] = ()) -> list[Expr]:
+    """What holds inside `loops`: their bounds, the relations of the axes that follow from them, and the conditions `around`."""
+    facts = [fact for loop in loops for fact in facts_of(loop)]
+    return [*facts, *(fact for relation in in_scope(nest, (loop.loop for loop in loops)) for fact in equations(relation)), *around]
+
+
+def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Sequence[For], around: Sequence[Expr]) -> Expr | None:
     """What has to be tested before `buffer[index]` is touched inside `loops`, where the conditions `around` hold; None for nothing.
 
     Raises `Refusal` where the index reads an element that is not known to exist there.
     """
-    relations = in_scope(nest, (loop.loop for loop in loops))
-    facts = [fact for loop in loops for fact in facts_of(loop)]
-    facts += [fact for relation in relations for fact in equations(relation)]
-    facts += around
+    facts = place_facts(nest, loops, around)
     for part in index:
         _require_readable(part, facts, buffer)
     open_sides = [
         side
         for part, extent in zip(index, buffer.shape, strict=True)
-        if not _is_whole_axis(part, extent, loops, relations)
+        if not is_whole_axis(part, extent, loops, nest.relations)
         for side in sides_left((part,), (extent,), facts)
     ]
     return reduce(lambda left, right: Binary("and", left, right), open_sides) if open_sides else None
@@ -79,8 +82,8 @@ def _require_readable(expr: Expr, facts: Sequence[Expr], target: Buffer) -> None
                 )
 
 
-def _is_whole_axis(part: Expr, extent: Expr, loops: Sequence[For], relations: Sequence[Relation]) -> bool:
-    """Is an index an axis whose own range is that of the dimension? Then it is inside, and no integer set is needed."""
+def is_whole_axis(part: Expr, extent: Expr, loops: Sequence[For], relations: Sequence[Relation]) -> bool:
+    """Is an index an axis, in scope here, whose own range is that of the dimension? Then it is inside, and no integer set is needed."""
     if not isinstance(part, Axis):
         return False
     zero = ir.const(0)

@@ -26,7 +26,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
 from tensorlang.schedules.edit import path_to
 from tensorlang.schedules.folds import Fold, folds
-from tensorlang.traverse import axes_of, children, expressions, loads_of, map_children, statements, substatements
+from tensorlang.traverse import allocations, axes_of, children, expressions, loads_of, map_children, statements, substatements
 
 TRUE = Const(True, BOOL)
 FALSE = Const(False, BOOL)
@@ -226,7 +226,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
     partial results).
     """
-    private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(loop.body)}
     found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     differ = later(loop, "'", "''")
@@ -333,13 +333,13 @@ def _fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr,
 
 
 def _private(stmt: Stmt) -> frozenset[str]:
-    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, ir.Alloc))
+    return frozenset(buffer.name for buffer in allocations(stmt))
 
 
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
-    private = {part.buffer.name for part in statements(body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(body)}
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     before = _lexicographic([loop.loop for loop in old], "'", "''")
@@ -370,7 +370,7 @@ def _told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
         for part in write.index
         if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)
     }
-    private = {part.buffer for part in statements(chain[-1].body) if isinstance(part, ir.Alloc)}
+    private = set(allocations(chain[-1].body))
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
     spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
     loops = {loop.loop for loop in chain}

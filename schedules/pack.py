@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Buffer, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
@@ -77,7 +77,7 @@ class Pack:
                 return Load(local, here)
             return map_children(expr, rewrite)
 
-        body = Alloc(local, block(made.around(copied), map_expressions(loop.body, rewrite)))
+        body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=relations)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
@@ -60,7 +60,7 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
-    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
+    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and any(buffer in buffers for buffer in part.buffers))
     if not path or stage.endswith(AUXILIARY):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
@@ -363,8 +363,8 @@ def moved(
         if any(part is own for own in place.parts):
             return Block(())
         match part:
-            case Alloc(buffer, body) if buffer in place.buffers:
-                return rewrite(body)
+            case Alloc(buffers, body):
+                return allocate((buffer for buffer in buffers if buffer not in place.buffers), rewrite(body))
             case Prefetch(buffer) if buffer in place.buffers:
                 return Block(())
             case For() if part is start:

@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from tensorlang.ir import Alloc, Axis, Binary, Expr, For, If, Load, Nest, Stmt, Store, Unary, block
 from tensorlang.polyhedra import find, uncovered
 from tensorlang.printer import short
-from tensorlang.relations import closure, equations, in_scope
+from tensorlang.relations import closure
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
+from tensorlang.schedules.inside import place_facts
 from tensorlang.schedules.legality import accesses, conditions_around, conflict, facts_of, race
 from tensorlang.schedules.local import clone, moving
 from tensorlang.schedules.placed import ahead
@@ -126,21 +127,19 @@ class ReverseComputeAt:
         self, nest: Nest, store: Store, chain: tuple[For, ...], loops: tuple[For, ...], held: tuple[Expr, ...], values: dict[str, Expr]
     ) -> Expr:
         """Where the loops compute an element that the consumer has. Raises `Refusal` unless it has all of its elements there."""
-        facts = [fact for part in loops for fact in facts_of(part)]
-        facts += [fact for relation in in_scope(nest, (part.loop for part in loops)) for fact in equations(relation)]
-        facts += held
+        facts = place_facts(nest, loops, held)
         test: Expr = TRUE
         for part in chain:
             for side in facts_of(part):
                 needed = substitute(side, values)
                 if find(*facts, Unary("not", needed)) is not None:
                     test = simplify(Binary("and", test, needed))
-        own = {part.loop for part in chain}
-        shared = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For) and part.loop not in own]
-        index = {part.loop: Axis(part.loop) for part in shared} | {part.loop: values[part.loop] for part in chain}
-        missing = uncovered({part.loop: facts_of(part) for part in (*shared, *chain)}, [*facts, test], index)
+        around = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)]
+        pairs = [(Axis(part.loop), values[part.loop]) for part in chain]
+        missing = uncovered(place_facts(nest, around), [*facts, test], pairs)
         if missing is not None:
-            where = ", ".join(f"{short(axis)} = {value}" for axis, value in missing.items()) or "data decide which"
+            at = [f"{short(part.loop)} = {missing[Axis(part.loop)]}" for part in around if Axis(part.loop) in missing]
+            where = ", ".join(at) or "data decide which"
             reason = (
                 f"{self.stage!r} has elements that no iteration of {short(self.loop)!r} completes ({where}), and nobody would compute them"
             )
@@ -148,7 +147,8 @@ class ReverseComputeAt:
         return test
 
     def _require_scope(self, nest: Nest, path: tuple[Stmt, ...], store: Store) -> None:
-        known = {buffer.name for buffer in (*nest.inputs, *nest.outputs)} | {part.buffer.name for part in path if isinstance(part, Alloc)}
+        known = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
+        known |= {buffer.name for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         used = [buffer.name for buffer in store.buffers]
         used += [getattr(load.buffer, "name", "") for value in store.values for load in loads_of(value)]
         for name in used:

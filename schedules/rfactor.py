@@ -44,7 +44,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
@@ -306,10 +306,7 @@ def _named(stmt: Stmt) -> str:
 def _replaced(stmt: Stmt, owner: Stmt, old: Stmt, new: Stmt, local: tuple[Buffer, ...]) -> Stmt:
     """`stmt` with `old` replaced, and storage around `owner`, which is or holds it."""
     result = new if stmt is old else map_statements(stmt, lambda part: _replaced(part, owner, old, new, local))
-    if stmt is owner:
-        for buffer in local:
-            result = Alloc(buffer, result)
-    return result
+    return allocate(local, result) if stmt is owner else result
 
 
 def _nested(chain: Sequence[For], body: Stmt) -> Stmt:

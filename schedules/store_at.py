@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to_loop
@@ -75,9 +75,7 @@ class StoreAt:
             if part is not outer[-1]:
                 return map_statements(part, keep)
             body = edit_loops(_moved(outer[-1].body, local, position), lambda loop: loop.loop in starts, start)
-            for buffer in local.values():
-                body = Alloc(buffer, body)
-            return replace(outer[-1], body=body)
+            return replace(outer[-1], body=allocate(local.values(), body))
 
         result = replace(nest, body=keep(nest.body))
         self._require_apart(result, place, at)
@@ -129,8 +127,8 @@ def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr,
 
     def rewrite(part: Stmt) -> Stmt:
         match part:
-            case Alloc(buffer, body) if buffer.name in local:
-                return rewrite(body)
+            case Alloc(buffers, body):
+                return allocate((buffer for buffer in buffers if buffer.name not in local), rewrite(body))
             case Prefetch(buffer) if buffer.name in local:
                 return Block(())
             case Store(buffers=buffers) if any(buffer.name in local for buffer in buffers):

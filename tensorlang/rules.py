@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from tensorlang import ir
+from tensorlang.bounds import interval
 from tensorlang.dtype import BOOL, INT64
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
 from tensorlang.linear import Linear, expression, linear
-from tensorlang.polyhedra import interval
 from tensorlang.traverse import dtype_of, walk
 
 SMALL: Final = 1 << 31

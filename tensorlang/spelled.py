@@ -13,7 +13,7 @@ from tensorlang.dtype import BOOL, INT64, DType, dtype
 from tensorlang.elementary import select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import MAX_DEPTH, MAX_SIZE, Expr, binary, compare, condition, unary
-from tensorlang.extent import MAX_EXTENT, checked_name
+from tensorlang.extent import MAX_EXTENT, dim
 from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import BINARY, COMPARE, UNARY
 from tensorlang.simplify import simplify
@@ -182,8 +182,9 @@ class Body:
                 (number,) = self._exactly(rest, 1)
                 return self._leaf(ir.Axis(self.axes[read_number(number, self.where, len(self.axes))]))
             case "dim":
-                (name,) = self._exactly(rest, 1)
-                return self._leaf(ir.Dim(checked_name(read_text(name, self.where), "a dim")))
+                name, *bounds = self._exactly(rest, len(rest) if len(rest) in (1, 3) else 1)
+                pair = [read_number(bound, f"{self.where}, bound of a dim", MAX_EXTENT + 1) for bound in bounds]
+                return self._leaf(dim(read_text(name, self.where), *pair).node)
             case "param" if self.params is not None:
                 name, of = self._exactly(rest, 2)
                 if self.params.get(read_text(name, self.where)) != read_dtype(of, self.where):

@@ -44,18 +44,19 @@ from tensorlang.ir import (
     Stmt,
     Store,
     Unary,
+    allocate,
     block,
 )
 from tensorlang.reduction import single
 from tensorlang.schedules.inside import sides_left
 from tensorlang.schedules.legality import facts_of
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
+from tensorlang.traverse import allocations, axes_of, loads_of, map_expressions, map_statements, statements, substitute
 
 
 def vector_partials(nest: Nest) -> Nest:
     """The nest with partial results around every vector loop over a reduction."""
-    taken = {part.buffer.name for part in statements(nest.body) if isinstance(part, Alloc)}
+    taken = {buffer.name for buffer in allocations(nest.body)}
     return replace(nest, body=_rewrite(nest.body, taken, ()))
 
 
@@ -124,9 +125,7 @@ class _Partials:
 
     def around(self, body: Stmt) -> Stmt:
         """The storage around a statement."""
-        for buffer in self.local:
-            body = Alloc(buffer, body)
-        return body
+        return allocate(self.local, body)
 
 
 def _only_sometimes(stmt: Stmt, store: Store, facts: tuple[Expr, ...]) -> bool:

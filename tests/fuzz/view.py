@@ -11,7 +11,7 @@ from typing import Any
 from tensorlang.ir import Alloc, For, Load, Nest, Stmt, Store
 from tensorlang.schedules.edit import loops, stage_of, stages, stores
 from tensorlang.schedules.legality import reads
-from tensorlang.traverse import statements, substatements
+from tensorlang.traverse import allocations, substatements
 
 Step = dict[str, Any]
 
@@ -65,7 +65,7 @@ class View:
 
     def allocated(self) -> list[str]:
         """The names of intermediates."""
-        return [part.buffer.name for part in statements(self.nest.body) if isinstance(part, Alloc)]
+        return [buffer.name for buffer in allocations(self.nest.body)]
 
     def placed(self) -> list[tuple[str, list[str]]]:
         """The intermediates, each with the loops around its storage."""
@@ -73,7 +73,7 @@ class View:
         def inside(stmt: Stmt, around: list[str]) -> Iterator[tuple[str, list[str]]]:
             around = [*around, stmt.loop] if isinstance(stmt, For) else around
             if isinstance(stmt, Alloc):
-                yield stmt.buffer.name, around
+                yield from ((buffer.name, around) for buffer in stmt.buffers)
             for part in substatements(stmt):
                 yield from inside(part, around)
 
@@ -81,7 +81,7 @@ class View:
 
     def rank(self, name: str) -> int:
         """The number of dimensions of an intermediate."""
-        return next(len(part.buffer.shape) for part in statements(self.nest.body) if isinstance(part, Alloc) and part.buffer.name == name)
+        return next(len(buffer.shape) for buffer in allocations(self.nest.body) if buffer.name == name)
 
     def writers(self, names: set[str]) -> list[For]:
         """Loops inside which one of the buffers is written."""

@@ -206,3 +206,13 @@ def test_what_no_iteration_has_computed_is_not_copied_back() -> None:
     assert "may leave an element of 'H' uncomputed" in str(s.can("cache_write", "H", at=outer).error)
     s.cache_write("H", at="H.q_o")
     right(s, np.arange(40, dtype="int32").reshape(4, 10))
+
+
+@pytest.mark.parametrize("reduce", ["add", "min", "max"])
+def test_partial_results_that_a_scatter_leaves_alone_are_still_initialised(reduce: str) -> None:
+    for split in (True, False):
+        s = tl.Schedule(scattered(reduce))
+        loop = s.split("H.p", 5)[1] if split else "H.p"
+        s.rfactor(loop)
+        s.accumulate("H_rf", at="H_rf.p_o" if split else "H_rf.p")
+        right(s, VALUES, WILD)
