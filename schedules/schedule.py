@@ -6,7 +6,7 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tensorlang.schedules.edit import AUXILIARY, axis_names, loops, stage_of, st
 from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
@@ -291,12 +292,15 @@ class Schedule(Placement, Structural):
         return True
 
     def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:
-        """Directives on a loop that would be accepted now. Raises `ScheduleError` for an unknown loop."""
-        try:
-            name = self._loop(loop)
-        except Refusal as refusal:
-            raise self._error(refusal, None) from None
-        return tuple(step for step in _moves(self.nest, name) if self.can(step))
+        """Directives on a loop, or on a stage, that would be accepted now. Raises `ScheduleError` where there is neither of that name."""
+        if isinstance(loop, str) and loop in stages(self.nest):
+            found = moves_of_stage(self.nest, loop)
+        else:
+            try:
+                found = moves_of_loop(self.nest, self._loop(loop))
+            except Refusal as refusal:
+                raise self._error(refusal, None) from None
+        return tuple(step for step in found if self.can(step))
 
     # Data -------------------------------------------------------------------------------------------------------------------
 
@@ -353,27 +357,3 @@ def _text(value: object, what: str) -> str:
 def axis_names_of_loops(nest: Nest) -> frozenset[str]:
     """The full names of the loops of a nest."""
     return frozenset(part.loop for part in loops(nest.body))
-
-
-def _moves(nest: Nest, loop: str) -> Iterator[AnyDirective]:
-    """Directives worth asking about for one loop."""
-    yield Parallel(loop)
-    yield Vectorize(loop)
-    yield Unroll(loop)
-    for factor in (4, 8, 16, 32, 64):
-        yield Split(loop, factor)
-    chain = [part for part in loops(nest.body) if stage_of(part.loop) == stage_of(loop)]
-    at = next(position for position, part in enumerate(chain) if part.loop == loop)
-    for other in chain[:at]:
-        yield Reorder((loop, other.loop))
-    for other in chain[at + 1 :]:
-        yield Reorder((other.loop, loop))
-    if at + 1 < len(chain):
-        yield Fuse(loop, chain[at + 1].loop)
-    for stage in stages(nest):
-        yield Accumulate(stage, loop)
-        yield ComputeAt(stage, loop)
-    for buffer in nest.inputs:
-        yield Pack(buffer.name, loop)
-        yield CacheRead(buffer.name, loop)
-    yield from structural.moves(nest, loop)
