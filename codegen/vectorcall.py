@@ -136,7 +136,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES:
+    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES or signature.products:
         return ()
     forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
