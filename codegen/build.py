@@ -126,7 +126,7 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     nest = origin.nest
     lowered = lower(nest, target)
     arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
-    signature = Signature(nest.name, *arguments, nest.dims, nest.limits)
+    signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
     text = sealed(emit(lowered, target, name=nest.name), signature, target)
     return Program(
         signature=signature,

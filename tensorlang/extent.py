@@ -132,6 +132,19 @@ def limits(dims: Iterable[ir.Dim]) -> tuple[ir.Limit, ...]:
     return tuple((node.name, node.least, node.most) for node in dims if node.least or node.most < MAX_EXTENT)
 
 
+def products(exprs: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
+    """Those extents, and bounds of loops, in which dims are multiplied: these may leave the range of extents where no dim does."""
+    return tuple(dict.fromkeys(expr for expr in exprs if _is_extent(expr) and any(map(_multiplies, walk(expr)))))
+
+
+def _is_extent(expr: ir.Expr) -> bool:
+    return all(isinstance(node, (ir.Const, ir.Dim, ir.Binary, ir.Unary)) for node in walk(expr))
+
+
+def _multiplies(node: ir.Expr) -> bool:
+    return isinstance(node, ir.Binary) and node.op == "mul" and not any(isinstance(side, ir.Const) for side in (node.left, node.right))
+
+
 def beyond(name: str, value: int, bounds: Iterable[ir.Limit]) -> str | None:
     """What is wrong with the value of a dim, as the end of a sentence; None if nothing is."""
     least, most = next(((least, most) for dim, least, most in bounds if dim == name), (0, MAX_EXTENT))
