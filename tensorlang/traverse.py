@@ -38,25 +38,26 @@ from tensorlang.ir import (
 
 def dtype_of(expr: Expr) -> DType:
     """The type of an expression's value."""
-    match expr:
-        case Const(dtype=dtype) | Param(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
-            return dtype
-        case Axis() | Dim():
-            return INT64
-        case Load(buffer):
-            return buffer.dtype
-        case Unary(_, value):
-            return dtype_of(value)
-        case Binary(_, left, _):
-            return dtype_of(left)
-        case Compare():
-            return BOOL
-        case Select(_, yes, _):
-            return dtype_of(yes)
-        case Reduce(reducer, component=component):
-            return reducer.identities[component].dtype
-        case _:
-            assert_never(expr)
+    while True:
+        match expr:
+            case Const(dtype=dtype) | Param(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
+                return dtype
+            case Axis() | Dim():
+                return INT64
+            case Load(buffer):
+                return buffer.dtype
+            case Unary(_, value):
+                expr = value
+            case Binary(_, left, _):
+                expr = left
+            case Compare():
+                return BOOL
+            case Select(_, yes, _):
+                expr = yes
+            case Reduce(reducer, component=component):
+                return reducer.identities[component].dtype
+            case _:
+                assert_never(expr)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -110,6 +111,49 @@ def map_children(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
             return replace(expr, values=new[:at], axes=ranges, where=None if where is None else new[-1])
         case Const() | Axis() | Dim() | Param():
             return expr
+        case _:
+            assert_never(expr)
+
+
+def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
+    """The same expression in which equal nodes are one: that of `table`, which grows by those that are new.
+
+    Rewriting takes an expression for a tree; where parts of it stand many times, most of that tree are copies.
+    """
+    found: dict[int, Expr] = {}
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        missing = [part for part in children(node) if id(part) not in found] if id(node) not in found else []
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if id(node) not in found:
+            made = map_children(node, lambda part: found[id(part)])
+            found[id(node)] = table.setdefault((type(made), *_label(made), *map(id, children(made))), made)
+    return found[id(expr)]
+
+
+def _label(expr: Expr) -> tuple[object, ...]:
+    """What a node says beside its operands."""
+    match expr:
+        case Const(value, dtype):
+            return repr(value), dtype
+        case Axis(name) | Dim(name):
+            return (name,)
+        case Param(name, dtype) | Call(name, _, dtype):
+            return name, dtype
+        case Load(buffer):
+            return (id(buffer),)
+        case Cast(_, dtype):
+            return (dtype,)
+        case Unary(op) | Binary(op) | Compare(op):
+            return (op,)
+        case Select():
+            return ()
+        case Reduce():
+            return (id(expr),)
         case _:
             assert_never(expr)
 
