@@ -103,6 +103,8 @@ def kept_default(
     provenance: Provenance | None = None,
 ) -> Kernel:
     """The kernel of the default schedule of a definition, from what was built before if it is there; else it is scheduled."""
+    if name is not None:
+        _require_name(name)
     tensors, order, threads = as_outputs(outputs), as_inputs(inputs), get_threads()
     plain = lower_definition(tensors, name, order)
     _require_name(plain.name)
@@ -174,8 +176,8 @@ def _origin(schedule: Schedule, name: str | None, inputs: Sequence[Tensor] | Non
     return Origin(schedule.outputs, order, plain, lambda: nest, provenance == "default")
 
 
-def _require_name(name: str) -> None:
-    if not _NAME.match(name) or name in _TAKEN:
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN:
         raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, and no name of the C library")
 
 

@@ -132,7 +132,7 @@ class Kernel:
 
         Raises `CallError` for another form.
         """
-        match form:
+        match form if isinstance(form, str) else None:
             case "nest":
                 return self.program.nest
             case "llvm":
@@ -140,7 +140,7 @@ class Kernel:
             case "asm":
                 return self.program.compiled.assembly
             case _:
-                raise CallError(f"{self.name}: inspect() has no form {form!r}{did_you_mean(str(form), FORMS)}")
+                raise CallError(f"{self.name}: inspect() has no form {form!r:.60}{did_you_mean(str(form), FORMS)}")
 
     def bind(self, *inputs: Any, **keywords: Any) -> Callable[[], Any]:
         """A call without arguments, for repeated use of the same buffers; outputs that are not given are allocated once.
