@@ -154,8 +154,8 @@ class Bounds:
                 return BIT
             case Compare(op, left, right):
                 return BIT if dtype_of(left).is_floating else decided(op, self.values(left), self.values(right))
-            case Binary("xor", left, right) if left == right:
-                return 0, 0
+            case Binary("xor" | "sub" | "mod" | "floordiv" as op, left, right) if left == right:
+                return (0, 1) if op == "floordiv" else (0, 0)
             case Binary(op, left, right):
                 of = dtype_of(left)
                 return within(BINARY[op](self.values(left), self.values(right), of.bits), of)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr
+from tensorlang.extent import products
+from tensorlang.ir import Axis, Compare, Expr
 from tensorlang.polyhedra import find
 from tensorlang.simplify import simplify
-from tensorlang.traverse import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Question:
         return (*self.conditions, *self.shown)
 
     def exact(self) -> tuple[Expr, ...]:
-        """The extents in which dims are multiplied: a tensor that exists has them, so these products do not wrap."""
-        return tuple(extent for extent in self.extents if any(_multiplies(node) for node in walk(extent)))
+        """The extents in which dims are multiplied: a call in which one is no extent is refused, so these products do not wrap."""
+        return products(self.extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,6 @@ class Witness:
     point: Mapping[str, int]
     data: Mapping[str, Any]
     value: tuple[int, ...]
-
-
-def _multiplies(node: Expr) -> bool:
-    return isinstance(node, Binary) and node.op == "mul" and not isinstance(node.left, Const) and not isinstance(node.right, Const)
 
 
 def possible(question: Question) -> dict[Expr, int] | None:

@@ -122,6 +122,8 @@ def reduced(name: str, value: Expr, where: Expr | None = None, size: Expr | None
         (Unary("not", Binary("mod", DATA, c(8))), (-8, -1)),
         (Unary("abs", Binary("sub", Binary("mod", DATA, c(8)), c(5))), (0, 5)),
         (Unary("abs", DATA), (INT64.lowest, INT64.highest)),
+        (Binary("xor", DATA, DATA), (0, 0)),
+        (Binary("floordiv", DATA, DATA), (0, 1)),
         (reduced("argmax", X), (0, 7)),
         (reduced("argmax", X, Compare("gt", REAL, Const(0.0, FLOAT32))), (-1, 7)),
         (reduced("argmax", X, size=N), (0, 8)),

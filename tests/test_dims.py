@@ -105,6 +105,20 @@ def test_a_description_with_odd_bounds_is_refused(entry: list[Any]) -> None:
         rebuild(document)
 
 
+def test_a_product_of_dims_that_is_no_extent_is_refused(tmp_path: Path) -> None:
+    """2**64 + 2 = 77158673929 * 239075442 would be taken for 2."""
+    n, m = tl.dim("n"), tl.dim("m")
+    T = tl.compute((n * m,), lambda i: tl.cast(i, "float32"), name="T")
+    k = tl.reduce_axis(n, name="k")
+    Y = tl.compute((1,), lambda o: tl.sum(T[k * m], axis=k, where=(m > 0) & (k < 2)), name="Y")
+    kernel = tl.build(Y)
+    np.testing.assert_array_equal(kernel(n=3, m=5), [5])
+    kernel.save(tmp_path / "kernel.tlk")
+    for called in (kernel, tl.load(tmp_path / "kernel.tlk")):
+        with pytest.raises(tl.CallError, match=r"the extent n \* m is 18446744073709551618; extents are at most 2\*\*48"):
+            called(n=77158673929, m=239075442)
+
+
 def test_bounds_are_printed() -> None:
     s = tl.Schedule(around(tl.dim("n", 1, 64)))
     assert str(s).splitlines()[0] == "B(A: float32[n]) -> B: float32[n], 1 <= n <= 64"
