@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tensorlang.codegen import binding
@@ -129,6 +129,7 @@ def _first_words(listing: str) -> frozenset[str]:
     return frozenset(line.split(" - ")[0].strip() for line in listing.splitlines() if " - " in line)
 
 
+@lru_cache(maxsize=16)
 def compiles_apart(text: str, machine: Machine) -> str | None:
     """Why LLVM cannot compile a module, tried in a process that may die of it; None where it can."""
     status, _, errors = _child("compile", machine.triple, machine.cpu, machine.features, given=text)
