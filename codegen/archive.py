@@ -21,6 +21,7 @@ from tensorlang.codegen import arrays, binding, extents, header, seal
 from tensorlang.codegen.binding import Compiled
 from tensorlang.codegen.caches import host_caches
 from tensorlang.codegen.header import Header
+from tensorlang.codegen.processors import caches_of
 from tensorlang.codegen.program import Program
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.dtype import dtype
@@ -112,7 +113,9 @@ def _check_origin(found: dict[str, Any], key: str | None) -> None:
 
 
 def _program(head: Header, blobs: bytes) -> Program:
-    target = Target(head.triple, head.cpu, head.features, head.name, host_caches())
+    arch, _ = binding.triple_parts(head.triple)
+    caches = host_caches() if head.name.startswith("native") else caches_of(arch, head.cpu)
+    target = Target(head.triple, head.cpu, head.features, head.name, caches)
     reason = why_foreign(target)
     if reason is not None:
         raise BuildError(f"it was built for {target}: {reason}")

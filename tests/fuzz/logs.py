@@ -1,4 +1,4 @@
-"""Logs for the fuzzer of file contents: records of a fixture and of made studies, mutated with their checksums right, and all who read logs."""
+"""Logs for the fuzzer of file contents: mutated with their checksums right, and all who read logs."""
 
 from __future__ import annotations
 
