@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Reduce, Select, Stmt, Store, Unary, block
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Reduce, Select, Stmt, Store, Unary, allocate, block
 from tensorlang.printer import short
 from tensorlang.simplify import simplify
 from tensorlang.tensor import Definition, Itself, Placeholder, Scan, Scatter, Stage, State, Tensor
@@ -337,9 +337,7 @@ class _Prelude:
     def around(self, body: Stmt) -> Stmt:
         """`body` after the implicit stages, inside their storage."""
         result = block(*self.parts, body)
-        for buffer in reversed(self.scratch):
-            result = Alloc(buffer, result)
-        return result
+        return allocate(self.scratch, result)
 
 
 def _has_reduction(expr: Expr) -> bool:
