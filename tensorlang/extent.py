@@ -15,7 +15,7 @@ from tensorlang.printer import text
 from tensorlang.simplify import simplify
 from tensorlang.traverse import walk
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 MAX_EXTENT: Final = ir.MOST
 
 
@@ -175,7 +175,7 @@ def checked_name(name: object, what: str) -> str:
     """`name`, if it can name a tensor, an axis or a dim. Raises `DefinitionError`."""
     if isinstance(name, str) and _NAME.match(name):
         return name
-    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _")
+    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _, at most 200")
 
 
 def optional_name(name: object, what: str) -> str | None:
