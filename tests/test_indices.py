@@ -199,6 +199,18 @@ def test_a_refusal_shows_the_data_that_lead_outside(size: int, index: Callable[[
         tl.compute((size if size == 255 else SIZE,), lambda i: table(size)[index(i)])
 
 
+def test_data_at_the_end_of_the_widest_type_are_looked_at_too() -> None:
+    U, T = X["uint64"], table(3)
+    top = (1 << 64) - 3
+    Y = tl.compute((SIZE,), lambda i: tl.select(U[i] >= tl.cast(top, "uint64"), T[tl.cast(U[i] - tl.cast(top, "uint64"), "int64")], 0))
+    t, u = np.array([1, 2, 3], "f4"), DATA["uint64"].copy()
+    u[:3] = [top, top + 1, top + 2]
+    for found in results(Y, {T: t, U: u}):
+        np.testing.assert_array_equal(found, [1, 2, 3, *[0] * (SIZE - 3)])
+    with pytest.raises(tl.DefinitionError, match="X_uint64"):
+        tl.compute((SIZE,), lambda i: tl.select(U[i] >= tl.cast(top - 1, "uint64"), T[tl.cast(~U[i] * U[i], "int64")], 0))
+
+
 def test_the_position_in_an_empty_domain_is_outside() -> None:
     n = tl.dim("n")
     A, k = tl.placeholder((n,), name="A"), tl.reduce_axis(n, name="k")
