@@ -94,9 +94,10 @@ class Aim:
 def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool], aim: Aim | None = None) -> list[Step]:
     """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on.
 
-    `perform` gives None where a step breaks its contract: the case ends there.
+    With an aim, its directive is drawn for its stages until it is accepted. A step that was refused is not drawn again for the same nest.
     """
     original, found, coming = schedule.nest, list[Step](), list[Coming]()
+    refused: list[Step] = []
     wanted = 0 if aim is None else rng.choice((0, 0, 1, 2))
     for turn in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15)) if aim is None else 12):
         focus = frozenset[str]() if aim is None or rng.random() < 0.3 else aim.stages
@@ -118,7 +119,7 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
             step = following(view) if callable(following) else following
         else:
             step = illegal(View(rng, schedule.nest), original) if rng.random() < 0.2 else drawn(view)
-        if step is None or (not step.get("illegal") and not affordable(schedule.nest, step)):
+        if step is None or step in refused or (not step.get("illegal") and not affordable(schedule.nest, step)):
             continue
         found.append(step)
         if step.get("call") == "split" and not step.get("illegal") and not coming and rng.random() < 0.4:
@@ -126,6 +127,7 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
         before = len(schedule.directives)
         if not perform(schedule, step):
             break
+        refused = [] if len(schedule.directives) > before else [*refused, step]
         if aimed and aim is not None and len(schedule.directives) > before:
             aim, wanted = None, 0
             if turn > 6:
