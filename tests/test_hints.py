@@ -16,7 +16,7 @@ TABLE = np.arange(8.0, dtype="float32")
 
 
 def defined(fn: Callable[[Any], Any]) -> Any:
-    return tl.compute((8,), lambda i: fn(i))
+    return tl.compute((8,), fn)
 
 
 @pytest.mark.parametrize(
