@@ -182,7 +182,7 @@ def read(path: str | os.PathLike[str]) -> Job:
         raise TuningError(f"there is no job file {file}") from None
     except OSError as error:
         raise LogError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also digits beyond Python's limit
         raise TuningError(f"{file} is not TOML: {error}") from None
     tasks = values.pop("task", None)
     if not isinstance(tasks, list) or not tasks or not all(isinstance(task, dict) for task in tasks):

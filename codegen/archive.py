@@ -28,7 +28,7 @@ from tensorlang.dtype import dtype
 from tensorlang.errors import BuildError
 
 MAGIC: Final = b"TLKERNEL"
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Version of the format and of the calling convention of the code in it."""
 
 _DIGEST: Final = len(MAGIC)

@@ -41,13 +41,17 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a kernel: inputs, then outputs, then run-time dims, as the C function takes them; some dims have bounds."""
+    """The parameters of a kernel: inputs, then outputs, then run-time dims, as the C function takes them; some dims have bounds.
+
+    `products` are the extents inside the kernel in which dims are multiplied: they have to be extents as well.
+    """
 
     name: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     dims: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
+    products: tuple[Expr, ...] = ()
 
     @property
     def prototype(self) -> str:
@@ -72,12 +76,13 @@ class Signature:
             "outputs": [_argument_to_json(argument) for argument in self.outputs],
             "dims": list(self.dims),
             "limits": [list(limit) for limit in self.limits],
+            "products": [extents.to_json(extent) for extent in self.products],
         }
 
     @staticmethod
     def from_json(data: object) -> Signature:
         """The signature that `to_json` wrote. Raises `ValueError` or `DefinitionError` for anything else."""
-        record = read_record(data, "signature", ("name", "inputs", "outputs", "dims", "limits"))
+        record = read_record(data, "signature", ("name", "inputs", "outputs", "dims", "limits", "products"))
         dims = tuple(_name(dim, "signature, dims") for dim in read_list(record["dims"], "signature, dims", MAX_ARGUMENTS))
         inputs, outputs = (
             tuple(_argument_from_json(entry, f"signature, {side}", dims) for entry in read_list(record[side], side, MAX_ARGUMENTS))
@@ -89,7 +94,8 @@ class Signature:
         if len(inputs) + len(outputs) + len(dims) > MAX_ARGUMENTS:
             fail("signature", f"at most {MAX_ARGUMENTS} arguments", inputs)
         limits = tuple(_limit_from_json(entry, dims) for entry in read_list(record["limits"], "signature, limits", MAX_ARGUMENTS))
-        return Signature(_name(record["name"], "signature, name"), inputs, outputs, dims, limits)
+        products = tuple(extents.from_json(entry, dims) for entry in read_list(record["products"], "signature, products", MAX_ARGUMENTS))
+        return Signature(_name(record["name"], "signature, name"), inputs, outputs, dims, limits, products)
 
 
 def _argument_to_json(argument: Argument) -> list[Any]:

@@ -167,7 +167,7 @@ def conflict(
     if TRUE not in either:
         facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
     point = find(*facts)
-    return None if point is None else _example(one, two, point)
+    return None if point is None else example_of(one, two, point)
 
 
 def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
@@ -193,7 +193,9 @@ def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> I
             yield Binary("or", Compare("ne", f, g), Binary("and", Compare("eq", o, p), Compare("eq", i, j)))
 
 
-def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+def example_of(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+    """Two instances at a point, as a counterexample."""
+
     def values(copy: Instance) -> dict[str, int]:
         return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
 

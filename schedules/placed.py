@@ -324,13 +324,13 @@ def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None
     for write in (access for access in found if access.writes and access.stage not in mine):
         for read in (access for access in found if access.buffer.name == write.buffer.name and access.stage in {*mine, ""}):
             before = ahead(write, read)
-            example = None if before == FALSE else conflict(nest, write, read, shared, _unshared(before, shared))
+            example = None if before == FALSE else conflict(nest, write, read, shared, unmarked(before, shared))
             if example is not None:
                 reason = f"{place.stage!r} reads {example['element']} after {write.stage!r} has written it inside {short(start.loop)!r}"
                 raise Refusal("TL-S103", reason, stage=place.stage, loop=loop, counterexample=example)
 
 
-def _unshared(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
+def unmarked(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
     """An order between two copies that agree on the shared loops."""
     values: dict[str, Expr] = {loop + mark: Axis(loop) for loop in shared for mark in ("'", "''")}
     return (simplify(substitute(order, values)),)

@@ -6,7 +6,8 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from tensorlang.printer import print_nest, short
 from tensorlang.program import lower_definition
 from tensorlang.schedules import placement, structural, trace
 from tensorlang.schedules.accumulate import Accumulate
+from tensorlang.schedules.budget import within_budget
 from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
 from tensorlang.schedules.diff import Difference, difference
@@ -25,6 +27,7 @@ from tensorlang.schedules.edit import AUXILIARY, axis_names, loops, stage_of, st
 from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
@@ -89,6 +92,10 @@ class Schedule(Placement, Structural):
 
     def loops(self, stage: str) -> tuple[Loop, ...]:
         """Handles of the loops of a stage, outermost first. Raises `ScheduleError` for an unknown stage."""
+        try:
+            stage = _text(stage, "a stage")
+        except Refusal as refusal:
+            raise self._error(refusal, None) from None
         found = tuple(Loop(part.loop) for part in loops(self.nest.body) if stage_of(part.loop) == stage)
         if not found and stage not in stages(self.nest):
             raise self._error(Refusal("TL-S003", f"there is no stage {stage!r}{did_you_mean(stage, stages(self.nest))}", stage=stage), None)
@@ -140,7 +147,8 @@ class Schedule(Placement, Structural):
     def _tried(self, directive: AnyDirective) -> Nest:
         if type(directive) not in trace.NAMES:
             raise Refusal("TL-S007", f"{directive!r:.60} is not a directive")
-        return directive.apply(self.nest)
+        trace.require_fields(directive)
+        return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
 
     def _error(self, refusal: Refusal, directive: AnyDirective | None) -> ScheduleError:
         marks = {refusal.loop: "<-- here"} if refusal.loop in axis_names(self.nest) else {}
@@ -176,7 +184,7 @@ class Schedule(Placement, Structural):
             case "split":
                 loop, factor, *rest = args
                 names = options.pop("names", None)
-                options["names"] = None if names is None else tuple(names)
+                options["names"] = tuple(names) if isinstance(names, list) else names
                 return Split(self._loop(loop), factor, *rest, **options)
             case "fuse":
                 return Fuse(self._loop(args[0]), self._loop(args[1]), *args[2:], **options)
@@ -194,7 +202,9 @@ class Schedule(Placement, Structural):
                 tensor = _text(args[0], "a tensor")
                 at = self._loop(options.pop("at") if "at" in options else args[1])
                 if kind == "pack":
-                    layout = options.pop("layout", None)
+                    layout = options.pop("layout", args[2] if len(args) > 2 else None)
+                    if layout is not None and not isinstance(layout, (tuple, list)):
+                        raise Refusal("TL-S005", f"the layout of a pack is a tuple of loops, not {layout!r:.40}")
                     return Pack(tensor, at, None if layout is None else tuple(self._loop(loop) for loop in layout))
                 return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at, **options)
             case _ if kind in PLACEMENT:
@@ -203,6 +213,17 @@ class Schedule(Placement, Structural):
                 return structural.made(kind, self._loop, *args, **options)
             case _:
                 raise Refusal("TL-S007", f"{kind!r} is no directive{did_you_mean(kind, trace.STEPS)}")
+
+    def _asked(self, kind: str, *args: Any, **options: Any) -> AnyDirective:
+        """The frozen value of a method call by name. Raises `Refusal`, also for arguments that the method does not take."""
+        if kind in trace.STEPS:
+            signature = inspect.signature(getattr(self, kind))
+            try:
+                signature.bind(*args, **options)
+            except TypeError as error:
+                spelled = str(signature).partition(" -> ")[0].replace("'", "")
+                raise Refusal("TL-S005", f"{kind} is called as {kind}{spelled}: {error}") from None
+        return self._made(kind, *args, **options)
 
     def split(self, loop: str, factor: int, tail: Tail = "guard", names: tuple[str, str] | None = None) -> tuple[Loop, Loop]:
         """Split a loop into an outer one and an inner one of `factor` iterations; see `schedules.split`."""
@@ -214,6 +235,8 @@ class Schedule(Placement, Structural):
     ) -> tuple[Loop, Loop, Loop, Loop]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
         before = len(self._directives)
+        if names is not None and not (isinstance(names, (tuple, list)) and len(names) == 4):
+            raise self._error(Refusal("TL-S005", f"names= of a tile are four, as the loops that it makes, not {names!r:.40}"), None)
         try:
             io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
             jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
@@ -278,7 +301,7 @@ class Schedule(Placement, Structural):
         """Would a directive, or a method call by name, be accepted? Changes nothing."""
         made = None
         try:
-            made = self._made(directive, *args, **options) if isinstance(directive, str) else directive
+            made = self._asked(directive, *args, **options) if isinstance(directive, str) else directive
             self._tried(made)
         except Refusal as refusal:
             asked, why, step = self.copy(), refusal, made
@@ -296,12 +319,15 @@ class Schedule(Placement, Structural):
         return True
 
     def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:
-        """Directives on a loop that would be accepted now. Raises `ScheduleError` for an unknown loop."""
-        try:
-            name = self._loop(loop)
-        except Refusal as refusal:
-            raise self._error(refusal, None) from None
-        return tuple(step for step in _moves(self.nest, name) if self.can(step))
+        """Directives on a loop, or on a stage, that would be accepted now. Raises `ScheduleError` where there is neither of that name."""
+        if isinstance(loop, str) and loop in stages(self.nest):
+            found = moves_of_stage(self.nest, loop)
+        else:
+            try:
+                found = moves_of_loop(self.nest, self._loop(loop))
+            except Refusal as refusal:
+                raise self._error(refusal, None) from None
+        return tuple(step for step in found if self.can(step))
 
     # Data -------------------------------------------------------------------------------------------------------------------
 
@@ -328,7 +354,9 @@ class Schedule(Placement, Structural):
         return schedule
 
     def diff(self, other: Schedule) -> Difference:
-        """What `other` does differently: steps removed and added, and the nests compared line by line."""
+        """What `other` does differently: steps removed and added, and the nests compared line by line. Raises `ScheduleError`."""
+        if not isinstance(other, Schedule):
+            raise self._error(Refusal("TL-S005", f"a schedule is compared with a schedule, not {other!r:.40}"), None)
         return difference(self.directives, other.directives, str(self), str(other))
 
     def copy(self) -> Schedule:
@@ -358,27 +386,3 @@ def _text(value: object, what: str) -> str:
 def axis_names_of_loops(nest: Nest) -> frozenset[str]:
     """The full names of the loops of a nest."""
     return frozenset(part.loop for part in loops(nest.body))
-
-
-def _moves(nest: Nest, loop: str) -> Iterator[AnyDirective]:
-    """Directives worth asking about for one loop."""
-    yield Parallel(loop)
-    yield Vectorize(loop)
-    yield Unroll(loop)
-    for factor in (4, 8, 16, 32, 64):
-        yield Split(loop, factor)
-    chain = [part for part in loops(nest.body) if stage_of(part.loop) == stage_of(loop)]
-    at = next(position for position, part in enumerate(chain) if part.loop == loop)
-    for other in chain[:at]:
-        yield Reorder((loop, other.loop))
-    for other in chain[at + 1 :]:
-        yield Reorder((other.loop, loop))
-    if at + 1 < len(chain):
-        yield Fuse(loop, chain[at + 1].loop)
-    for stage in stages(nest):
-        yield Accumulate(stage, loop)
-        yield ComputeAt(stage, loop)
-    for buffer in nest.inputs:
-        yield Pack(buffer.name, loop)
-        yield CacheRead(buffer.name, loop)
-    yield from structural.moves(nest, loop)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tensorlang.bounds import values
 from tensorlang.elementary import clamp, select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr
-from tensorlang.extent import Extent
-from tensorlang.tensor import Tensor, compute
+from tensorlang.extent import Extent, choice
+from tensorlang.tensor import Tensor, as_tensor, compute
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -17,8 +18,8 @@ def pad(tensor: Tensor, widths: object, mode: str = "constant", value: ExprLike 
     The modes are those of `numpy.pad`: `constant` (with `value`), `edge`, `reflect` (without the edge) and `wrap`.
     Raises `DefinitionError` for another mode, or widths that are not one pair of ints >= 0 for each axis.
     """
-    if mode not in MODES:
-        raise DefinitionError(f"pad mode {mode!r} is not one of {', '.join(MODES)}")
+    choice(mode, "pad mode", MODES)
+    as_tensor(tensor, "what pad extends")
     pairs = _pairs(widths, tensor)
     shape = tuple(before + extent + after for (before, after), extent in zip(pairs, tensor.shape, strict=True))
     if name is None and tensor.name is not None:
@@ -56,8 +57,9 @@ def _inner(mode: str, at: Expr, extent: Extent, pair: tuple[int, int]) -> Expr:
     if mode == "edge":
         return clamp(at, 0, last)
     if mode == "wrap":
-        if isinstance(extent, int):
-            return at % extent
+        least = extent if isinstance(extent, int) else values(extent.node)[0]
+        if isinstance(extent, int) or least < max(pair):
+            return at % size
         return select(at < 0, at + size, select(at >= size, at - size, at))
     return select(at < 0, -at, select(at > last, 2 * last - at, at))
 

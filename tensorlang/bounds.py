@@ -154,6 +154,8 @@ class Bounds:
                 return BIT
             case Compare(op, left, right):
                 return BIT if dtype_of(left).is_floating else decided(op, self.values(left), self.values(right))
+            case Binary("xor" | "sub" | "mod" | "floordiv" as op, left, right) if left == right:
+                return (0, 1) if op == "floordiv" else (0, 0)
             case Binary(op, left, right):
                 of = dtype_of(left)
                 return within(BINARY[op](self.values(left), self.values(right), of.bits), of)
@@ -312,9 +314,14 @@ def chooses(reducer: Reducer, component: int) -> bool:
 
 @cache
 def lets_go(reducer: Reducer, component: int, of: Interval) -> bool:
-    """Does a value within `of`, combined with the identity on either side, stay within? Then an identity shows in an empty domain alone."""
+    """Is a value within `of`, combined with the identity on either side, chosen? Then the identity shows in an empty domain alone.
+
+    A component that chooses, and stays within `of` where the identity is not, has chosen the value.
+    """
     from tensorlang.simplify import simplify  # noqa: PLC0415 - the rules of simplification ask for bounds
 
+    if inside((int(reducer.identities[component].value),) * 2, of):
+        return False
     start = {}
     for side in "ab":
         start[side] = {f"{side}{n}": identity for n, identity in enumerate(reducer.identities)}

@@ -6,7 +6,7 @@ where that is not sure, to a look at every point. An example in an error is one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
@@ -17,7 +17,7 @@ from tensorlang.extent import dims_in
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce, Select, Unary
 from tensorlang.linear import Linear, linear
 from tensorlang.printer import short, text
-from tensorlang.question import Question, possible, witness
+from tensorlang.question import Question, Witness, possible, witness
 from tensorlang.tensor import Itself, Scatter, Stage, Tensor
 from tensorlang.traverse import children, walk
 
@@ -156,18 +156,21 @@ def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], sc
         point = possible(question)
         if point is None:
             continue
-        spelled, verb = f"{what} {does} {text(load)}", "read" if does == "reads" else "written"
-        tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
-        found = witness(question, point)
-        if found is None:
-            raise DefinitionError(f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {_hint(does, index)}")
-        names = [name for name, _, _ in scope.ranges] + [name for name in found.point if "#" not in name]
-        at = [f"{short(name)} = {found.point[name]}" for name in names if _matters(name, question)]
-        at += [f"{element} = {value}" for element, value in found.data.items()]
-        place = ", ".join(at) or "every point"
-        raise DefinitionError(
-            f"{spelled} outside {tensor}: at {place}, axis {position} is {verb} at {found.value[0]}; {_hint(does, index)}"
-        )
+        raise DefinitionError(_outside(what, does, load, position, question, witness(question, point)))
+
+
+def _outside(what: str, does: str, load: Load, position: int, question: Question, found: Witness | None) -> str:
+    """The message for an index that can be outside, with the example that was seen if there is one."""
+    spelled, index = f"{what} {does} {text(load)}", load.index[position]
+    tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
+    if found is None:
+        return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {_hint(does, index)}"
+    axes = [name for name, _, _ in question.ranges]
+    shown = [name for name in (*axes, *(name for name in found.point if name not in axes)) if _matters(name, question)]
+    at = [f"{short(name)} = {found.point[name]}" for name in shown]
+    at += [f"{element} = {value}" for element, value in found.data.items()]
+    verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
+    return f"{spelled} outside {tensor}: at {', '.join(at) or 'every point'}, axis {position} is {verb} at {found.value[0]}; {hint}"
 
 
 def _matters(name: str, question: Question) -> bool:
@@ -176,12 +179,13 @@ def _matters(name: str, question: Question) -> bool:
     return any(isinstance(node, (Axis, Dim)) and node.name == name for expr in told for node in walk(expr))
 
 
-def _hint(does: str, index: Expr) -> str:
+def _hint(does: str, index: Expr, dims: Sequence[str] = ()) -> str:
     if does == "writes":
         return "keep the index inside with tl.clamp, or write under where= with a condition on it"
     if any(isinstance(node, Load) for node in walk(index)):
         return "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
-    return "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
+    bound = f"bound the dim, as in tl.dim({dims[0]!r}, least, most), " if dims else ""
+    return f"read it under tl.select with a condition, restrict the axis, {bound}or pad the tensor with tl.pad"
 
 
 def inside(index: Expr, extent: Expr, scope: Scope) -> bool:

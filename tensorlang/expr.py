@@ -188,6 +188,8 @@ def as_expr(value: object) -> Expr:
     """`value` as an expression; Python and NumPy scalars become weak literals."""
     if isinstance(value, Expr):
         return value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, (bool, np.bool_)):
         return Expr(ir.Const(bool(value), BOOL), weak=True)
     if isinstance(value, (int, np.integer)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from tensorlang.printer import text
 from tensorlang.simplify import simplify
 from tensorlang.traverse import walk
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 MAX_EXTENT: Final = ir.MOST
 
 
@@ -75,6 +75,12 @@ class Dim:
     def __mod__(self, other: object) -> Any:
         return self._with("mod", self, other)
 
+    def __truediv__(self, other: object) -> Any:
+        return binary("div", self.as_expr(), as_expr(other))
+
+    def __rtruediv__(self, other: object) -> Any:
+        return binary("div", as_expr(other), self.as_expr())
+
     def __lt__(self, other: ExprLike) -> Expr:
         return self.as_expr() < as_expr(other)
 
@@ -132,6 +138,19 @@ def limits(dims: Iterable[ir.Dim]) -> tuple[ir.Limit, ...]:
     return tuple((node.name, node.least, node.most) for node in dims if node.least or node.most < MAX_EXTENT)
 
 
+def products(exprs: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
+    """Those extents, and bounds of loops, in which dims are multiplied: these may leave the range of extents where no dim does."""
+    return tuple(dict.fromkeys(expr for expr in exprs if _is_extent(expr) and any(map(_multiplies, walk(expr)))))
+
+
+def _is_extent(expr: ir.Expr) -> bool:
+    return all(isinstance(node, (ir.Const, ir.Dim, ir.Binary, ir.Unary)) for node in walk(expr))
+
+
+def _multiplies(node: ir.Expr) -> bool:
+    return isinstance(node, ir.Binary) and node.op == "mul" and not any(isinstance(side, ir.Const) for side in (node.left, node.right))
+
+
 def beyond(name: str, value: int, bounds: Iterable[ir.Limit]) -> str | None:
     """What is wrong with the value of a dim, as the end of a sentence; None if nothing is."""
     least, most = next(((least, most) for dim, least, most in bounds if dim == name), (0, MAX_EXTENT))
@@ -162,12 +181,19 @@ def checked_name(name: object, what: str) -> str:
     """`name`, if it can name a tensor, an axis or a dim. Raises `DefinitionError`."""
     if isinstance(name, str) and _NAME.match(name):
         return name
-    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _")
+    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _, at most 200")
 
 
 def optional_name(name: object, what: str) -> str | None:
     """`name`, if it is None or can name something. Raises `DefinitionError`."""
     return None if name is None else checked_name(name, what)
+
+
+def choice(value: object, what: str, known: Sequence[str]) -> str:
+    """`value`, if it is one of the words `known`. Raises `DefinitionError`."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise DefinitionError(f"{what} {value!r:.60} is not one of {', '.join(map(repr, known))}")
 
 
 def shape_nodes(shape: object, what: str) -> tuple[ir.Expr, ...]:

@@ -17,7 +17,7 @@ from tensorlang.ir import Binary, Const, Dim, Expr, Unary
 from tensorlang.linear import linear
 from tensorlang.meaning import Array
 from tensorlang.printer import text
-from tensorlang.tensor import Definition, Placeholder, Scan, Tensor, components, with_steps
+from tensorlang.tensor import Definition, Placeholder, Scan, Tensor, components, expressions, with_steps
 
 
 def operand(tensor: Tensor, value: object) -> Array:
@@ -111,7 +111,7 @@ def _solve(node: Expr, size: int, dims: dict[str, int]) -> None:
 
 def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, Any]) -> dict[str, int]:
     """The value of every dim that the definitions mention. Raises `CallError` where operands disagree or a dim is not fixed."""
-    known = dims_in(extent for definition in with_steps(definitions) for extent in _extents(definition))
+    known = dims_in(extent for definition in with_steps(definitions) for extent in (*_extents(definition), *expressions(definition)))
     for name, value in given.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
             raise CallError(f"the extent {name} must be an int of at least 0, not {value!r:.60}")

@@ -38,10 +38,6 @@ class Formula:
     _extents: set[Expr] = field(default_factory=set)
     _dims: set[tuple[str, int, int]] = field(default_factory=set)
 
-    def names(self) -> list[str]:
-        """All variables, those of expressions first."""
-        return [*self.variables.values(), *self.helpers]
-
     def boolean(self, expr: Expr, bounds: Bounds | None = None, *, holds: bool = True) -> str:
         """The condition, or its negation, as text."""
         here = self.bounds if bounds is None else bounds

@@ -1,6 +1,6 @@
 """The loop nest: the one program form between a definition and machine code.
 
-    nest     = Nest(name, inputs, outputs, dims, body, relations, limits)
+    nest     = Nest(name, inputs, outputs, dims, body, relations, limits, products)
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
              | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
@@ -334,7 +334,10 @@ Limit: TypeAlias = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims."""
+    """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims.
+
+    `products` are the extents in which dims are multiplied, which a call keeps to the range of extents.
+    """
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -343,6 +346,7 @@ class Nest:
     body: Stmt
     relations: tuple[Relation, ...] = ()
     limits: tuple[Limit, ...] = ()
+    products: tuple[Expr, ...] = ()
 
 
 def const(value: int) -> Const:

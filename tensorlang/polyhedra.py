@@ -2,9 +2,9 @@
 
 Every question the compiler asks ("can this index leave the tensor", "do two iterations touch one element in the wrong order") is one
 question: is there an integer point at which a boolean `ir` expression holds? `find` answers it exactly for quasi-affine expressions
-and returns the point, which becomes the concrete example in an error. What is not affine (a loaded value, a product of two axes) is
-an unknown of its own: equal expressions are equal unknowns, and each lies in the range of its type. So an answer "no point" is
-always right, and a point may be spurious only where data decides.
+and returns the point, which becomes the concrete example in an error. `formula` spells the question: what is not affine (a loaded value,
+a product of two axes) is an unknown of its own, equal expressions are equal unknowns, and each lies in the interval that `bounds` finds.
+So an answer "no point" is always right, and a point may be spurious only where unknowns decide.
 
 islpy is loaded on use: it costs import time, and most definitions are decided by intervals alone.
 """
@@ -58,8 +58,9 @@ def find(*conditions: Expr, exact: Iterable[Expr] = ()) -> dict[Expr, int] | Non
 def _sample(formula: Formula, parts: list[str]) -> dict[Expr, int] | None:
     isl, context = _isl(), _context()
     context.reset_operations()
+    space = ", ".join(formula.variables.values())
     try:
-        found = isl.Set.read_from_str(context, f"{{ [{', '.join(formula.names())}] : {_joint([*parts, *formula.constraints])} }}")
+        found = isl.Set.read_from_str(context, f"{{ [{space}] : {_exists(formula.helpers, [*parts, *formula.constraints])} }}")
         if found.is_empty():
             return None
         point = found.sample_point()
@@ -68,9 +69,10 @@ def _sample(formula: Formula, parts: list[str]) -> dict[Expr, int] | None:
     return {expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(formula.variables)}
 
 
-def _joint(parts: Sequence[str]) -> str:
-    """All of some conditions in isl's notation."""
-    return " and ".join(f"({part})" for part in parts) or "1 = 1"
+def _exists(names: Sequence[str], parts: Sequence[str]) -> str:
+    """All of some conditions in isl's notation, for some values of the variables named."""
+    joint = " and ".join(f"({part})" for part in parts) or "1 = 1"
+    return f"exists ({', '.join(names)} : {joint})" if names else joint
 
 
 def uncovered(wanted: Sequence[Expr], facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> dict[Expr, int] | None:
@@ -79,24 +81,22 @@ def uncovered(wanted: Sequence[Expr], facts: Sequence[Expr], equal: Sequence[tup
     The first of a pair speaks of the axes of `wanted`, the second of those of `facts`; axes and dims that occur in both are the same. The
     answer is empty where that cannot be decided: where data decide, or the question is too large.
     """
-    points, image = Formula(Bounds().under(wanted)), Formula(Bounds().under(facts))
-    parts = [points.boolean(condition) for condition in wanted]
-    image.variables, image.helpers = dict(points.variables), list(points.helpers)
+    here, image = Formula(Bounds().under(wanted)), Formula(Bounds().under(facts))
+    parts = [here.boolean(condition) for condition in wanted]
+    image.variables = dict(here.variables)
     some = [image.boolean(fact) for fact in facts] + [f"{image.integer(left)} = {image.integer(right)}" for left, right in equal]
-    if image.products or not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
+    if here.products or image.products or not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
         return {}
-    every = {part: name for part, name in image.variables.items() if part in points.variables or isinstance(part, Dim)}
-    space = [*every.values(), *points.helpers]
-    own = [name for name in image.names() if name not in space]
+    every = {part: name for part, name in image.variables.items() if part in here.variables or isinstance(part, Dim)}
+    own = [name for part, name in image.variables.items() if part not in every]
     parts += [f"{part.least} <= {name} <= {part.most}" for part, name in every.items() if isinstance(part, Dim)]
-    reached = _joint([*some, *image.constraints])
-    if own:
-        reached = f"exists ({', '.join(own)} : {reached})"
+    space = f"[{', '.join(every.values())}]"
     isl, context = _isl(), _context()
     context.reset_operations()
     try:
-        left = isl.Set.read_from_str(context, f"{{ [{', '.join(space)}] : {_joint([*parts, *points.constraints])} }}")
-        left = left.subtract(isl.Set.read_from_str(context, f"{{ [{', '.join(space)}] : {reached} }}"))
+        left = isl.Set.read_from_str(context, f"{{ {space} : {_exists(here.helpers, [*parts, *here.constraints])} }}")
+        reached = _exists([*own, *image.helpers], [*some, *image.constraints])
+        left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {reached} }}"))
         if left.is_empty():
             return None
         point = left.sample_point()

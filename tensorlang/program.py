@@ -13,8 +13,8 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
-from tensorlang.extent import dims_in, limits
-from tensorlang.ir import Buffer, Expr, Nest, Stmt, allocate, block
+from tensorlang.extent import dims_in, limits, products
+from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.lowering import Place, Program
 from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_inputs, as_outputs, components, definitions, with_steps
 from tensorlang.traverse import expressions, statements
@@ -27,6 +27,8 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
     twice, `inputs` leaves out a placeholder that is read, or takes what is none, or a dim has two pairs of bounds.
     """
+    if name is not None and not isinstance(name, str):
+        raise DefinitionError(f"{name!r:.60} cannot name a kernel; use letters, digits and _")
     results = as_outputs(outputs)
     program = definitions(results)
     given = _unread(program, inputs)
@@ -44,7 +46,9 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
     ins = tuple(places[id(definition), 0].buffer for definition in arguments)
     outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
     dims = _dims(ins, outs, body)
-    return Nest(name or outs[0].name, ins, outs, tuple(dims), body, limits=limits(dims.values()))
+    sizes = [extent for buffer in (*ins, *outs, *lowering.scratch) for extent in buffer.shape]
+    sizes += [part.hi for part in statements(body) if isinstance(part, For)]
+    return Nest(name or outs[0].name, ins, outs, tuple(dims), body, limits=limits(dims.values()), products=products(sizes))
 
 
 def bound_arrays(outputs: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:

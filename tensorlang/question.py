@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr
+from tensorlang.extent import products
+from tensorlang.ir import Axis, Compare, Expr
 from tensorlang.polyhedra import find
-from tensorlang.traverse import walk
+from tensorlang.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Question:
         return (*self.conditions, *self.shown)
 
     def exact(self) -> tuple[Expr, ...]:
-        """The extents in which dims are multiplied: a tensor that exists has them, so these products do not wrap."""
-        return tuple(extent for extent in self.extents if any(_multiplies(node) for node in walk(extent)))
+        """The extents in which dims are multiplied: a call in which one is no extent is refused, so these products do not wrap."""
+        return products(self.extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +44,15 @@ class Witness:
     value: tuple[int, ...]
 
 
-def _multiplies(node: Expr) -> bool:
-    return isinstance(node, Binary) and node.op == "mul" and not isinstance(node.left, Const) and not isinstance(node.right, Const)
-
-
 def possible(question: Question) -> dict[Expr, int] | None:
     """A point at which the conditions may hold, empty where none is proposed; None where they are proved to hold nowhere."""
-    point = find(*question.facts(), exact=question.exact())
+    plain = replace(question, conditions=tuple(map(simplify, question.conditions)))
+    point = find(*plain.facts(), exact=plain.exact())
     if point is None:
         return None
     from tensorlang.witness import impossible  # noqa: PLC0415 - the evaluator is needed only to refuse
 
-    return None if impossible(question) else point
+    return None if impossible(plain) else point
 
 
 def witness(question: Question, proposed: Mapping[Expr, int]) -> Witness | None:

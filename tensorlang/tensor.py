@@ -281,7 +281,11 @@ def parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
     if not callable(fn):
         raise DefinitionError(f"the body of {what} must be a function of its axes, not {fn!r:.60}")
     names: list[str] = []
-    for parameter in inspect.signature(fn).parameters.values():
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError) as error:  # what is written in C need not say
+        raise DefinitionError(f"the parameters of the body of {what}, {fn!r:.60}, are not known; wrap it in a lambda") from error
+    for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}{n}" for n in range(rank - len(names))]
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and parameter.default is parameter.empty:
@@ -368,6 +372,13 @@ def as_outputs(outputs: object, *more: object) -> tuple[Tensor, ...]:
     if not flat:
         raise DefinitionError("at least one output is needed")
     return tuple(tensor for tensor in flat if isinstance(tensor, Tensor))
+
+
+def as_tensor(value: object, what: str) -> Tensor:
+    """`value`, if it is a tensor. Raises `DefinitionError`."""
+    if isinstance(value, Tensor):
+        return value
+    raise DefinitionError(f"{what} must be a tensor, not {value!r:.60}")
 
 
 def as_inputs(inputs: object) -> tuple[Tensor, ...] | None:

@@ -4,8 +4,8 @@ A point of `polyhedra.find` is exact but for opaque expressions. So it is only a
 conditions are evaluated with them as `evaluate` would. If that shows nothing, other points and other data are tried, the ends of ranges
 and of types above all. What is shown in an error has happened.
 
-The other way round, `impossible` looks at every point where there are few: axes with literal ranges and loaded values within small bounds.
-That decides what no linear reasoning sees, such as `(i * i) & 7`.
+The other way round, `impossible` looks at every point where there are few: axes, dims and opaque values within small bounds. That decides
+what no linear reasoning sees, such as `(i * i) & 7`.
 
 Data are not stored. An element of an operand is a telling value, chosen by a hash of the tensor, the index and the lane; each lane is a
 point with data of its own.
@@ -21,16 +21,16 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang import meaning
-from tensorlang.bounds import Bounds
+from tensorlang.bounds import Bounds, conjuncts
 from tensorlang.dtype import DType
 from tensorlang.errors import TensorlangError
 from tensorlang.interpret import _Evaluator, _Scope
-from tensorlang.ir import Axis, Cast, Const, Dim, Expr, Load, Reduce
+from tensorlang.ir import Axis, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce
 from tensorlang.meaning import Array
 from tensorlang.printer import text
 from tensorlang.question import Question, Witness
 from tensorlang.tensor import Placeholder, Stage, Tensor
-from tensorlang.traverse import children, dtype_of, loads_of, map_children, walk
+from tensorlang.traverse import children, dtype_of, map_children, walk
 
 MAX_POINTS: Final = 1 << 18
 MAX_STEPS: Final = 1 << 22
@@ -81,7 +81,8 @@ def _pool(of: DType, telling: tuple[int, ...]) -> Array:
     if of == "bool":
         return np.array([False, True])
     low, high = int(of.lowest), int(of.highest)
-    inside = [value for value in (low, low + 1, high, high - 1, *telling) if low <= value <= high]
+    middle = 1 << (of.bits - 2 + (low == 0))
+    inside = [value for value in (low, low + 1, high, high - 1, middle, middle - 1, *telling) if low <= value <= high]
     return np.array(list(dict.fromkeys(inside)), of.numpy)
 
 
@@ -236,46 +237,62 @@ def _open_loads(expr: Expr) -> Iterable[Load]:
 
 
 def impossible(question: Question) -> bool:
-    """Do the conditions hold nowhere, as a look at every point shows? False where there are too many points to look at."""
-    parts = question.conditions
-    nodes = [node for expr in parts for node in walk(expr)]
-    if len(nodes) > MAX_NODES or any(isinstance(node, Dim) for expr in _all(question) for node in walk(expr)):
-        return False
-    if any(isinstance(node, Reduce) and any(True for _ in loads_of(node)) for node in nodes):
-        return False
-    literal: dict[Expr, tuple[int, int]] = {}
-    for name, low, high in question.ranges:
-        if isinstance(low, Const) and isinstance(high, Const):
-            if low.value >= high.value:
-                return True
-            literal[Axis(name)] = (int(low.value), int(high.value) - 1)
-    bounds = Bounds(literal).under(parts)
-    variables: dict[Expr, Axis] = {}
+    """Do the conditions hold nowhere, as a look at every point shows? False where there are too many points to look at.
 
-    def opened(expr: Expr) -> Expr:
-        if isinstance(expr, Load):
-            return Cast(variables.setdefault(expr, Axis(f"data{len(variables)}")), dtype_of(expr))
-        return map_children(expr, opened)
+    The last condition is the one in question; of the others, those are looked at that do not make it too many.
+    """
+    *others, claim = conjuncts(question.facts())
+    bounds = Bounds(exact=frozenset(question.exact())).under((*others, claim))
+    points = _Points(bounds)
+    if not points.add(claim):
+        return False
+    for part in others:
+        points.add(part)
+    return points.none()
 
-    conditions = [opened(part) for part in parts]
-    if any(dtype_of(load).is_floating for load in variables):
+
+@dataclass(slots=True)
+class _Points:
+    """The points of conditions over few values: of axes and dims, and of loads and other opaque parts, whatever these stand for."""
+
+    bounds: Bounds
+    conditions: list[Expr] = field(default_factory=list)
+    variables: dict[Expr, Axis] = field(default_factory=dict)
+
+    def add(self, condition: Expr) -> bool:
+        """Look at a condition as well, unless that takes too many points."""
+        before = dict(self.variables)
+        opened = self._opened(condition)
+        spans = map(self.bounds.values, self.variables)
+        if sum(1 for _ in walk(opened)) <= MAX_NODES and math.prod(high - low + 1 for low, high in spans) <= MAX_POINTS:
+            self.conditions.append(opened)
+            return True
+        self.variables = before
         return False
-    used = {node.name for part in conditions for node in walk(part) if isinstance(node, Axis)} - {axis.name for axis in variables.values()}
-    spans = {axis.name: bounds.values(load) for load, axis in variables.items()}
-    inner = {axis.name for part in conditions for node in walk(part) if isinstance(node, Reduce) for axis in node.axes}
-    for name in used - inner:
-        if Axis(name) not in literal:
-            return False
-        spans[name] = bounds.values(Axis(name))
-    if math.prod(high - low + 1 for low, high in spans.values()) > MAX_POINTS:
-        return False
-    grid = np.ix_(*(np.arange(low, high + 1, dtype=np.int64) for low, high in spans.values()))
-    shape = tuple(high - low + 1 for low, high in spans.values())
-    with meaning.quiet():
-        scope = _Scope(shape, dict(zip(spans, grid, strict=True)), np.ones(shape, bool))
+
+    def _opened(self, expr: Expr) -> Expr:
+        """The expression with a variable for each part that is not computed from others here."""
+        match expr:
+            case Const():
+                return expr
+            case Cast(value, _) | Compare(_, value, _) if dtype_of(value).is_floating:
+                pass
+            case Axis() | Dim() | Load() | Reduce() | Call() | Param():
+                pass
+            case _:
+                return map_children(expr, self._opened)
+        return Cast(self.variables.setdefault(expr, Axis(f"v{len(self.variables)}")), dtype_of(expr))
+
+    def none(self) -> bool:
+        """Do the conditions hold together at no point?"""
+        spans = [self.bounds.values(part) for part in self.variables]
+        shape = tuple(high - low + 1 for low, high in spans)
+        grid = np.ix_(*(np.arange(low, high + 1, dtype=np.int64) for low, high in spans))
+        scope = _Scope(shape, {axis.name: values for axis, values in zip(self.variables.values(), grid, strict=True)}, np.ones(shape, bool))
         probe = _Probe({}, _Data(np.zeros(1, np.uint64), ()))
-        for condition in conditions:
-            scope = scope.where(np.broadcast_to(probe.value(condition, scope), shape))
-            if not np.any(scope.active):
-                return True
-    return False
+        with meaning.quiet():
+            for condition in self.conditions:
+                scope = scope.where(np.broadcast_to(probe.value(condition, scope), shape))
+                if not np.any(scope.active):
+                    return True
+        return False
