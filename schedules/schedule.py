@@ -31,6 +31,7 @@ from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
+from tensorlang.schedules.rooted import root_first
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
@@ -155,9 +156,13 @@ class Schedule(Placement, Structural):
         if isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
             others = (type(directive)(part.loop) for part in loops(self.nest.body) if part.loop != directive.loop and _is_main(part))
             alternatives += [step for step in (*others, *structural.instead(directive)) if self.can(step)]
+        root = root_first(self.nest, directive, refusal)
+        alternatives += [] if root is None else [root]
         return ScheduleError(
             refusal.code,
-            refusal.reason,
+            refusal.reason
+            if root is None
+            else f"{refusal.reason}; {root.stage!r} stands in the loops of another stage: compute_root first",
             directive=directive,
             stage=refusal.stage or (stage_of(refusal.loop) if "." in refusal.loop else ""),
             loop=short(refusal.loop),

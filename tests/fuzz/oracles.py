@@ -333,7 +333,7 @@ def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     strategy = choose(outputs, find_target(CPU), rng.choice((1, THREADS)))
     point = strategy.default if rng.random() < 0.35 else strategy.space.sample(np.random.default_rng(rng.randrange(1 << 30)), 1)[0]
     made = strategy.schedule(point)
-    steps = made.directives if schedules.emitted(made.nest.body) <= schedules.MAX_CODE else ()
+    steps = made.directives if schedules.small(made.nest.body) else ()
     return [{"apply": trace_of_steps.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
 
 

@@ -7,10 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensorlang.ir import Const, For, LoopKind, Nest, Stmt, Store
+from tensorlang.ir import Const, LoopKind, Nest, Stmt
 from tensorlang.schedules.budget import instructions
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
-from tensorlang.traverse import substatements
 
 from .rows import compute_at_of, drawn, of_kind, window
 from .sequences import Coming, sequence
@@ -27,19 +26,12 @@ def affordable(nest: Nest, step: Step) -> bool:
     if step.get("call") in kinds:
         kind = kinds[step["call"]]
         body = edit_loops(body, lambda loop: loop.loop == step["args"][0], lambda loop: dataclasses.replace(loop, kind=kind))
+    return small(body)
+
+
+def small(body: Stmt) -> bool:
+    """Is this little code?"""
     return instructions(body) <= MAX_CODE
-
-
-def emitted(stmt: Stmt) -> int:
-    """About how many registers of values the statements of a nest fill once loops are unrolled: a vector has one for each 8 lanes."""
-    match stmt:
-        case For(kind="unroll" | "vector" as kind, body=body):
-            extent = literal_extent(stmt) or 1
-            return emitted(body) * (extent if kind == "unroll" else -(-extent // 8))
-        case Store():
-            return 1
-        case _:
-            return sum(map(emitted, substatements(stmt)))
 
 
 def illegal(view: View, original: Nest) -> Step:
