@@ -154,6 +154,15 @@ def test_iterations_on_threads_are_not_ordered() -> None:
     assert said is not None and "not ordered" in said
 
 
+def test_lanes_may_share_the_element_of_all_of_them_and_no_other() -> None:
+    assert wrong(product(), lambda s: s.vectorize("C.k")) is None
+    V, p = tl.placeholder((6,), "int32", name="V"), tl.reduce_axis(6, name="p")
+    Z = tl.compute((3,), lambda i: tl.cast(i, "int32"), name="Z")
+    halves = tl.scatter(Z, p, lambda p: p // 2, lambda p: V[p], name="H")
+    said = wrong((halves, {"V": np.arange(6, dtype="i4")}), lambda s: s.vectorize("H.p"), proved=False)
+    assert said is not None and "lanes combine into" in said
+
+
 def test_data_decide_only_where_they_are_read_in_an_index_or_a_condition() -> None:
     assert decided(tl.Schedule(last_writer()[0]).nest)
     assert not decided(tl.Schedule(product()[0]).nest)

@@ -76,6 +76,8 @@ class Machine(nest_interpreter._Machine):
     time: int = 0
     frames: int = 0
     kinds: dict[int, str] = field(default_factory=dict)
+    lanes: dict[tuple[int, int, str], dict[int, set[tuple[int, ...]]]] = field(default_factory=dict)
+    """For a vector loop, a buffer and a reducer, the elements into which each lane combines."""
     here: tuple[str, tuple[int, ...]] | None = None
 
     def action(self, stmt: Stmt, known: frozenset[str]) -> Callable[[], None]:
@@ -117,11 +119,25 @@ class Machine(nest_interpreter._Machine):
         def run() -> None:
             self.frames += 1
             self.kinds[self.frames] = kind
-            self.path.append((self.frames, 0, loop))
+            number = self.frames
+            self.path.append((number, 0, loop))
             act()
             self.path.pop()
+            for key in [key for key in self.lanes if key[0] == number]:
+                self.parted(list(self.lanes.pop(key).values()))
 
         return run
+
+    def parted(self, lanes: list[set[tuple[int, ...]]]) -> None:
+        """Note lanes that share one element and not all: only lanes that combine into one place keep partial results of it."""
+        for place, one in enumerate(lanes):
+            for other in lanes[place + 1 :]:
+                if one & other and not (one <= other or other <= one):
+                    self.fault(f"lanes combine into {list(min(one & other))} and into others")
+                    return
+        largest = max(lanes, key=len)
+        if any(not lane <= largest for lane in lanes) and sum(map(len, lanes)) > len(set[tuple[int, ...]]().union(*lanes)):
+            self.fault("some lanes combine into one element, and some into others")
 
     def now(self) -> Path:
         """The iterations of the moment."""
@@ -132,12 +148,15 @@ class Machine(nest_interpreter._Machine):
         if not self.path and not self.touched:
             return
         key, path = (id(self.contents[name]), at), self.now()
+        for number, lane in path if reducer else ():
+            if self.kinds[number] == "vector":
+                self.lanes.setdefault((number, key[0], reducer), {}).setdefault(lane, set()).add(at)
         written, how, readers = self.touched.get(key, ((), "", set[Path]()))
         for other in (written, *(readers if writes else ())):
             frame = apart(path, other)
             together = frame is not None and reducer and reducer == how and other is written and self.kinds[frame] == "vector"
-            if frame is not None and not together and len(self.ran.faults) < 3:
-                self.ran.faults.append(f"iterations that are not ordered both touch {name}{list(at)}")
+            if frame is not None and not together:
+                self.fault(f"iterations that are not ordered both touch {name}{list(at)}")
         self.touched[key] = (path, reducer, set()) if writes else (written, how, {*readers, path})
 
     def _alloc(self, buffer: Buffer, body: Callable[[], None]) -> Callable[[], None]:
