@@ -31,9 +31,12 @@ CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     """A definition for a cell, rather a random one, without steps, and what its steps are to cover; None where it came out otherwise."""
     rng = random.Random(seed)
-    drawn = rng.choice(list(cells()))
+    every = list(cells())
+    drawn = rng.choices(every, [2 if mode == "where" else 1 for *_, mode in every])[0]
     directive, kind, mode = cell = cell or drawn
     draft = Draft(rng, empty_case(seed, rng, dynamic=dynamics(rng, mode)))
+    if mode == "where" and rng.random() < 0.5:
+        draft.case["fill"] = "wild"
     draft.guarded = {"where": True, "plain": False}.get(mode)
     draft.inner = directive in ("accumulate", "rfactor", "decompose_reduction")
     draft.form = kind.split()[1] if " " in kind else None

@@ -92,7 +92,8 @@ def raw(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]]:
 
 def told(draft: Draft, scope: Scope) -> Node:
     """What data says at some of the axes."""
-    axes = draft.rng.sample(list(scope.axes), draft.rng.randint(1, len(scope.axes)))
+    count = 1 if draft.rng.random() < 0.6 else len(scope.axes)
+    axes = draft.rng.sample(list(scope.axes), count)
     indices = draft.operand([scope.axes[axis] for axis in axes], draft.rng.choice(SIGNED))
     return ["cast", "int64", ["ld", indices, [["ax", axis] for axis in axes]]]
 

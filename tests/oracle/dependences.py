@@ -31,6 +31,8 @@ class Need:
 
     value: frozenset[Instance] = frozenset()
     all: frozenset[Instance] = frozenset()
+    combines: bool = False
+    """Whether it is combined into an element, which others are combined into too."""
 
 
 Needs: TypeAlias = dict[Instance, Need]
@@ -286,11 +288,13 @@ def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, .
     for (sink, at), (source, index) in found:
         kept = aside if sink[0] == "x" else direct
         kept.setdefault((known[sink.replace("x", "s")], at), set()).add((known[source], index))
-    return _contracted(direct, aside, {statement.label for statement in statements if not statement.computes})
+    return _contracted(direct, aside, statements)
 
 
-def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set[Instance]], handed: set[str]) -> Needs:
+def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set[Instance]], statements: tuple[Statement, ...]) -> Needs:
     """The relation with copies replaced by what they copy."""
+    handed = {statement.label for statement in statements if not statement.computes}
+    combining = {statement.label for statement in statements if statement.store.reducer is not None}
     known: dict[Instance, frozenset[Instance]] = {}
 
     def origins(instance: Instance) -> frozenset[Instance]:
@@ -307,7 +311,7 @@ def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set
     for sink, sources in direct.items():
         if sink[0] not in handed:
             value = together(sources)
-            needed[sink] = Need(value, value | together(aside.get(sink, set())))
+            needed[sink] = Need(value, value | together(aside.get(sink, set())), sink[0] in combining)
     return needed
 
 

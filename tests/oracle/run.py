@@ -25,6 +25,8 @@ Path: TypeAlias = tuple[tuple[int, int], ...]
 
 NOTHING: Final[Content] = frozenset()
 UNWRITTEN: Final[Content] = frozenset([("what was never written", ())])
+CONSTANT: Final[Content] = frozenset([("a constant", ())])
+"""What an initialisation leaves, or a copy that fills in."""
 VALUE: Final = "value"
 CHOICE: Final = "choice"
 """What a select asks: the value depends on it, and is another element's all the same."""
@@ -217,7 +219,7 @@ class Machine(nest_interpreter._Machine):
                 self.ran.executed.append(Executed(marks, value, found, self.time))
             if self.here is not None:
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
-            made = self.maker(marks) or handed
+            made = self.maker(marks) or handed or (CONSTANT if reducer is None else NOTHING)
             for name, of, place in zip(names, dtypes, range(len(names)), strict=True):
                 nest_interpreter._check(self.buffers, name, at, f"{store.stage} writes {name}")
                 self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name)
@@ -234,8 +236,9 @@ class Machine(nest_interpreter._Machine):
     def joined(self, name: str, at: tuple[int, ...], new: Content, reducer: str) -> Content:
         """What an element holds once something is combined into it."""
         old: Content = self.contents[name][at]
-        if new & old and reducer not in FORGIVING:
-            self.fault(f"{shown(min(new & old))} is combined twice into {name}{list(at)}")
+        twice = new & old - CONSTANT
+        if twice and reducer not in FORGIVING:
+            self.fault(f"{shown(min(twice))} is combined twice into {name}{list(at)}")
         return new | old
 
     def maker(self, instances: Content) -> Content:
