@@ -19,8 +19,9 @@ from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate, block
+from tensorlang.mentions import allocations
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, axes_of, map_statements
+from tensorlang.traverse import axes_of, map_statements
 
 
 def vector_partials(nest: Nest) -> Nest:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorlang.ir import For
 from tensorlang.schedules.edit import find_loop
+from tensorlang.schedules.kinds import Parallel, Vectorize
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
@@ -91,12 +92,11 @@ class Rows:
                 outermost = outer
             if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                 self._move_inside(s, outer, inner)
-            if s.can("vectorize", inner):
-                s.vectorize(inner)
+            s.attempt(Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
-        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
-            s.parallel(outermost)
+        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
+            s.attempt(Parallel(outermost))
 
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
         """Put the vector loop inside the reduction and keep its results in registers."""
