@@ -10,7 +10,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llvmlite import ir as llvm
@@ -90,6 +90,14 @@ class Frame:
         self.mask, self.alive, self.memo = before
 
     @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Emit a loop: the variables that come into scope there are known nowhere else."""
+        outside = dict(self.scalars)
+        with self.space.scope():
+            yield
+        self.scalars = outside
+
+    @contextmanager
     def scope(self) -> Iterator[None]:
         """Emit in a block that does not dominate what follows."""
         before = self.memo
@@ -127,7 +135,7 @@ def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None
     entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
     frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
     if parent is not None:
-        frame.space, frame.outlined = replace(parent.space, axes=dict(parent.space.axes)), True
+        frame.space, frame.outlined = parent.space.within(), True
     return frame
 
 

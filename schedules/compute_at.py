@@ -47,6 +47,7 @@ from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.raising import raised, unplaced
 from tensorlang.schedules.region import Span, region
 from tensorlang.schedules.scopes import unfollowed, visible
+from tensorlang.schedules.slide import unslid
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, statements
 
@@ -62,6 +63,7 @@ class ComputeAt:
         """The nest with the producer moved."""
         buffers = producer(nest, self.stage, self.loop)
         path_to_loop(nest, self.loop)
+        nest = self._whole(nest)
         found = self._elsewhere(nest)
         if found is not None:
             place, implicit = found
@@ -115,6 +117,11 @@ class ComputeAt:
             rest = without_alloc(rest, buffer)
         rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=body))
         return replace(nest, body=rest)
+
+    def _whole(self, nest: Nest) -> Nest:
+        """The nest in which the stage computes all that an iteration uses: its storage will not keep what earlier ones have computed."""
+        place = placed(nest, self.stage, self.loop)
+        return unslid(nest, place) if place.loops else nest
 
     def _elsewhere(self, nest: Nest) -> tuple[Placed, bool] | None:
         """Where the producer stands if that is inside other loops, and whether it depends on them."""

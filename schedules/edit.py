@@ -14,7 +14,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_statements, statements, substatements
 
-AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
+AUXILIARY: Final = (".init", ".load", ".store", ".add", ".prefetch")
 """How the stages end that only start or end a tile of another stage."""
 
 

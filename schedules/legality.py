@@ -20,6 +20,7 @@ from typing import Any
 from tensorlang import ir
 from tensorlang.dtype import BOOL
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Unary, Window
+from tensorlang.linear import linear
 from tensorlang.mentions import allocations
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
@@ -167,7 +168,7 @@ def conflict(
     if TRUE not in either:
         facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
     point = find(*facts)
-    return None if point is None else _example(one, two, point)
+    return None if point is None else example_of(one, two, point)
 
 
 def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
@@ -193,7 +194,9 @@ def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> I
             yield Binary("or", Compare("ne", f, g), Binary("and", Compare("eq", o, p), Compare("eq", i, j)))
 
 
-def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+def example_of(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+    """Two instances at a point, as a counterexample."""
+
     def values(copy: Instance) -> dict[str, int]:
         return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
 
@@ -349,7 +352,7 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
         either = _fixed(marks, first, second)
         if either is None:
             continue
-        if first is second and _once(nest, old, first):
+        if first is second and _told(nest, old, first):
             continue
         example = conflict(nest, first, second, shared, (before, after), either)
         if example is not None:
@@ -357,10 +360,24 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
     return None
 
 
-def _once(nest: Nest, loops: Sequence[For], access: Access) -> bool:
-    """Does the element tell the iteration of every loop, so that iterations which write one element write one value?"""
-    tied = closure(nest, [part.name for part in access.index if isinstance(part, Axis)])
-    return all(loop.loop in tied for loop in loops)
+def _told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
+    """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
+
+    Only the tiles of a "shift" split write an element twice, which this lets change places. An index tells an axis that it is but for a
+    constant. It does not tell what it was derived from: `p = f // 5` leaves open which f, and `q = q_s - p` both of q_s and p.
+    """
+    store = next(part for part in statements(chain[0]) if id(part) == write.source)
+    assert isinstance(store, Store)
+    told = {
+        next(iter(axes_of(part)))
+        for part in write.index
+        if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)
+    }
+    private = set(allocations(chain[-1].body))
+    hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
+    spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
+    loops = {loop.loop for loop in chain}
+    return all(axis in told or not closure(nest, (axis,)) & loops for expr in spoken for axis in axes_of(expr))
 
 
 def _lexicographic(loops: Sequence[str], earlier: str, later: str) -> Expr:

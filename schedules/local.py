@@ -7,6 +7,7 @@ and the tensor's index keeps its spelling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -114,6 +115,11 @@ def fresh_buffer(nest: Nest, label: str) -> str:
         count += 1
         name = f"{label}_{count}"
     return name
+
+
+def tile_name(nest: Nest, tensor: str) -> str:
+    """The name of an accumulated tile of a tensor: `C_acc`; `C_acc_1` is a tile of that one."""
+    return fresh_buffer(nest, re.sub(r"_acc(_\d+)?$", "", tensor) + "_acc")
 
 
 def require_fixed(nest: Nest, tile: Sequence[For], inside: Sequence[For], what: str) -> None:

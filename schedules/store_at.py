@@ -26,7 +26,7 @@ from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses, race
-from tensorlang.schedules.placed import Placed, box_of, placed
+from tensorlang.schedules.placed import Placed, box_of, dimensions, placed, start_of
 from tensorlang.schedules.region import region
 from tensorlang.schedules.slide import slid, unslid
 from tensorlang.simplify import simplify
@@ -53,6 +53,7 @@ class StoreAt:
         place = placed(nest, self.stage, self.loop)
         at = self._position(place)
         box = box_of(nest, place, self.loop)
+        self._require_starts(nest, place)
         outer = place.loops[: at + 1]
         uses = [
             (box.whole(access.index), access.loops[at + 1 :])
@@ -95,6 +96,13 @@ class StoreAt:
                 reason = f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}"
                 raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
         return at
+
+    def _require_starts(self, nest: Nest, place: Placed) -> None:
+        """Raise `Refusal` where the box of an iteration may begin below 0: the storage holds places from 0 on."""
+        for part in place.parts:
+            for _, dims in dimensions(part, place) or ():
+                for dimension, _ in dims:
+                    start_of(nest, dimension, place, self.loop)
 
     def _require_apart(self, nest: Nest, place: Placed, at: int) -> None:
         for inner in place.loops[at + 1 :]:

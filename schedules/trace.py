@@ -50,7 +50,7 @@ STEPS: Final[dict[str, type[AnyDirective]]] = {
 NAMES: Final = {kind: name for name, kind in STEPS.items()}
 
 
-_EXPECTED: Final[dict[str, type]] = {"str": str, "int": int, "tuple": list, "Tail": str}
+_EXPECTED: Final[dict[str, type]] = {"str": str, "int": int, "tuple": list, "Tail": str, "bool": bool}
 
 
 def fields(directive: AnyDirective) -> dict[str, Any]:
@@ -89,7 +89,9 @@ def require_fields(directive: AnyDirective) -> None:
             if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
                 continue
             raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is a tuple of names, not {value!r:.40}")
-        if base != "int" and not isinstance(value, str):
+        if base == "bool" and not isinstance(value, bool):
+            raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is True or False, not {value!r:.40}")
+        if base not in ("bool", "int") and not isinstance(value, str):
             raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is a name, not {value!r:.40}")
 
 
@@ -134,7 +136,8 @@ def _step(position: int, entry: object) -> AnyDirective:
         )
     for field, value in given.items():
         base, optional, spelled = _annotation(known[field])
-        if isinstance(value, bool) or not (isinstance(value, _EXPECTED[base]) or (value is None and optional)):
+        fits = isinstance(value, _EXPECTED[base]) and isinstance(value, bool) == (_EXPECTED[base] is bool)
+        if not (fits or (value is None and optional)):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {spelled}")
         if isinstance(value, list) and not all(isinstance(part, str) for part in value):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not a list of names")

@@ -26,8 +26,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
-from tensorlang.schedules.kinds import within_budget
-from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, substitute
@@ -56,9 +55,9 @@ class PrefetchRegion:
         vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
         if vector is not None:
             raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
-        found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name == self.tensor and not access.writes]
+        found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name == self.tensor and _is_read(access)]
         if not found:
-            known = list(dict.fromkeys(access.buffer.name for access in accesses(nest.body) if not access.writes))
+            known = list(dict.fromkeys(access.buffer.name for access in accesses(nest.body) if _is_read(access)))
             if self.tensor not in known:
                 raise self._refusal("TL-S003", f"no tensor {self.tensor!r} is read in this nest{did_you_mean(self.tensor, known)}")
             raise self._refusal("TL-S302", f"{self.tensor!r} is not read inside {short(self.loop)!r}")
@@ -73,7 +72,7 @@ class PrefetchRegion:
             )
         hints = self._hints(nest, buffer, spans)
         result = edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(hints, part.body)))
-        return within_budget(replace(nest, body=result), self.loop)
+        return replace(nest, body=result)
 
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, reason, stage=self.tensor, loop=self.loop)
@@ -111,6 +110,11 @@ class PrefetchRegion:
             count += 1
             name = f"{self.tensor}.prefetch.d{dimension}_{count}"
         return name
+
+
+def _is_read(access: Access) -> bool:
+    """Does an access read what is there? One that combines does."""
+    return not access.writes or access.reducer is not None
 
 
 @dataclass(frozen=True, slots=True)

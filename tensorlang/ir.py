@@ -1,6 +1,6 @@
 """The loop nest: the one program form between a definition and machine code.
 
-    nest     = Nest(name, inputs, outputs, dims, body, relations)
+    nest     = Nest(name, inputs, outputs, dims, body, relations, limits, products)
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
              | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
@@ -9,7 +9,7 @@
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
              | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
              | Window(parent, inner, base, hi, tail)                   parent = base + inner                      parent < hi
-    expr     = Const(value, dtype) | Axis(name) | Dim(name) | Param(name, dtype) | Load(buffer, index*)
+    expr     = Const(value, dtype) | Axis(name) | Dim(name, least, most) | Param(name, dtype) | Load(buffer, index*)
              | Cast(value, dtype) | Unary(op, value) | Binary(op, left, right) | Compare(op, left, right)
              | Select(cond, yes, no) | Call(function, args) | Reduce(reducer, values, axes, where?, component)
 
@@ -38,6 +38,10 @@ Memory = Literal["argument", "auto", "register", "stack", "heap"]
 UNARY = ("neg", "not", "abs")
 BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+MOST = 1 << 48
+"""No extent is larger."""
 
 
 class Source(Protocol):
@@ -86,9 +90,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """An extent known only at run time (int64, >= 0)."""
+    """An extent known only at run time (int64), `least <= dim <= most`. Equal names are the same dim: bounds do not tell dims apart."""
 
     name: str
+    least: int = field(default=0, compare=False)
+    most: int = field(default=MOST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +328,16 @@ class Window:
 
 
 Relation: TypeAlias = "Split | Fuse | Window"
+Limit: TypeAlias = tuple[str, int, int]
+"""The least and the most value of a dim, where they say more than 0 and `MOST`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A whole program: argument buffers, run-time extents, statements, and the relations of derived axes (oldest first)."""
+    """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims.
+
+    `products` are the extents in which dims are multiplied, which a call keeps to the range of extents.
+    """
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -334,6 +345,8 @@ class Nest:
     dims: tuple[str, ...]
     body: Stmt
     relations: tuple[Relation, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    products: tuple[Expr, ...] = ()
 
 
 def const(value: int) -> Const:

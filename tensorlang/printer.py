@@ -144,7 +144,8 @@ def print_nest(nest: Nest, marks: Mapping[str, str] | None = None) -> str:
     """The nest as pseudo-Python. `marks` appends a note to the header of a loop, by its full name."""
     arguments = ", ".join(_declared(buffer) for buffer in nest.inputs)
     results = ", ".join(_declared(buffer) for buffer in nest.outputs)
-    return "\n".join([f"{nest.name}({arguments}) -> {results}", *_lines(nest.body, nest, "    ", (), marks or {})])
+    bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in nest.limits)
+    return "\n".join([f"{nest.name}({arguments}) -> {results}{bounds}", *_lines(nest.body, nest, "    ", (), marks or {})])
 
 
 def _declared(buffer: Buffer) -> str:

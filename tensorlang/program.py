@@ -13,10 +13,11 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
-from tensorlang.ir import Buffer, Expr, Nest, Stmt, allocate, block
+from tensorlang.extent import dims_in, limits, products
+from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.lowering import Place, Program
 from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_inputs, as_outputs, components, definitions, with_steps
-from tensorlang.traverse import expressions, statements, walk
+from tensorlang.traverse import expressions, statements
 
 
 def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> Nest:
@@ -24,7 +25,7 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
 
     `outputs` are tensors, `name` names the kernel (default: the first output), `inputs` overrides the order of arguments (default:
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
-    twice, or `inputs` leaves out a placeholder that is read, or takes what is none.
+    twice, `inputs` leaves out a placeholder that is read, or takes what is none, or a dim has two pairs of bounds.
     """
     if name is not None and not isinstance(name, str):
         raise DefinitionError(f"{name!r:.60} cannot name a kernel; use letters, digits and _")
@@ -44,7 +45,10 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
     body = allocate(lowering.scratch, body)
     ins = tuple(places[id(definition), 0].buffer for definition in arguments)
     outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
-    return Nest(name or outs[0].name, ins, outs, _dims(ins, outs, body), body)
+    dims = _dims(ins, outs, body)
+    sizes = [extent for buffer in (*ins, *outs, *lowering.scratch) for extent in buffer.shape]
+    sizes += [part.hi for part in statements(body) if isinstance(part, For)]
+    return Nest(name or outs[0].name, ins, outs, tuple(dims), body, limits=limits(dims.values()), products=products(sizes))
 
 
 def bound_arrays(outputs: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
@@ -117,7 +121,7 @@ def _places(program: tuple[Definition, ...], names: dict[Definition, str], resul
     return found
 
 
-def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> tuple[str, ...]:
+def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> dict[str, ir.Dim]:
     roots: list[Expr] = [extent for buffer in (*inputs, *outputs) for extent in buffer.shape]
     roots += [expr for part in statements(body) for expr in expressions(part)]
-    return tuple(dict.fromkeys(node.name for root in roots for node in walk(root) if isinstance(node, ir.Dim)))
+    return dims_in(roots)

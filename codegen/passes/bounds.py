@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tensorlang import ir
+from tensorlang.codegen.passes.idle import needed
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Stmt, Unary
 from tensorlang.linear import Linear, bound_terms, expression, linear
 from tensorlang.simplify import simplify
@@ -46,8 +47,11 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
             kept.append(condition)
         else:
             loop = tight
+    for condition in needed(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
+        tight = None if _implied(loop, condition) else _bounded(loop, condition)
+        loop = loop if tight is None else tight
     if len(kept) == len(conditions):
-        return stmt
+        return replace(loop, body=stmt.body)
     for condition in reversed(kept):
         body = If(condition, body)
     return replace(loop, body=body)

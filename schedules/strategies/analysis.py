@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
+from tensorlang.lazy import cached_property
 from tensorlang.linear import linear
 from tensorlang.printer import short
 from tensorlang.schedules.edit import literal_extent, stage_of
