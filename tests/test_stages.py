@@ -47,10 +47,10 @@ def test_a_stage_costs_the_same_to_lower_wherever_it_stands() -> None:
 
 
 def test_a_default_schedule_takes_work_that_hardly_outgrows_the_chain() -> None:
-    """Above `fusion.DEEP` stages; in proportion it would be 4."""
+    """In proportion it would be 4; what looks at every stage again for every stage would make it 16."""
     machine = target("native")
     short, long = chain(pointwise, 100), chain(pointwise, 400)
-    assert work(lambda: default_schedule(long, machine)) <= 6 * work(lambda: default_schedule(short, machine))
+    assert work(lambda: default_schedule(long, machine)) <= 10 * work(lambda: default_schedule(short, machine))
 
 
 @pytest.mark.parametrize("step", [pointwise, mirrored])
