@@ -170,7 +170,7 @@ def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator
         case For() if around.copies or around.vector:
             yield from _looped(stmt, splits, around)
         case For():
-            made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys()))
+            made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
             yield from _outermost(_Same(stmt), made, around.register)
 
 
