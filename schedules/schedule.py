@@ -31,6 +31,7 @@ from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
+from tensorlang.schedules.rooted import root_first
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
@@ -155,9 +156,13 @@ class Schedule(Placement, Structural):
         if isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
             others = (type(directive)(part.loop) for part in loops(self.nest.body) if part.loop != directive.loop and _is_main(part))
             alternatives += [step for step in (*others, *structural.instead(directive)) if self.can(step)]
+        root = root_first(self.nest, directive, refusal)
+        alternatives += [] if root is None else [root]
         return ScheduleError(
             refusal.code,
-            refusal.reason,
+            refusal.reason
+            if root is None
+            else f"{refusal.reason}; {root.stage!r} stands in the loops of another stage: compute_root first",
             directive=directive,
             stage=refusal.stage or (stage_of(refusal.loop) if "." in refusal.loop else ""),
             loop=short(refusal.loop),
@@ -229,9 +234,9 @@ class Schedule(Placement, Structural):
         self, i: str, j: str, fi: int, fj: int, tail: Tail = "guard", names: tuple[str, str, str, str] | None = None
     ) -> tuple[Loop, Loop, Loop, Loop]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
+        before = len(self._directives)
         if names is not None and not (isinstance(names, (tuple, list)) and len(names) == 4):
             raise self._error(Refusal("TL-S005", f"names= of a tile are four, as the loops that it makes, not {names!r:.40}"), None)
-        before = len(self._directives)
         try:
             io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
             jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))

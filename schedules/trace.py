@@ -91,12 +91,12 @@ def require_fields(directive: AnyDirective) -> None:
             raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is a tuple of names, not {value!r:.40}")
         if base == "bool" and not isinstance(value, bool):
             raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is True or False, not {value!r:.40}")
-        if base not in ("bool", "int") and not isinstance(value, str):
+        if base not in ("int", "bool") and not isinstance(value, str):
             raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is a name, not {value!r:.40}")
 
 
 def _annotation(entry: dataclasses.Field[Any]) -> tuple[str, bool, str]:
-    """What a field holds: "str", "int", "tuple" or "Tail"; whether it may be None; and how that is spelled."""
+    """What a field holds: "str", "int", "bool", "tuple" or "Tail"; whether it may be None; and how that is spelled."""
     spelled = str(entry.type)
     return spelled.split(" | ", maxsplit=1)[0].split("[", maxsplit=1)[0], "None" in spelled, spelled
 
@@ -136,7 +136,7 @@ def _step(position: int, entry: object) -> AnyDirective:
         )
     for field, value in given.items():
         base, optional, spelled = _annotation(known[field])
-        fits = isinstance(value, _EXPECTED[base]) and isinstance(value, bool) == (_EXPECTED[base] is bool)
+        fits = isinstance(value, _EXPECTED[base]) and isinstance(value, bool) == (base == "bool")
         if not (fits or (value is None and optional)):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {spelled}")
         if isinstance(value, list) and not all(isinstance(part, str) for part in value):

@@ -25,6 +25,7 @@ from tensorlang.dtype import INT64, DType, dtype
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, convert
 from tensorlang.extent import Extent, checked_name, extent, extent_node, optional_name, shape_nodes
+from tensorlang.hints import Whole
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, loads_of
 
@@ -127,7 +128,7 @@ def enclosing(*exprs: ir.Expr | None) -> tuple[ir.ReduceAxis, ...]:
     return tuple(axis for axis in around if axis.name in used)
 
 
-class Tensor:
+class Tensor(Whole):
     """One result of a definition. `A[i, j]` is an element of it in an index expression.
 
     Type and extents are found when it is made, from those of the tensors that it reads: asked for later, they would be looked for through

@@ -20,6 +20,8 @@ from tensorlang.traverse import loads_of
 from .view import Step, View, call, name_of, neighbours
 
 FACTORS: Final = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 16)
+PARTIAL: Final = 0.4
+"""The share of accumulated tiles that are summed apart."""
 TAILS: Final = ("guard", "guard", "mask", "peel", "peel", "shift")
 
 
@@ -83,7 +85,8 @@ def compute_at_of(stage: str, view: View) -> Step | None:
     """A stage at a loop of one that reads it."""
     everything = View(view.rng, view.nest)
     pool = [loop for loop in everything.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
-    return call("compute_at", stage, view.rng.choice(pool or view.loops()).loop)
+    pool = pool or view.loops()
+    return call("compute_at", stage, view.rng.choice(pool).loop) if pool else None
 
 
 def compute_inline(view: View) -> Step | None:
@@ -106,7 +109,10 @@ def accumulate(view: View) -> Step | None:
         return None
     store = view.rng.choice(found)
     pool = [loop for loop in view.loops() if any(part is store for part in stores(loop.body))]
-    return call("accumulate", view.rng.choice(store.buffers).name, at=view.rng.choice(pool).loop) if pool else None
+    if not pool:
+        return None
+    options = {"partial": True} if view.rng.random() < PARTIAL else {}
+    return call("accumulate", view.rng.choice(store.buffers).name, at=view.rng.choice(pool).loop, **options)
 
 
 def reducing(method: str) -> Callable[[View], Step | None]:

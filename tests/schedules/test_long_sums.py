@@ -21,7 +21,7 @@ from tensorlang.schedules.strategies.chains import BLOCK, GROUP, SLACK, levels, 
 from tensorlang.tensor import Tensor
 
 TIMES = 4
-"""How much larger than NumPy's an error may be, where NumPy's is at least one unit in the last place of the sum."""
+"""How much larger than NumPy's an error may be, where NumPy's is at least two units in the last place of the sum: luck is no measure."""
 
 
 def total(n: Any, dtype: str = "float32") -> Tensor:
@@ -51,7 +51,7 @@ def errors(values: Any, *sums: float) -> list[float]:
 
 def require_exact(values: Any, found: float, by_numpy: float, what: str) -> None:
     ours, theirs = errors(values, found, by_numpy)
-    assert ours <= TIMES * max(theirs, float(np.finfo(values.dtype).eps)), f"{what}: {ours:.1e}, NumPy {theirs:.1e}"
+    assert ours <= TIMES * max(theirs, 2 * float(np.finfo(values.dtype).eps)), f"{what}: {ours:.1e}, NumPy {theirs:.1e}"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
