@@ -15,6 +15,7 @@ from typing import Any
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
 from tensorlang.schedules.edit import find_loop, literal_extent
+from tensorlang.schedules.kinds import Parallel, Vectorize
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.local import tile_name
 from tensorlang.schedules.schedule import Schedule
@@ -102,12 +103,11 @@ class Rows:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
-                if s.can("vectorize", inner):
-                    s.vectorize(inner)
+                s.attempt(Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
-        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
-            s.parallel(outermost)
+        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
+            s.attempt(Parallel(outermost))
 
     def _in_blocks(self, s: Schedule, lanes: int) -> bool:
         """Sum in vectors and in blocks, where the loops are long and nothing else is in the way; else leave the schedule as it was."""
