@@ -15,6 +15,7 @@ from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce
 from tensorlang.linear import linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short, text
+from tensorlang.ranges import is_fixed
 from tensorlang.tensor import Itself, Scatter, Stage, Tensor
 from tensorlang.traverse import children, dtype_of, walk
 
@@ -49,7 +50,11 @@ def scoped(expr: Expr, scope: Scope) -> Iterator[tuple[Expr, Scope]]:
             yield from scoped(yes, scope.where(cond))
             yield from scoped(no, scope.where(Unary("not", cond)))
         case Reduce(_, values, axes, where, _):
-            inner = scope.over(axes)
+            inner = scope
+            for axis in axes:
+                yield from scoped(axis.lo, inner)
+                yield from scoped(axis.hi, inner)
+                inner = inner.over((axis,))
             if where is not None:
                 yield from scoped(where, inner)
                 inner = inner.where(where)
@@ -76,7 +81,11 @@ def check_stage(stage: Stage) -> None:
 def check_scatter(scatter: Scatter) -> None:
     """Raise `DefinitionError` where a scatter uses an axis that it does not own, or can read or write outside a tensor."""
     what = scatter.name or "the tensor"
-    scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within)).over(scatter.axes)
+    scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within))
+    for axis in scatter.axes:
+        check_expression(what, axis.lo, scope)
+        check_expression(what, axis.hi, scope)
+        scope = scope.over((axis,))
     if scatter.where is not None:
         check_expression(what, scatter.where, scope)
         scope = scope.where(scatter.where)
@@ -89,7 +98,7 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
     """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
     for node, here in scoped(value, scope):
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
-            own = ", ".join(short(name) for name, _, _ in scope.ranges)
+            own = ", ".join(short(name) for name, _, _ in scope.ranges) or "its own"
             raise DefinitionError(
                 f"{what} uses the axis {short(node.name)!r}, which it does not own; "
                 f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
@@ -137,7 +146,7 @@ def _check_element(what: str, does: str, load: Load, tensor: str, shape: tuple[E
             continue
         spelled = f"{what} {does} {text(load)}"
         raise DefinitionError(
-            _outside(spelled, does, tensor, load, position, point, scope)
+            _outside(spelled, does, tensor, load, position, extent, point, scope)
             if point
             else f"{spelled} of {tensor} under conditions that are too complex to prove it inside; keep the index inside with tl.clamp"
         )
@@ -165,7 +174,7 @@ def _equals_axis(index: Expr, extent: Expr, scope: Scope) -> bool:
     return isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges)
 
 
-def _outside(spelled: str, does: str, tensor: str, load: Load, position: int, point: dict[Expr, int], scope: Scope) -> str:
+def _outside(spelled: str, does: str, tensor: str, load: Load, position: int, extent: Expr, point: dict[Expr, int], scope: Scope) -> str:
     named = {name for name, _, _ in scope.ranges}
     at = [f"{short(atom.name)} = {value}" for atom, value in point.items() if isinstance(atom, Axis) and atom.name in named]
     at += [f"{text(atom)} = {value}" for atom, value in point.items() if not isinstance(atom, Axis) and dtype_of(atom) != BOOL]
@@ -174,8 +183,11 @@ def _outside(spelled: str, does: str, tensor: str, load: Load, position: int, po
     verb = "read" if does == "reads" else "written"
     where = f"axis {position} is {verb} at {text(index) if value is None else value}"
     data = any(isinstance(node, Load) for node in walk(index))
+    ragged = [name for name, lo, hi in scope.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
     if does == "writes":
         hint = "keep the index inside with tl.clamp, or write under where= with a condition on it"
+    elif ragged:
+        hint = f"the range of {short(ragged[0])} depends on data or other axes; limit it with tl.reduce_axis(..., within={text(extent)})"
     elif data:
         hint = "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
     else:

@@ -10,7 +10,7 @@ rest, but read nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, assert_never, overload
 
@@ -19,9 +19,11 @@ import numpy as np
 from tensorlang import meaning
 from tensorlang.errors import CallError, InternalError
 from tensorlang.feeds import bind_dims, collect, extent_of, shape_of
-from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
+from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, ReduceAxis, Reducer, Select, Unary
 from tensorlang.meaning import HALF, Array
+from tensorlang.polyhedra import INDEX_LIMIT
 from tensorlang.printer import text
+from tensorlang.ranges import is_fixed
 from tensorlang.sequential import leading
 from tensorlang.tensor import (
     Definition,
@@ -120,17 +122,44 @@ class _Evaluator:
             raise InternalError(f"the bound {text(node)} is not a literal and not made of dims")
         return value
 
-    def ranges(self, node: Reduce) -> list[tuple[int, int]]:
-        """The first value and the extent of each axis of a reduction."""
-        bounds = [(self.extent(axis.lo), self.extent(axis.hi)) for axis in node.axes]
-        return [(lo, max(0, hi - lo)) for lo, hi in bounds]
+    def sizes(self, axes: tuple[ReduceAxis, ...], scope: _Scope) -> list[int]:
+        """The greatest extent that each axis of a domain has in any lane that counts."""
+        found: list[int] = []
+        for depth, axis in enumerate(axes):
+            size = 0
+            for inner in self.points(axes[:depth], found, scope):
+                lo, hi = (np.clip(self.value(bound, inner), -INDEX_LIMIT, INDEX_LIMIT) for bound in (axis.lo, axis.hi))
+                extents = hi - lo if inner.active is None else np.where(inner.active, hi - lo, 0)
+                size = max(size, int(np.max(extents, initial=0)))
+                if _is_plain(axis):
+                    break
+            found.append(size)
+        return found
+
+    def points(self, axes: tuple[ReduceAxis, ...], sizes: list[int], scope: _Scope, length: int | None = None) -> Iterator[_Scope]:
+        """The points of a domain in row-major order, chunk by chunk: scopes with a leading dimension, in which other points are masked."""
+        total = math.prod(sizes)
+        length = length or max(1, CHUNK // max(1, math.prod(scope.shape)))
+        for start in range(0, total, length):
+            positions = np.arange(start, min(total, start + length), dtype=np.int64)
+            inner = replace(scope, shape=(len(positions), *scope.shape), axes=dict(scope.axes))
+            steps: list[Array] = []
+            for size in reversed(sizes):
+                positions, step = np.divmod(positions, size)
+                steps.append(step.reshape([-1] + [1] * len(scope.shape)))
+            for axis, step in zip(axes, reversed(steps), strict=True):
+                lo, hi = (np.clip(self.value(bound, inner), -INDEX_LIMIT, INDEX_LIMIT) for bound in (axis.lo, axis.hi))
+                inner.axes[axis.name] = lo + step
+                if not _is_plain(axis):
+                    inner = inner.where(lo + step < hi)
+            yield inner
 
     def steps(self, definition: Definition) -> int:
         """About how many scalar steps all elements of a stage take; 0 for what can only be evaluated whole."""
         if not isinstance(definition, Stage) or definition.itself is not None:
             return 0
         reductions = [node for value in definition.values for node in walk(value) if isinstance(node, Reduce)]
-        inner = sum(math.prod(size for _, size in self.ranges(node)) for node in reductions)
+        inner = sum(math.prod(self.sizes(tuple(filter(_is_plain, node.axes)), _Scope((), {}))) for node in reductions)
         return math.prod(shape_of(Tensor(definition), self.dims)) * (1 + inner)
 
     def materialise(self, definition: Definition) -> None:
@@ -175,21 +204,21 @@ class _Evaluator:
         """Every store after the other, in row-major order of the axes."""
         init = Tensor(scatter)
         result = np.array(self._whole(scatter.init), order="C").reshape(shape_of(init, self.dims))
-        bounds = [(self.extent(axis.lo), self.extent(axis.hi)) for axis in scatter.axes]
-        shape = tuple(max(0, hi - lo) for lo, hi in bounds)
         self.arrays[scatter, 0] = result
-        if not math.prod(shape):
-            return
-        grid = self._grid(tuple(axis.name for axis in scatter.axes), shape)
-        for axis, (lo, _) in zip(scatter.axes, bounds, strict=True):
-            grid[axis.name] = grid[axis.name] + lo
-        scope = _Scope(shape, grid)
-        active = np.ones(shape, bool)
-        if scatter.where is not None:
-            active = np.broadcast_to(self.value(scatter.where, scope), shape)
-            if not active.any():
-                return
+        outer = _Scope((), dict(self.time))
+        sizes = self.sizes(scatter.axes, outer)
+        for scope in self.points(scatter.axes, sizes, outer, math.prod(sizes)):
+            self._scattered(scatter, scope, result)
+
+    def _scattered(self, scatter: Scatter, scope: _Scope, result: Array) -> None:
+        """The stores of some points of a scatter's domain."""
+        shape = scope.shape
+        active = np.ones(shape, bool) if scope.active is None else np.broadcast_to(scope.active, shape)
+        if scatter.where is not None and active.any():
+            active = active & np.broadcast_to(self.value(scatter.where, scope), shape)
             scope = scope.where(active)
+        if not active.any():
+            return
         places = [np.broadcast_to(self.value(part, scope), shape)[active] for part in scatter.index]
         values = np.broadcast_to(self.value(scatter.value, scope), shape)[active]
         for *place, value in zip(*places, values, strict=True):
@@ -298,24 +327,16 @@ class _Evaluator:
 
     def _reduce(self, node: Reduce, scope: _Scope) -> Array:
         """The final state's component, over the domain in row-major order, chunk by chunk."""
-        ranges = self.ranges(node)
-        total = math.prod(size for _, size in ranges)
-        length = max(1, CHUNK // max(1, math.prod(scope.shape)))
+        masked = node.where is not None or not all(map(_is_plain, node.axes))
         state = tuple(meaning.literal(identity) for identity in node.reducer.identities)
-        for start in range(0, total, length):
-            positions = np.arange(start, min(total, start + length), dtype=np.int64)
-            shape = (len(positions), *scope.shape)
-            axes = dict(scope.axes)
-            for axis, (lo, size) in zip(reversed(node.axes), reversed(ranges), strict=True):
-                positions, at = np.divmod(positions, size)
-                axes[axis.name] = (lo + at).reshape([-1] + [1] * len(scope.shape))
-            inner = _Scope(shape, axes, scope.active, scope.params)
-            if node.where is not None:
-                inner = inner.where(self.value(node.where, inner))
-                if not np.any(inner.active):
-                    continue
+        for inner in self.points(node.axes, self.sizes(node.axes, scope), scope):
+            shape = inner.shape
+            if node.where is not None and (inner.active is None or np.any(inner.active)):
+                inner = inner.where(self.value(node.where, inner))  # noqa: PLW2901 - the lanes that count
+            if masked and not np.any(inner.active):
+                continue
             values = [_led(self.value(value, inner), shape) for value in node.values]
-            active = None if node.where is None or inner.active is None else _led(inner.active, shape)
+            active = _led(inner.active, shape) if masked and inner.active is not None else None
             state = self._combine(node.reducer, state, values, active)
         return state[node.component]
 
@@ -351,6 +372,11 @@ class _Evaluator:
         params = {f"{side}{n}": value for side, parts in (("a", old), ("b", new)) for n, value in enumerate(parts)}
         scope = _Scope(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
         return tuple(self.value(result, scope) for result in reducer.results)
+
+
+def _is_plain(axis: ReduceAxis) -> bool:
+    """Does an axis have the same range everywhere?"""
+    return is_fixed(axis.lo) and is_fixed(axis.hi)
 
 
 def combine(reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:

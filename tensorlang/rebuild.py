@@ -142,13 +142,13 @@ class _Reader:
         init = self.tensor(record["init"], f"{where}, init")
         ranges = [read_list(entry, f"{where}, ranges", 2, 2) for entry in read_list(record["ranges"], f"{where}, ranges", MAX_RANK)]
         axes = self.axes(record, where, len(ranges))
+        if not ranges:
+            fail(f"{where}, ranges", "at least one", ranges)
+        body = Body(self.known, where, axes, len(ranges))
         over = tuple(
-            ir.ReduceAxis(axis, self.known.bound(lo, where), self.known.bound(hi, where))
+            ir.ReduceAxis(axis, body.bounding(body.expr(lo)), body.bounding(body.expr(hi)))
             for axis, (lo, hi) in zip(axes, ranges, strict=False)
         )
-        if not over:
-            fail(f"{where}, ranges", "at least one", ranges)
-        body = Body(self.known, where, axes, len(over))
         cond = None if record["where"] is None else body.expr(record["where"])
         index = [body.expr(part) for part in read_list(record["index"], f"{where}, index", MAX_RANK, init.ndim)]
         value = body.expr(record["value"])
@@ -157,9 +157,8 @@ class _Reader:
         nodes = tuple(part.node for part in index)
         test = None if cond is None else cond.node
         reducer = scatter_reducer(record["reduce"], init.dtype)
-        made = Scatter(
-            _name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), enclosing(*nodes, value.node, test)
-        )
+        around = enclosing(*nodes, value.node, test, *(bound for axis in over for bound in (axis.lo, axis.hi)))
+        made = Scatter(_name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), around)
         check_scatter(made)
         return made
 

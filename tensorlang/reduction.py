@@ -16,6 +16,7 @@ from tensorlang.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr, cast, condition, convert
 from tensorlang.ir import Binary, Call, Compare, Const, Param, Reducer, Select, Unary
+from tensorlang.ranges import is_fixed
 from tensorlang.simplify import simplify
 from tensorlang.tensor import ReduceAxis
 
@@ -46,21 +47,21 @@ def _position(name: str, order: str, of: DType) -> Reducer:
     return Reducer(name, (Const(identity, of), ABSENT), (Select(keep, a, b), Select(keep, p, q)))
 
 
-def _axes(name: str, axis: Axes) -> tuple[ir.ReduceAxis, ...]:
+def _axes(name: str, axis: Axes) -> tuple[ReduceAxis, ...]:
     axes = axis if isinstance(axis, tuple) else (axis,)
     for entry in axes:
         if not isinstance(entry, ReduceAxis):
             raise DefinitionError(f"axis= of tl.{name} takes reduction axes made by tl.reduce_axis, not {entry!r:.60}")
-    found = tuple(entry.axis for entry in axes)
-    if not found or len({entry.name for entry in found}) != len(found):
+    if not axes or len({entry.axis.name for entry in axes}) != len(axes):
         raise DefinitionError(f"axis= of tl.{name} needs one or more different reduction axes")
-    return found
+    return axes
 
 
-def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ir.ReduceAxis, ...], where: object, component: int = 0) -> Expr:
+def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ReduceAxis, ...], where: object, component: int = 0) -> Expr:
     cond = None if where is None else condition(where, f"where= of tl.{reducer.name}")
-    operands = (*values, *(() if cond is None else (cond,)))
-    node = ir.Reduce(reducer, tuple(value.node for value in values), axes, None if cond is None else cond.node, component)
+    operands = (*values, *(() if cond is None else (cond,)), *(bound for axis in axes for bound in axis.bounds))
+    over = tuple(axis.axis for axis in axes)
+    node = ir.Reduce(reducer, tuple(value.node for value in values), over, None if cond is None else cond.node, component)
     return Expr(node, operands, weak=builtins.all(value.weak for value in values))
 
 
@@ -179,14 +180,20 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
     value = as_expr(expr)
     if value.dtype == BOOL:
         raise DefinitionError(f'tl.{name} of bool has no order; write tl.cast(..., "int8")')
-    axes = _axes(name, axis)
+    chosen = _axes(name, axis)
+    axes = tuple(entry.axis for entry in chosen)
     position: ir.Expr = ir.Axis(axes[0].name)
     if len(axes) > 1:
+        if not builtins.all(is_fixed(entry.lo) and is_fixed(entry.hi) for entry in axes):
+            raise DefinitionError(
+                f"tl.{name} over several axes gives a row-major position, which there is none of where data or an axis bounds another; "
+                "reduce over one axis at a time"
+            )
         position = ir.const(0)
         for entry in axes:
             offset = Binary("sub", ir.Axis(entry.name), entry.lo)
             position = Binary("add", Binary("mul", position, Binary("sub", entry.hi, entry.lo)), offset)
-    found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), axes, where, component=1)
+    found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), chosen, where, component=1)
     return found if to is None else cast(found, dtype(to))
 
 

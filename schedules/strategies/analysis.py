@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tensorlang.dtype import DType
-from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Load, Nest, Store
 from tensorlang.linear import linear
 from tensorlang.printer import short
+from tensorlang.relations import closure
 from tensorlang.schedules.edit import literal_extent, stage_of
-from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.legality import accesses, conditions_around
 from tensorlang.schedules.region import expand
 from tensorlang.traverse import axes_of, loads_of, statements
 
@@ -27,6 +28,8 @@ class StageInfo:
     name: str
     store: Store
     loops: tuple[For, ...]
+    keys: frozenset[str] = frozenset()
+    """The loops that tell, through what is read at them, over which range another one runs: the rows of a sparse matrix."""
 
     @cached_property
     def outer(self) -> tuple[For, ...]:
@@ -170,7 +173,24 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
     for part in statements(nest.body):
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
             own = tuple(loop for loop in loops[part.stage] if stage_of(loop.loop) == part.stage and loop.loop not in shared)
-            yield StageInfo(part.stage, _over_loops(nest, part, loops[part.stage]), own)
+            yield StageInfo(part.stage, _over_loops(nest, part, loops[part.stage]), own, _keys(nest, conditions_around(nest, part)))
+
+
+def _keys(nest: Nest, conditions: tuple[Expr, ...]) -> frozenset[str]:
+    """The loops that `StageInfo.keys` names, by the conditions around a statement: inequalities between an axis and what is read."""
+    found: set[str] = set()
+    waiting = list(conditions)
+    while waiting:
+        match waiting.pop():
+            case Binary("and", left, right):
+                waiting += [left, right]
+            case Compare("lt" | "le" | "gt" | "ge", left, right) as cond:
+                read = [axis for load in loads_of(cond) for part in load.index for axis in axes_of(part)]
+                if axes_of(cond) - set(read):
+                    found.update(read)
+            case _:
+                pass
+    return closure(nest, found)
 
 
 def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:

@@ -46,6 +46,11 @@ class Rows:
         """Is the vector loop a loop of the reduction?"""
         return self.vector is not None and self.vector in self.stage.reduced
 
+    @property
+    def ragged(self) -> bool:
+        """Is the vector loop one of which data tells the range? Rows of a sparse matrix are short."""
+        return self.reduces and bool(self.stage.keys)
+
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """Vectors in flight, unrolling, whether results pass the caches by, threads."""
         found: list[Knob] = []
@@ -64,7 +69,7 @@ class Rows:
         config: dict[str, Any] = {}
         if self.vector is not None:
             counts, extent = self._counts(size(self.vector)), size(self.vector)
-            wanted = 4 if self.stage.reduced else 2
+            wanted = 1 if self.ragged else 4 if self.stage.reduced else 2
             whole = [count for count in counts if count * self.lanes == extent]
             config[f"{prefix}vectors"] = max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
@@ -85,7 +90,7 @@ class Rows:
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = config[f"{prefix}vectors"] * self.lanes
-            tail: Any = "peel" if is_literal(self.vector) else "mask"
+            tail: Any = "peel" if is_literal(self.vector) and not self.ragged else "mask"
             outer, inner = s.split(self.vector.loop, min(width, MAX_LANES), tail)
             if outermost == self.vector.loop:
                 outermost = outer
@@ -113,7 +118,7 @@ def _vector(stage: StageInfo, lanes: int) -> For | None:
 
     The output's last axis wins ties, and loops much shorter than a vector lose.
     """
-    candidates = [*stage.outer[-1:], *stage.reduced[::-1]]
+    candidates = [loop for loop in (*stage.outer[-1:], *stage.reduced[::-1]) if loop.loop not in stage.keys]
 
     def score(loop: For) -> tuple[bool, int, int]:
         moves = [stage.moves(load, loop) for load in stage.loads if stage.moves(load, loop) != 0]
