@@ -21,6 +21,8 @@ from tensorlang.schedules.strategies.streaming import stream, streamed
 
 MAX_LANES = 128
 """Elements in flight, at most."""
+RAGGED_FROM = 4
+"""Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
 PARALLEL_FROM = 1 << 16
 """Iterations below which threads cost more than they give."""
 
@@ -48,8 +50,8 @@ class Rows:
 
     @property
     def ragged(self) -> bool:
-        """Is the vector loop one of which data tells the range? Rows of a sparse matrix are short."""
-        return self.reduces and bool(self.stage.keys)
+        """Does data tell the range of the vector loop?"""
+        return self.vector is not None and self.vector.loop in self.stage.ragged.bounded
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """Vectors in flight, unrolling, whether results pass the caches by, threads."""
@@ -118,7 +120,11 @@ def _vector(stage: StageInfo, lanes: int) -> For | None:
 
     The output's last axis wins ties, and loops much shorter than a vector lose.
     """
-    candidates = [loop for loop in (*stage.outer[-1:], *stage.reduced[::-1]) if loop.loop not in stage.keys]
+    candidates = [
+        loop
+        for loop in (*stage.outer[-1:], *stage.reduced[::-1])
+        if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
+    ]
 
     def score(loop: For) -> tuple[bool, int, int]:
         moves = [stage.moves(load, loop) for load in stage.loads if stage.moves(load, loop) != 0]

@@ -90,7 +90,7 @@ class Staged:
         return kinds
 
     def _kind_of(self, info: StageInfo) -> Kind:
-        if info.keys:  # a range that data tells is one of its loop where that stays inside the loops that tell it
+        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
             return self._apart(info)
         threads = 1 if info.name in self._blocks else self.threads
         product = Dots.of(info, self.machine, threads, self._fixed) or Contraction.of(info, self.machine, threads, self._fixed)
@@ -105,7 +105,7 @@ class Staged:
         names = [stage.name for stage in self._stages]
         if any(owner(name, names) == info.name != name for name in names):  # the loop around a sum has no lanes
             return replace(rows, vector=None)
-        return rows if info.keys else Turned.of(info, self.machine, self.threads) or rows
+        return rows if info.ragged.bounded else Turned.of(info, self.machine, self.threads) or rows
 
     def _with_epilogue(self, kind: Contraction | Windows) -> Contraction | Windows:
         """The kind with the stage that can be computed from its tiles, if there is one."""
