@@ -15,7 +15,7 @@ from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce
 from tensorlang.linear import linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short, text
-from tensorlang.ranges import is_fixed
+from tensorlang.ranges import is_fixed, is_limited
 from tensorlang.tensor import Itself, Scatter, Stage, Tensor
 from tensorlang.traverse import children, dtype_of, walk
 
@@ -85,6 +85,7 @@ def check_scatter(scatter: Scatter) -> None:
     for axis in scatter.axes:
         check_expression(what, axis.lo, scope)
         check_expression(what, axis.hi, scope)
+        check_limits(what, (axis,))
         scope = scope.over((axis,))
     if scatter.where is not None:
         check_expression(what, scatter.where, scope)
@@ -103,6 +104,8 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
                 f"{what} uses the axis {short(node.name)!r}, which it does not own; "
                 f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
             )
+        if isinstance(node, Reduce):
+            check_limits(what, node.axes)
     for node, here in scoped(value, scope):
         match node:
             case Load(Tensor() as tensor):
@@ -110,6 +113,17 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
             case Load(Itself()) if stage is not None:
                 _check_element(what, "reads", node, "itself", stage.shape, here)
                 _check_earlier(what, stage, node, here)
+
+
+def check_limits(what: str, axes: tuple[ir.ReduceAxis, ...]) -> None:
+    """Raise `DefinitionError` for an axis of `what` whose range could be anything."""
+    for axis in axes:
+        if not is_limited(axis):
+            bounds = f"({text(axis.lo)}, {text(axis.hi)})"
+            raise DefinitionError(
+                f"{what} runs {short(axis.name)!r} over {bounds}, which data alone limits; "
+                "give the range that it never leaves: tl.reduce_axis(..., within=n)"
+            )
 
 
 def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:

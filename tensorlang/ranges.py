@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from tensorlang import ir
 from tensorlang.dtype import INT64
+from tensorlang.errors import InternalError
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, ReduceAxis, Select, Unary
 from tensorlang.polyhedra import INDEX_LIMIT, interval
 from tensorlang.simplify import simplify
@@ -26,6 +27,9 @@ from tensorlang.traverse import dtype_of, walk
 Spans: TypeAlias = Mapping[str, tuple[Expr, Expr]]
 """The range of each axis in scope, with bounds over dims."""
 
+NARROW: Final = 16
+"""Bits of an integer that limits a range by its type alone."""
+NEAR: Final = 1 << 60
 _OPPOSITE: Final = {"min": "max", "max": "min"}
 
 
@@ -52,9 +56,9 @@ def conditions(axis: ReduceAxis) -> tuple[Expr, ...]:
 
 
 def is_near(bound: Expr) -> bool:
-    """Is a bound where axes are, so that arithmetic with it cannot wrap?"""
+    """Is a bound not so large that arithmetic with it could wrap?"""
     known = interval(bound)
-    return known is not None and known[0] >= -INDEX_LIMIT and known[1] <= INDEX_LIMIT
+    return is_fixed(bound) or (known is not None and known[0] >= -NEAR and known[1] <= NEAR)
 
 
 def _clipped(bound: Expr) -> Expr:
@@ -66,31 +70,32 @@ def _clipped(bound: Expr) -> Expr:
 
 def hull(axis: ReduceAxis, spans: Spans) -> tuple[Expr, Expr]:
     """Bounds over dims of a range that holds all values of an axis; its own bounds where these are fixed."""
-    lo = axis.lo if is_fixed(axis.lo) else _limited(_end(axis.lo, "min", spans), axis.lo, 0)
-    hi = axis.hi if is_fixed(axis.hi) else _limited(_end(axis.hi, "max", spans), axis.hi, 1)
+    lo, hi = _end(axis.lo, "min", spans), _end(axis.hi, "max", spans)
+    if lo is None or hi is None:
+        raise InternalError(f"the axis {axis.name} has no limits")
     return simplify(lo), simplify(hi)
 
 
-def _limited(end: Expr | None, bound: Expr, side: int) -> Expr:
-    if end is not None:
-        return end
-    known = interval(bound)
-    limit = (-INDEX_LIMIT, INDEX_LIMIT)[side]
-    found = limit if known is None else known[side]
-    return ir.const(max(found, limit) if side == 0 else min(found, limit))
+def is_limited(axis: ReduceAxis) -> bool:
+    """Is a limit on both sides known before the call? Otherwise a loop over the hull could run for ever."""
+    return _end(axis.lo, "min", {}) is not None and _end(axis.hi, "max", {}) is not None
 
 
 def _end(expr: Expr, which: str, spans: Spans) -> Expr | None:
     """An expression over dims that an integer expression is nowhere below (`which` is "min") or above ("max"); None where none is known."""
     if is_fixed(expr):
         return expr
-    if interval(expr) is None:  # its arithmetic could wrap
-        return None
+    if isinstance(expr, Cast) and _keeps(expr):
+        return _end(expr.value, which, spans)
+    known = interval(expr)
+    if known is None:  # its arithmetic could wrap
+        of = dtype_of(expr)
+        return ir.const(int(of.lowest if which == "min" else of.highest)) if of.bits <= NARROW else None
     match expr:
         case Const(value, _):
             return ir.const(int(value))
-        case Axis(name) if name in spans:
-            lo, hi = spans[name]
+        case Axis(name):
+            lo, hi = spans.get(name, (expr, expr))
             return lo if which == "min" else Binary("sub", hi, ir.const(1))
         case Binary("min" | "max" as op, left, right):
             a, b = _end(left, which, spans), _end(right, which, spans)
@@ -114,10 +119,19 @@ def _end(expr: Expr, which: str, spans: Spans) -> Expr | None:
             return None if found is None else Binary("floordiv", found, ir.const(int(by)))
         case Binary("mod", _, Const(by)) if by > 0:
             return ir.const(0 if which == "min" else int(by) - 1)
-        case Cast(value, _) if dtype_of(value).is_integer and interval(value) == interval(expr):
-            return _end(value, which, spans)
+        case _ if known[1] - known[0] < 1 << NARROW:
+            return ir.const(known[0] if which == "min" else known[1])
         case _:
             return None
+
+
+def _keeps(cast: Cast) -> bool:
+    """Does a conversion keep every integer that its operand can be?"""
+    source = dtype_of(cast.value)
+    if not source.is_integer:
+        return False
+    known = interval(cast.value) or (int(source.lowest), int(source.highest))
+    return int(cast.dtype.lowest) <= known[0] and known[1] <= int(cast.dtype.highest)
 
 
 def _both(join: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None) -> Expr | None:

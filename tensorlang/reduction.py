@@ -19,6 +19,7 @@ from tensorlang.ir import Binary, Call, Compare, Const, Param, Reducer, Select, 
 from tensorlang.ranges import is_fixed
 from tensorlang.simplify import simplify
 from tensorlang.tensor import ReduceAxis
+from tensorlang.traverse import axes_of
 
 Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...]"
 ABSENT: Final = Const(-1, INT64)
@@ -54,6 +55,10 @@ def _axes(name: str, axis: Axes) -> tuple[ReduceAxis, ...]:
             raise DefinitionError(f"axis= of tl.{name} takes reduction axes made by tl.reduce_axis, not {entry!r:.60}")
     if not axes or len({entry.axis.name for entry in axes}) != len(axes):
         raise DefinitionError(f"axis= of tl.{name} needs one or more different reduction axes")
+    for place, entry in enumerate(axes):
+        for other in axes[place + 1 :]:
+            if other.axis.name in axes_of(entry.axis.lo) | axes_of(entry.axis.hi):
+                raise DefinitionError(f"axis= of tl.{name}: the range of {entry!r} is told by {other!r}, which has to come before it")
     return axes
 
 
