@@ -7,6 +7,8 @@ anywhere in an expression.
 from __future__ import annotations
 
 import builtins
+import functools
+import operator
 from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias
@@ -22,6 +24,7 @@ from tensorlang.tensor import ReduceAxis
 from tensorlang.traverse import axes_of
 
 Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...]"
+_typed = dtype
 ABSENT: Final = Const(-1, INT64)
 
 
@@ -138,6 +141,34 @@ def prod(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None)
     return _accumulate("prod", "mul", 1, expr, axis, where, dtype)
 
 
+def mean(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+    """The sum over reduction axes, where `where` holds, by the number of what was added up; NaN of an empty domain.
+
+    Half precision adds up and divides in float32. Raises `DefinitionError` for integers, which have no type that fits all their means.
+    """
+    value = as_expr(expr)
+    own = value.dtype if dtype is None else _typed(dtype)
+    if not own.is_floating:
+        raise DefinitionError(
+            f'tl.mean of {value!r} ({own}) would be a fraction; give its type, as in tl.mean(..., dtype="float32"), or use tl.sum(...) // n'
+        )
+    wide = accumulator(own)
+    axes = _axes("mean", axis)
+    total = sum(value, axes, where, wide)
+    if where is None and builtins.all(is_fixed(entry.axis.lo) and is_fixed(entry.axis.hi) for entry in axes):
+        count = functools.reduce(operator.mul, (_extent(entry.axis) for entry in axes))
+    else:
+        count = sum(cast(1, INT64), axes, where)
+    result = total / cast(count, wide)
+    return result if wide == own else cast(result, own)
+
+
+def _extent(axis: ir.ReduceAxis) -> Expr:
+    """How many values an axis with fixed bounds takes."""
+    size = simplify(Binary("sub", axis.hi, axis.lo))
+    return Expr(size if isinstance(size, ir.Dim) else simplify(Binary("max", size, ir.const(0))))
+
+
 def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:
     value = as_expr(expr)
     if value.dtype == BOOL:
@@ -213,5 +244,5 @@ def argmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object = Non
 
 
 BUILT_IN: Final[dict[str, Callable[..., Expr]]] = {
-    row.__name__: row for row in (sum, prod, max, min, reduce_fmax, reduce_fmin, any, all, argmax, argmin)
+    row.__name__: row for row in (sum, prod, mean, max, min, reduce_fmax, reduce_fmin, any, all, argmax, argmin)
 }
