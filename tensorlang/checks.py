@@ -130,7 +130,7 @@ def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
     point = find(*scope.facts(), not_before(load.index, stage.axes))
     if point is None:
         return
-    spelled = f"self[{', '.join(text(part) for part in load.index)}]"
+    spelled = text(load)
     if not point:
         raise DefinitionError(f"{what} reads {spelled} under conditions that are too complex to prove it earlier; simplify the index")
     read, written = ([_evaluate(part, point) for part in parts] for parts in (load.index, tuple(map(Axis, stage.axes))))

@@ -156,7 +156,7 @@ class _Evaluator:
 
     def steps(self, definition: Definition) -> int:
         """About how many scalar steps all elements of a stage take; 0 for what can only be evaluated whole."""
-        if not isinstance(definition, Stage) or definition.itself is not None:
+        if not isinstance(definition, Stage) or definition.itself:
             return 0
         reductions = [node for value in definition.values for node in walk(value) if isinstance(node, Reduce)]
         inner = sum(math.prod(self.sizes(tuple(filter(_is_plain, node.axes)), _Scope((), {}))) for node in reductions)
@@ -167,7 +167,7 @@ class _Evaluator:
         match definition:
             case Placeholder() | State():
                 pass
-            case Stage(_, axes, _, values, _, None):
+            case Stage(_, axes, _, values, _, ()):
                 shape = shape_of(Tensor(definition), self.dims)
                 ranges = self._grid(axes, shape)
                 for component, value in enumerate(values):
@@ -191,14 +191,17 @@ class _Evaluator:
         """Row-major order: together only the elements that read none of each other."""
         shape = shape_of(Tensor(stage), self.dims)
         depth = leading(stage)
-        result = self.arrays[stage, 0] = np.zeros(shape, dtype_of(stage.values[0]).numpy)
-        assert stage.itself is not None
-        self.past[stage.itself] = result
+        results = [np.zeros(shape, dtype_of(value).numpy) for value in stage.values]
+        for itself, result in zip(stage.itself, results, strict=True):
+            self.past[itself] = self.arrays[stage, itself.component] = result
         inner = self._grid(stage.axes[depth:], shape[depth:])
-        for place in np.ndindex(shape[:depth]) if result.size else ():
+        for place in np.ndindex(shape[:depth]) if math.prod(shape) else ():
             fixed = {axis: np.asarray(value, np.int64) for axis, value in zip(stage.axes, place, strict=False)}
-            result[place] = self.value(stage.values[0], _Scope(shape[depth:], {**inner, **fixed}))
-        del self.past[stage.itself]
+            scope = _Scope(shape[depth:], {**inner, **fixed})
+            for result, value in zip(results, [self.value(value, scope) for value in stage.values], strict=True):
+                result[place] = value
+        for itself in stage.itself:
+            del self.past[itself]
 
     def _scatter(self, scatter: Scatter) -> None:
         """Every store after the other, in row-major order of the axes."""
@@ -258,7 +261,7 @@ class _Evaluator:
         """`count` elements of a tensor, read where it is known and evaluated where not."""
         known = self.arrays.get((tensor.definition, tensor.component))
         definition = tensor.definition
-        if known is None and not (isinstance(definition, Stage) and definition.itself is None):
+        if known is None and not (isinstance(definition, Stage) and not definition.itself):
             known = self._whole(tensor)
         if known is not None:
             return np.array(np.broadcast_to(known[index], (count,)))

@@ -200,14 +200,14 @@ class _Lowering:
     axes: dict[str, Expr] = field(default_factory=dict)
     spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
-    itself: Place | None = None
+    itself: tuple[Place, ...] = ()
     implicit: int = 0
 
     def stage(self, stage: Stage) -> Stmt:
         """The loops of a stage."""
         self._enter()
         places = [self.program.places[id(stage), component] for component in range(len(stage.values))]
-        self.itself = places[0]
+        self.itself = tuple(places)
         ranges = [
             self._range(self.name, ReduceAxis(axis, ir.const(0), extent), self.taken)
             for axis, extent in zip(stage.axes, stage.shape, strict=True)
@@ -215,7 +215,7 @@ class _Lowering:
         index = (*places[0].prefix, *(Axis(loop) for loop, _, _ in ranges))
         targets = tuple(place.buffer for place in places)
         value = stage.values[0]
-        if stage.itself is None and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
+        if not stage.itself and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
         lowered = tuple(prelude.lower(value) for value in stage.values)
@@ -285,8 +285,7 @@ class _Lowering:
     def element(self, load: Load, index: tuple[Expr, ...]) -> Expr:
         """A load of a tensor as a load of its buffer."""
         if isinstance(load.buffer, Itself):
-            assert self.itself is not None
-            return self.itself.load(index)
+            return self.itself[load.buffer.component].load(index)
         assert isinstance(load.buffer, Tensor)
         return self.program.element(load.buffer, index)
 

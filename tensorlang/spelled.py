@@ -38,7 +38,7 @@ class Known:
         """An extent: a literal of at least 0, or arithmetic on dims."""
         node = simplify(Body(self, where, extent=True).expr(value).node)
         if isinstance(node, ir.Const) and not 0 <= node.value <= MAX_EXTENT:
-            fail(where, "an extent of at least 0 and at most 2**48", node.value)
+            fail(where, "an extent of at least 0" if node.value < 0 else "a bound of at most 2**48", node.value)
         return node
 
     def shape(self, value: object, where: str, rank: int | None = None) -> tuple[ir.Expr, ...]:
@@ -133,7 +133,7 @@ class Body:
     rank: int = 0
     params: dict[str, DType] | None = None
     extent: bool = False
-    itself: Itself | None = None
+    itself: tuple[Itself, ...] = ()
 
     def expr(self, value: object) -> Expr:
         """One expression, without recursion, since nobody vouches for its depth."""
@@ -181,8 +181,9 @@ class Body:
             case "load" if self.params is None and rest:
                 tensor = self.known.tensors[read_number(rest[0], f"{self.where}, tensor", len(self.known.tensors))]
                 return _Frame(self._exactly(rest[1:], tensor.ndim), lambda index: tensor[tuple(index)])
-            case "self" if self.itself is not None:
-                itself = self.itself
+            case "self" | "past" if len(self.itself) > (1 if op == "past" else 0):
+                component = read_number(rest.pop(0) if op == "past" and rest else 0, f"{self.where}, component", len(self.itself))
+                itself = self.itself[component]
                 return _Frame(self._exactly(rest, self.rank), lambda index: _element(itself, index))
             case "time" if self.params is None:
                 (number,) = self._exactly(rest, 1)

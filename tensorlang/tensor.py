@@ -50,15 +50,16 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Itself:
-    """What a recurrence reads of its own tensor: elements that come earlier in row-major order."""
+    """What a recurrence reads of one of its own tensors: elements that come earlier in row-major order."""
 
     dtype: DType
+    component: int = 0
     name: str = "self"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Tensors of one shape defined by one expression each over `axes`; a recurrence where `itself` is read.
+    """Tensors of one shape defined by one expression each over `axes`; a recurrence where there is an `itself` for each of them.
 
     `within` are the axes of the scans around the stage that it uses.
     """
@@ -68,7 +69,7 @@ class Stage:
     shape: tuple[ir.Expr, ...]
     values: tuple[ir.Expr, ...]
     order: int
-    itself: Itself | None = None
+    itself: tuple[Itself, ...] = ()
     within: tuple[ir.ReduceAxis, ...] = ()
 
 
