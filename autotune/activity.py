@@ -8,21 +8,70 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
+from tensorlang.autotune.analysis import number
 from tensorlang.autotune.database import Study, study_of
 from tensorlang.autotune.display import clock, duration, plain, shape_of
 from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import Trial
+from tensorlang.autotune.record import Trial, moment
 
 SILENT_S: Final = 300.0
 """Without a sign of life for so long, a run is probably dead: a trial may compile and run, and that is over sooner."""
 
 Record: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a record says that a run or a job set out to do, each value checked: a log can be anyone's.
+
+    `tasks` are the studies with their titles and numbers of trials; `file` is None for a run. Times are seconds.
+    """
+
+    title: str
+    file: str | None
+    study: Study | None
+    tasks: Mapping[Study, tuple[str, int]]
+    since: float
+    host: str
+    pid: int | None
+    budget: float | None
+    points: float | None
+
+    @classmethod
+    def of(cls, record: Record) -> Start | None:
+        """The start in a record; None where it does not say of what."""
+        job, study, machine = record.get("job"), _study(record), record.get("machine")
+        if isinstance(job, dict):
+            listed = job.get("tasks")
+            tasks = dict(filter(None, map(_task, listed))) if isinstance(listed, list) else {}
+            title, file, about = f"job {job.get('file')}", str(job.get("file")), job
+        elif study is not None:
+            name = f"{record['task'].get('op')} {shape_of(record['task'])}".strip()
+            tasks, title, file, about = {study: (name, _count(record.get("trials")))}, f"run of {name}", None, record
+        else:
+            return None
+        budget, pid = number(about.get("budget")), about.get("pid")
+        return cls(
+            title,
+            file,
+            study,
+            tasks,
+            number(record.get("time_unix")) or 0.0,
+            str(machine.get("host") if isinstance(machine, dict) else None),
+            pid if isinstance(pid, int) else None,
+            None if budget is None else budget - (number(about.get("spent")) or 0.0),
+            number(record.get("points")),
+        )
+
+    def same(self, other: Start) -> bool:
+        """Do both stand for the same work?"""
+        return self.file == other.file if other.file is not None else other.study is not None and self.study == other.study
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +104,28 @@ class _Reader:
     """One pass over a log, in order of time within each file."""
 
     points: dict[Study, float] = field(default_factory=dict)
-    open: dict[str, Record] = field(default_factory=dict)
+    open: dict[str, Start] = field(default_factory=dict)
     trials: list[tuple[float, Study, Trial]] = field(default_factory=list)
 
     def take(self, record: Trial | Record) -> None:
         """Add a record."""
         if isinstance(record, Trial):
             if (study := study_of(record)) is not None:
-                self.trials.append((float(record.fields.get("time_unix") or 0.0), study, record))
-        elif record["kind"] == "run_start":
-            job, study = record.get("job"), _study(record)
-            self._drop(job, study)  # it was killed, and has been taken up again
-            self.open[str(record.get("run"))] = record
-            if study is not None and isinstance(record.get("points"), int | float):
-                self.points[study] = record["points"]
-        elif record["kind"] == "run_end":
-            self.open.pop(str(record.get("run")), None)
-        elif record["kind"] == "final":
-            self._drop(None, _study(record))
+                self.trials.append((moment(record.fields, 0.0), study, record))
+            return
+        match record["kind"], Start.of(record):
+            case "run_start", Start() as start:
+                self._drop(start)  # it was killed, and has been taken up again
+                self.open[str(record.get("run"))] = start
+                if start.study is not None and start.points is not None:
+                    self.points[start.study] = start.points
+            case "run_end", _:
+                self.open.pop(str(record.get("run")), None)
+            case "final", Start() as start:
+                self._drop(start)
 
-    def _drop(self, job: Record | None, study: Study | None) -> None:
-        for run in [run for run, other in self.open.items() if _same(other, job, study)]:
+    def _drop(self, start: Start) -> None:
+        for run in [run for run, other in self.open.items() if other.same(start)]:
             del self.open[run]
 
 
@@ -85,16 +135,10 @@ def activities(log: Log, at: float) -> list[Activity]:
     for record in log.records():
         reader.take(record)
     reader.trials.sort(key=lambda entry: entry[0])
-    jobs = [start for start in reader.open.values() if isinstance(start.get("job"), dict)]
-    owned = {tuple(task["study"]): task["title"] for start in jobs for task in start["job"]["tasks"]}
-    found = [_of_job(reader, start, at) for start in jobs]
-    for start in reader.open.values():
-        study = _study(start)
-        if study is not None and study not in owned:
-            title = f"{start['task'].get('op')} {shape_of(start['task'])}".strip()
-            wanted = {study: (title, int(start.get("trials") or 0))}
-            found.append(_activity(reader, start, at, f"run of {title}", wanted, start.get("pid"), start.get("budget")))
-    return found
+    jobs = [start for start in reader.open.values() if start.file is not None]
+    owned = {study for start in jobs for study in start.tasks}
+    runs = [start for start in reader.open.values() if start.file is None and start.study not in owned]
+    return [_activity(reader, start, at) for start in (*jobs, *runs)]
 
 
 def show(console: Console, log: Log, now: Callable[[], float] = time.time) -> bool:
@@ -107,23 +151,8 @@ def show(console: Console, log: Log, now: Callable[[], float] = time.time) -> bo
     return bool(found)
 
 
-def _of_job(reader: _Reader, start: Record, at: float) -> Activity:
-    job = start["job"]
-    wanted = {tuple(task["study"]): (str(task["title"]), int(task["trials"])) for task in job["tasks"]}
-    budget = job.get("budget")
-    return _activity(reader, start, at, f"job {job.get('file')}", wanted, job.get("pid"), budget and budget - job.get("spent", 0.0))
-
-
-def _activity(
-    reader: _Reader,
-    start: Record,
-    at: float,
-    title: str,
-    wanted: dict[Study, tuple[str, int]],
-    pid: int | None,
-    budget: float | None,
-) -> Activity:
-    since = float(start.get("time_unix") or 0.0)
+def _activity(reader: _Reader, start: Start, at: float) -> Activity:
+    since, wanted = start.since, start.tasks
     sign, now, found, own = since, "", "", 0
     counts: Counter[Study] = Counter()
     best: dict[Study, float] = {}
@@ -147,9 +176,9 @@ def _activity(
     done = sum(counts.values())
     rate = own / (sign - since) if sign > since else 0.0
     ends = [(total - done) / rate] if rate else []
-    ends += [] if budget is None else [max(budget - (at - since), 0.0)]
-    who = f"on {start.get('machine', {}).get('host')}" + ("" if pid is None else f" (process {pid})")
-    return Activity(title, who, since, sign, done, total, rate, min(ends, default=None), now, found)
+    ends += [] if start.budget is None else [max(start.budget - (at - since), 0.0)]
+    who = f"on {start.host}" + ("" if start.pid is None else f" (process {start.pid})")
+    return Activity(start.title, who, since, sign, done, total, rate, min(ends, default=None), now, found)
 
 
 def _study(record: Record) -> Study | None:
@@ -157,12 +186,18 @@ def _study(record: Record) -> Study | None:
     task, target = record.get("task"), record.get("target")
     if not isinstance(task, dict) or not isinstance(target, dict):
         return None
-    return str(task.get("fingerprint")), str(target.get("fingerprint")), int(record.get("threads") or 1), str(record.get("cache"))
+    return str(task.get("fingerprint")), str(target.get("fingerprint")), _count(record.get("threads") or 1), str(record.get("cache"))
 
 
-def _same(other: Record, job: Record | None, study: Study | None) -> bool:
-    """Do both starts stand for the same work?"""
-    if isinstance(job, dict):
-        known = other.get("job")
-        return isinstance(known, dict) and known.get("file") == job.get("file")
-    return study is not None and _study(other) == study
+def _task(entry: object) -> tuple[Study, tuple[str, int]] | None:
+    """A task of a job: its study, its title and its trials."""
+    match entry:
+        case {"study": [str(program), str(target), int(threads), str(cache)], "title": str(title), "trials": int(trials)}:
+            return (program, target, threads, cache), (title, _count(trials))
+        case _:
+            return None
+
+
+def _count(value: object) -> int:
+    """A number of trials or threads; 0 for what is none."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0

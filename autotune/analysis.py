@@ -7,6 +7,7 @@ a search looks closer where it is fast, so the shares of knobs describe the tria
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -338,4 +339,4 @@ def samples_of(final: Mapping[str, Any], key: object) -> tuple[list[float], list
 
 def number(value: object) -> float | None:
     """The value as a finite number; None for anything else, truth values included."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max else None

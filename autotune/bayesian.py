@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from tensorlang.autotune.gaussian import Array
 from tensorlang.autotune.search import Prior, Proposal, Searcher
 from tensorlang.autotune.surrogate import fit, preload
+from tensorlang.lazy import cached_property
 from tensorlang.schedules.space import Config, spelling
 
 LISTED: Final = 2_048

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tensorlang import forks
 from tensorlang.autotune.host import software, target_fields
 from tensorlang.autotune.index import Index, Known, Place, Study, dims_of, study_of
 from tensorlang.autotune.log import Log
@@ -104,9 +105,14 @@ class Database:
         self._settled: list[Problem] = []
         self._verdicts: dict[tuple[str, ...], str | None] = {}
         self._projections: dict[tuple[str, str, str, int], Config | None] = {}
-        self._lock = threading.Lock()
-        self._refreshing = threading.Lock()
+        self._lock = forks.short_lock()
+        self.renew()
+        forks.anew(self)
         self.refresh()
+
+    def renew(self) -> None:
+        """Nobody refreshes: in a forked child, who did is not there any more. What was read and not noted is read again."""
+        self._refreshing = threading.Lock()
 
     def __len__(self) -> int:
         """The number of studies that have a valid trial."""

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorlang.autotune.atomic import replacing
 from tensorlang.autotune.log import Log
 from tensorlang.autotune.record import Trial, moment
 from tensorlang.errors import LogError, did_you_mean
+from tensorlang.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd

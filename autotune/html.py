@@ -28,6 +28,7 @@ from tensorlang.autotune.record import Trial
 from tensorlang.autotune.report import Tuned, studies
 from tensorlang.autotune.result import failures
 from tensorlang.errors import LogError, did_you_mean
+from tensorlang.files import replacing
 from tensorlang.schedules.space import spelling
 
 MARKS: Final = 12_000
@@ -58,7 +59,8 @@ def write(log: Log, path: str | os.PathLike[str], task: str | None = None, *, me
     where = Path(path)
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
-        where.write_text(page.document(f"autotune: {', '.join(dict.fromkeys(map(_op, chosen)))[:80]}", body), encoding="utf-8")
+        with replacing(where) as file:
+            file.write(page.document(f"autotune: {', '.join(dict.fromkeys(map(_op, chosen)))[:80]}", body).encode())
     except OSError as error:
         raise LogError(f"cannot write {where}: {error.strerror}") from None
     return where

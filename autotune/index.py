@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.autotune.record import Trial, from_line, moment
+from tensorlang.files import opened
 
 KEPT: Final = 4
 NEAR: Final = 64
@@ -48,7 +49,7 @@ class Place:
     def line(self) -> bytes | None:
         """The line there; None if it cannot be read any more."""
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 file.seek(self.offset)
                 return file.read(self.length)
         except OSError:

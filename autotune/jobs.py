@@ -26,10 +26,12 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any, Final
 
+from tensorlang import files
 from tensorlang.errors import LogError, TuningError, did_you_mean
 
 CACHES: Final = ("warm", "cold")
@@ -175,19 +177,19 @@ def read(path: str | os.PathLike[str]) -> Job:
     """
     file = Path(path)
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(files.contents(file).decode())
     except FileNotFoundError:
         raise TuningError(f"there is no job file {file}") from None
     except OSError as error:
         raise LogError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also digits beyond Python's limit
         raise TuningError(f"{file} is not TOML: {error}") from None
     tasks = values.pop("task", None)
     if not isinstance(tasks, list) or not tasks or not all(isinstance(task, dict) for task in tasks):
         hint = did_you_mean("task", values) if tasks is None else ""
         raise TuningError(f'{file} has no tasks{hint}; write [[task]] and below it operator = "matmul"')
     given = _checked(file, "", values, _FILE)
-    own = {field.name for field in fields(Job)}
+    own = {field.name for field in fields_of(Job)}
     common = {name: value for name, value in given.items() if name not in own}
     entries = tuple(entry for place, task in enumerate(tasks, 1) for entry in _entries(file, f"task {place}", task, common))
     log = os.path.join(file.parent, given.pop("log", "logs"), "")  # noqa: PTH118 - a `Path` would lose the separator of a folder

@@ -2,7 +2,7 @@
 
 The log is the checkpoint, so it must survive what happens to long jobs: a kill in mid-write, two writers, a full disk, a stray editor.
 A record is appended by one `write` under a lock, after a newline of its own if the last line is torn; reading skips whatever is not a
-whole record and says where and why in `problems`.
+whole record and says where and why in `problems`. A file that holds something else altogether is not appended to.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tensorlang import files
 from tensorlang.autotune.record import CHECKSUM, Reader, Trial, to_line
-from tensorlang.autotune.scan import Entry, Problem, Scan
+from tensorlang.autotune.scan import Entry, Problem, Scan, holds_records
 from tensorlang.errors import LogError
 
 __all__ = ["Log", "Problem", "locked"]
+
+_APPENDING: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 SYNC_S: Final = 2.0
 """What was appended reaches the disk after so many seconds at the latest of a running job; a crash of the process alone loses nothing."""
@@ -111,7 +114,8 @@ class Log:
         path = self.path / f"{plain}-{fingerprint[:12]}.jsonl" if self.folder else self.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            os.close(files.descriptor(path, _APPENDING, terminals=True))
+            _require_log(path)
         except OSError as error:
             raise LogError(f"cannot write the log {path}: {error.strerror}") from None
         return Log(path)
@@ -125,6 +129,8 @@ class Log:
         line = to_line(fields)
         try:
             with locked(self.path) as (descriptor, alone):
+                if not self._written:
+                    _require_log(self.path)
                 size = os.fstat(descriptor).st_size
                 torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
                 data = b"\n" + line if torn else line
@@ -141,6 +147,12 @@ class Log:
             raise LogError(why) from None
 
 
+def _require_log(path: Path) -> None:
+    """Raise `LogError` for a file with contents none of which is, or was, a record: somebody named the wrong file."""
+    if not holds_records(path):
+        raise LogError(f"{path} is no tuning log: none of its lines is a record; name another file")
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[int, bool]]:
     """The file, made if it is missing, open for appending; and whether it is locked against other writers.
@@ -148,7 +160,7 @@ def locked(path: Path) -> Iterator[tuple[int, bool]]:
     A file system without locks still appends atomically. A file that was replaced while we waited is opened again.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = files.descriptor(path, _APPENDING, terminals=True)
         try:
             alone = _lock(descriptor)
             if alone and not _is(descriptor, path):

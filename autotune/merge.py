@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from tensorlang.autotune.atomic import replacing
+from tensorlang import files
 from tensorlang.autotune.log import Log, locked
 from tensorlang.autotune.record import KINDS, moment
-from tensorlang.autotune.scan import Entry, Problem
+from tensorlang.autotune.scan import Entry, Problem, holds_records
 from tensorlang.errors import LogError
 
 Key: TypeAlias = tuple[float, str, int, int, float, str, bytes]
@@ -73,6 +73,10 @@ def merge(sources: Sequence[Path], into: Path) -> Merged:
     try:
         into.parent.mkdir(parents=True, exist_ok=True)
         existed = into.exists()
+        if existed:
+            files.require_regular(into.stat(), into)
+            if not holds_records(into):
+                raise LogError(f"{into} is no tuning log: none of its lines is a record; name another file to merge into")
         with locked(into):
             try:
                 union.add(Log(into))
@@ -92,12 +96,12 @@ def merge(sources: Sequence[Path], into: Path) -> Merged:
 def _write(union: _Union, into: Path) -> None:
     handles: dict[Path, Any] = {}
     try:
-        with replacing(into) as result:
+        with files.replacing(into) as result:
             for path, offset, length in union.ordered():
                 if path not in handles:
                     if len(handles) >= 100:
                         handles.pop(next(iter(handles))).close()
-                    handles[path] = path.open("rb")
+                    handles[path] = files.opened(path)
                 handles[path].seek(offset)
                 line = handles[path].read(length)
                 if hashlib.sha256(line).digest()[:16] not in union.lines:

@@ -134,6 +134,6 @@ def _message(frame: bytes, length: int) -> dict[str, Any]:
                 blobs.append(frame[at : at + size])
                 at += size
             message["blobs"] = blobs
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise Broken("a frame that is not a message") from None
     return message

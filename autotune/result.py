@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.record import Trial
 from tensorlang.autotune.sentinel import Slow
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import Target
+from tensorlang.lazy import cached_property
 from tensorlang.schedules.space import Config
 
 if TYPE_CHECKING:

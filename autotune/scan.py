@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from tensorlang.autotune.migrate import Newer
 from tensorlang.autotune.record import CHECKSUM, Reader, whole
+from tensorlang.files import NotRegular, opened
 
 LONGEST: Final = 8 << 20
 """Bytes in the longest line that is looked at; canonical definitions are far shorter."""
@@ -61,7 +62,7 @@ class Position:
                 return False
             if not self.before:
                 return True
-            with path.open("rb") as file:
+            with opened(path) as file:
                 file.seek(self.offset - len(self.before))
                 return file.read(len(self.before)) == self.before
         except OSError:
@@ -93,11 +94,11 @@ class Scan:
     problems: list[Problem] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Entry]:
-        if not self.path.exists():
-            raise FileNotFoundError(2, "No such file or directory", str(self.path))
-        if not self.path.is_file():
+        try:
+            stream = opened(self.path, BUFFER)
+        except NotRegular:
             return
-        with self.path.open("rb", buffering=BUFFER) as file:
+        with stream as file:
             found = os.fstat(file.fileno())
             identity = (found.st_dev, found.st_ino)
             self.position = replace(self.position, file=identity)
@@ -141,6 +142,16 @@ class Scan:
 
     def _problem(self, number: int, offset: int, reason: str) -> None:
         self.problems.append(Problem(self.path, number, offset, reason))
+
+
+def holds_records(path: Path) -> bool:
+    """May the file be a log: does it hold a record, or nothing, or begin as a torn record does? Raises `OSError`."""
+    try:
+        with opened(path) as file:
+            first = file.read(1 << 12).lstrip()
+    except NotRegular:
+        return True
+    return first[: len(_START)] in (b"", _START[: len(first)]) or first.startswith(b"\0") or next(iter(Scan(path)), None) is not None
 
 
 def _rest(file: BinaryIO) -> tuple[int, bool]:

@@ -11,7 +11,6 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,8 @@ from tensorlang.autotune.log import Log
 from tensorlang.autotune.record import Trial, from_line
 from tensorlang.autotune.search import Observation, Searcher, searcher
 from tensorlang.errors import LogError, TuningError
+from tensorlang.files import opened
+from tensorlang.lazy import cached_property
 from tensorlang.schedules.space import Config, Space, spelling
 
 GOAL_DRAWS: Final = 1000
@@ -125,7 +126,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[Trial | dict[str, Any]]:
         yield from Log(path).records()
         return
     try:
-        with gzip.open(path, "rb") as file:
+        with opened(path) as packed, gzip.open(packed, "rb") as file:
             for line in file:
                 fields = from_line(line)
                 yield Trial.of(fields) if fields["kind"] == "trial" else fields

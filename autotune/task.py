@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from tensorlang.autotune.arrays import Spec
 from tensorlang.errors import TuningError, did_you_mean
+from tensorlang.extent import beyond, dims_in, limits
 from tensorlang.feeds import extent_of
-from tensorlang.ir import Dim, Reduce, ReduceAxis
+from tensorlang.ir import Reduce, ReduceAxis
 from tensorlang.tensor import (
     Definition,
     Placeholder,
@@ -116,12 +117,15 @@ def _values(outputs: tuple[Tensor, ...], dims: Mapping[str, int]) -> dict[str, i
     """The dims of a program with their values. Raises `TuningError` unless these are exactly the ones that are given."""
     shapes = [node for definition in definitions(outputs) for place in range(components(definition))
               for node in Tensor(definition, place).extents]  # fmt: skip
-    known = sorted({node.name for shape in shapes for node in walk(shape) if isinstance(node, Dim)})
+    dims_of = dims_in(shapes)
+    known = sorted(dims_of)
     for name, value in dims.items():
         if name not in known:
             raise TuningError(f"there is no extent {name!r} to measure at{did_you_mean(str(name), known)}; the program has {known}")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise TuningError(f"the extent {name} must be a whole number from 1, not {value!r}")
+        if wrong := beyond(name, value, limits(dims_of.values())):
+            raise TuningError(wrong)
     if missing := [name for name in known if name not in dims]:
         example = ", ".join(f"{name!r}: 1024" for name in missing)
         raise TuningError(f"{', '.join(missing)} is known only at run time; say at which extent to measure, as in dims={{{example}}}")

@@ -10,8 +10,9 @@ instruction), and how the address moves with the lane:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from tensorlang import ir
@@ -137,24 +138,41 @@ def classify(polynomial: Polynomial) -> Pattern:
 
 @dataclass(slots=True)
 class Space:
-    """The loop variables in scope, each as a polynomial, and the expressions that were taken whole."""
+    """The loop variables in scope, each as a polynomial, and the expressions that were taken whole.
+
+    An expression that is taken whole is known by itself and by the bindings of its variables (`turns` counts them): the copies of an
+    unrolled body hold the same expression, which means another number in each.
+    """
 
     axes: dict[str, Polynomial] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
     opaque: dict[str, ir.Expr] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
+    names: dict[tuple[int, ...], str] = field(default_factory=dict)
     quotients: dict[tuple[frozenset[tuple[Monomial, int]], int], ir.Expr] = field(default_factory=dict)
     depth: int = 0
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """The loop variables that come into scope inside go out of it again."""
+        before = self.depth, dict(self.axes), dict(self.quotients)
+        yield
+        self.depth, self.axes, self.quotients = before
+
+    def within(self) -> Space:
+        """The same variables, for another function: what comes into scope there is not in scope here."""
+        return replace(self, axes=dict(self.axes), quotients=dict(self.quotients))
 
     def loop(self, name: str) -> Atom:
         """A new loop variable, inside those in scope."""
         self.depth += 1
         atom = Atom(self.depth, name)
-        self.axes[name] = of(atom)
+        self.bind(name, of(atom))
         return atom
 
     def bind(self, name: str, value: Polynomial) -> None:
         """Give a loop variable another value; a quotient that was written over the former one no longer stands for its dividend."""
         self.axes[name] = value
+        self.turns[name] = self.turns.get(name, 0) + 1
         self.quotients.clear()
 
     def polynomial(self, expr: ir.Expr) -> Polynomial:
@@ -195,10 +213,11 @@ class Space:
         return self.whole(expr)
 
     def whole(self, expr: ir.Expr) -> Polynomial:
-        """An expression as one atom; the same expression is the same atom."""
-        name = self.names.setdefault(id(expr), f"?{len(self.names)}")
+        """An expression as one atom; the same expression over the same bindings is the same atom."""
+        axes = sorted(axes_of(expr))
+        name = self.names.setdefault((id(expr), *(self.turns.get(axis, 0) for axis in axes)), f"?{len(self.names)}")
         self.opaque[name] = expr
-        atoms = [atom for axis in axes_of(expr) for atom in self.atoms(self.axes[axis])]
+        atoms = [atom for axis in axes for atom in self.atoms(self.axes[axis])]
         depth = max((atom.depth for atom in atoms if not atom.varying), default=0)
         loaded = any(isinstance(node, ir.Load) for node in walk(expr))
         return of(Atom(_LOADED + depth if loaded else depth, name, varying=any(atom.varying for atom in atoms)))

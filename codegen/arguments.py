@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tensorlang.codegen import arrays, extents
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.errors import CallError, did_you_mean
+from tensorlang.extent import MAX_EXTENT, beyond
 from tensorlang.ir import Const, Dim
 from tensorlang.printer import text
 
@@ -54,6 +55,12 @@ def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any
     dims = _solve(signature, inputs, {name: checked_dim(signature, name, keywords[name]) for name in signature.dims if name in keywords})
     for subject, array in zip(subjects, inputs, strict=True):
         _check_shape(subject, array, dims)
+    for name, size in dims.items():
+        if wrong := beyond(name, size, signature.limits):
+            raise CallError(f"{signature.name}: {wrong}")
+    for extent in signature.products:
+        if (size := extents.evaluate(extent, dims)) > MAX_EXTENT:
+            raise CallError(f"{signature.name}: the extent {text(extent)} is {size}; extents are at most 2**48")
     ready = [arrays.contiguous(array, subject) for subject, array in zip(subjects, inputs, strict=True)]
     copied = any(now is not before for now, before in zip(ready, inputs, strict=True))
     outputs, result = _outputs(signature, out, dims)
@@ -114,6 +121,8 @@ def checked_dim(signature: Signature, name: str, value: Any) -> int:
         number = -1
     if not 0 <= number < _LIMIT:
         raise CallError(f"{signature.name}: dim {name!r}: expected an integer >= 0, got {value!r}")
+    if wrong := beyond(name, number, signature.limits):
+        raise CallError(f"{signature.name}: {wrong}")
     return number
 
 

@@ -6,16 +6,17 @@ freed; machine code is linked by ORC as a relocatable object, each library in a 
 back the memory of its libraries. Names of CPUs and features must have been checked (see `features`) before they come here: an
 unknown one is fatal inside LLVM.
 
-LLVM runs in one thread at a time (`llvmlite` holds a lock around every call). Ours is held across a whole compilation and taken
-around `fork`, so that a child never inherits LLVM in the middle of something.
+LLVM runs in one thread at a time (`llvmlite` holds a lock around every call). Ours is held across a whole compilation, and a fork waits
+for both (see `forks`), so that a child never inherits LLVM in the middle of something: libraries that are unloaded, and whoever else
+uses llvmlite in this process, hold only the other one.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
-import os
-import threading
+import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tensorlang import forks
 from tensorlang.errors import BuildError, InternalError
 
 if TYPE_CHECKING:
@@ -31,13 +33,20 @@ if TYPE_CHECKING:
 MAX_TEXT: Final = 8 << 20
 """Largest module text that is given to LLVM, in bytes: beyond it, compile time and memory leave the useful range."""
 
-lock: Final = threading.RLock()
+lock: Final = forks.compiling
 """Held around everything that LLVM does, and around `fork`."""
 
 _libraries: weakref.WeakSet[Library] = weakref.WeakSet()
 _serial = itertools.count()
 
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+def _their_lock() -> Any:
+    """The lock around each call of llvmlite; one that nobody knows where llvmlite is not loaded."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    return getattr(getattr(ffi, "lib", None), "_lock", None) or contextlib.nullcontext()
+
+
+forks.wait_for(lambda: _their_lock().__enter__(), lambda: _their_lock().__exit__(None, None, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +70,9 @@ class Passes:
 @cache
 def _llvm() -> ModuleType:
     """`llvmlite.binding`, with the back end of this machine registered; imported on first use because it costs 60 ms."""
-    import llvmlite.binding as llvm  # noqa: PLC0415
-
     with lock:
+        import llvmlite.binding as llvm  # noqa: PLC0415
+
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
     module: ModuleType = llvm

@@ -21,6 +21,7 @@ from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.lower import lower
 from tensorlang.codegen.object_cache import ObjectCache
 from tensorlang.codegen.program import Origin, Program, Provenance
+from tensorlang.codegen.seal import sealed
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
@@ -32,13 +33,13 @@ from tensorlang.program import bound_arrays, lower_definition
 from tensorlang.schedules import instructions
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor, as_outputs
+from tensorlang.tensor import Tensor, as_inputs, as_outputs
 from tensorlang.traverse import statements
 
 _kernels: Final[ObjectCache[Kernel]] = ObjectCache()
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 _TAKEN: Final = frozenset(
     {"posix_memalign", "free", "malloc", "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tensorlang_num_threads"}
 )
@@ -78,7 +79,7 @@ def build_schedule(
 ) -> Kernel:
     """The kernel of a schedule for a target, compiled now."""
     origin = _origin(schedule, name, inputs, provenance)
-    return Kernel(replace(compile_nest(origin, target, provenance), bound=bound_arrays(origin.outputs, origin.inputs), origin=origin))
+    return Kernel(replace(compile_nest(origin, target, provenance), bound=bound_arrays(origin.outputs), origin=origin))
 
 
 def kept_schedule(
@@ -91,7 +92,7 @@ def kept_schedule(
 ) -> Kernel:
     """The kernel of a schedule for a target, from what was built before if it is there."""
     origin = _origin(schedule, name, inputs, provenance)
-    return kept_nest(origin, target, bound_arrays(origin.outputs, origin.inputs), provenance)
+    return kept_nest(origin, target, bound_arrays(origin.outputs), provenance)
 
 
 def kept_default(
@@ -103,7 +104,7 @@ def kept_default(
     provenance: Provenance | None = None,
 ) -> Kernel:
     """The kernel of the default schedule of a definition, from what was built before if it is there; else it is scheduled."""
-    tensors, order, threads = as_outputs(outputs), None if inputs is None else tuple(inputs), get_threads()
+    tensors, order, threads = as_outputs(outputs), as_inputs(inputs), get_threads()
     plain = lower_definition(tensors, name, order)
     _require_name(plain.name)
 
@@ -112,7 +113,7 @@ def kept_default(
         return replace(plain, body=chosen.body, relations=chosen.relations)
 
     origin = Origin(tensors, order, plain, scheduled, chosen=True)
-    return _kept(origin, target, bound_arrays(tensors, order), provenance, ("default", threads))
+    return _kept(origin, target, bound_arrays(tensors), provenance, ("default", threads))
 
 
 def kept_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Kernel:
@@ -124,11 +125,13 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     """The program of a scheduled nest, compiled now, with no operand fixed."""
     nest = origin.nest
     lowered = lower(nest, target)
-    signature = Signature(nest.name, tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs)), nest.dims)
+    arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
+    signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
+    text = sealed(emit(lowered, target, name=nest.name), signature, target)
     return Program(
         signature=signature,
         target=target,
-        compiled=compile_module(emit(lowered, target, name=nest.name), target.machine),
+        compiled=compile_module(text, target.machine),
         nest=print_nest(nest),
         flops=counts.flops(origin.plain),
         bytes=counts.traffic(origin.plain),
@@ -167,7 +170,7 @@ def _kept(
 
 def _origin(schedule: Schedule, name: str | None, inputs: Sequence[Tensor] | None, provenance: Provenance | None) -> Origin:
     """Where the kernel of a schedule comes from. Raises `BuildError` for a name that a C function cannot have."""
-    label, order = name or schedule.nest.name, None if inputs is None else tuple(inputs)
+    label, order = name or schedule.nest.name, schedule.inputs if inputs is None else as_inputs(inputs)
     _require_name(label)
     plain = lower_definition(schedule.outputs, label, order)
     nest = replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
@@ -176,7 +179,7 @@ def _origin(schedule: Schedule, name: str | None, inputs: Sequence[Tensor] | Non
 
 def _require_name(name: str) -> None:
     if not _NAME.match(name) or name in _TAKEN:
-        raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, and no name of the C library")
+        raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, and no name of the C library")
 
 
 def _is_shipped(part: Stmt) -> bool:

@@ -7,14 +7,15 @@ from math import prod
 from typing import Final, TypeAlias
 
 from tensorlang import ir
+from tensorlang.codegen.storage import fits_stack
 from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.linear import Linear, expression, linear
 from tensorlang.schedules.ragged import ragged
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, children, statements, substatements, substitute, walk
 
 Conditions: TypeAlias = tuple[Expr, ...]
 
-STACK_LIMIT: Final = 16 << 10
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "fmin", "fmax"})
 
 
@@ -37,10 +38,10 @@ def _flops(stmt: Stmt, around: tuple[For, ...]) -> Expr:
                 return inner
             return simplify(Binary("mul", _length(stmt, _longest(simplify(Binary("sub", hi, lo)), around), around), inner))
         case _:
-            total: Expr = ir.const(0)
+            total = Linear()
             for part in substatements(stmt):
-                total = Binary("add", total, _flops(part, around))
-            return simplify(total)
+                total = total.plus(linear(_flops(part, around)))
+            return expression(total)
 
 
 def _length(loop: For, trips: Expr, around: tuple[For, ...]) -> Expr:
@@ -108,10 +109,24 @@ def traffic(nest: Nest) -> Expr:
 
 def workspace(nest: Nest) -> int:
     """Bytes that the temporaries of a lowered nest take from the heap, where their extents are literals."""
-    total = 0
-    for part in statements(nest.body):
-        if isinstance(part, Alloc) and all(isinstance(extent, Const) for extent in part.buffer.shape):
-            size = prod(int(extent.value) for extent in part.buffer.shape if isinstance(extent, Const)) * part.buffer.dtype.bytes
-            if part.buffer.memory == "heap" or (part.buffer.memory == "auto" and size > STACK_LIMIT):
-                total += size
+    return _heap_bytes(nest.body)
+
+
+def _heap_bytes(function: Stmt) -> int:
+    """The same of what becomes one function: the nest, or the body of a parallel loop."""
+    total = taken = 0
+    stack = [function]
+    while stack:
+        part = stack.pop()
+        for buffer in part.buffers if isinstance(part, Alloc) else ():
+            if all(isinstance(extent, Const) for extent in buffer.shape):
+                size = prod(max(0, int(extent.value)) for extent in buffer.shape if isinstance(extent, Const))
+                if buffer.memory in ("register", "stack") or fits_stack(buffer, size, taken):
+                    taken += size * buffer.dtype.bytes
+                else:
+                    total += size * buffer.dtype.bytes
+        if isinstance(part, For) and part.kind == "parallel":
+            total += _heap_bytes(part.body)
+        else:
+            stack.extend(reversed(substatements(part)))
     return total

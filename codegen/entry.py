@@ -10,9 +10,9 @@ Kernels with several outputs always take the careful path.
 A table is a sequence of 64-bit words:
 
     function, slow, failed, positional, inputs, dims, the address of the spec of each input and of the output
-    spec = the bound array or 0, dtype object, required flags, itemsize, ndim, (scale, offset, slot) for each axis
+    spec = the bound array or 0, dtype object, required flags, itemsize, ndim, (scale, offset, slot, least, most) for each axis
 
-and an axis has the extent `scale * dims[slot] + offset`, or `offset` where its slot is negative.
+and an axis has the extent `scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "dtype": 40, "flags": 48}
 """Where NumPy's C interface puts the fields of an array, in bytes after the head."""
 
 WORDS: Final = ("function", "slow", "failed", "positional", "inputs", "dims", "specs")
+AXIS: Final = ("scale", "offset", "slot", "least", "most")
 SPEC: Final = ("bound", "dtype", "flags", "itemsize", "ndim", "axes")
 
 PYTHON_FUNCTIONS: Final = {
@@ -67,9 +68,9 @@ def _spec(name: str, kind: str) -> str:
 
 def _axis() -> str:
     """IR that loads the description of axis `%axis` of a spec."""
-    parts = [f"  %{name}.word = add i64 %triple, {SPEC.index('axes') + at}" for at, name in enumerate(("scale", "offset", "slot"))]
-    words = [_word(name, "i64", "%spec", f"%{name}.word") for name in ("scale", "offset", "slot")]
-    return "\n".join(["  %triple = mul i64 %axis, 3", *parts, *words])
+    parts = [f"  %{name}.word = add i64 %axis.start, {SPEC.index('axes') + at}" for at, name in enumerate(AXIS)]
+    words = [_word(name, "i64", "%spec", f"%{name}.word") for name in AXIS]
+    return "\n".join([f"  %axis.start = mul i64 %axis, {len(AXIS)}", *parts, *words])
 
 
 def _field(name: str, kind: str, array: str, at: int) -> str:
@@ -135,8 +136,10 @@ bind:
   %solution = sdiv i64 %variable, %scale
   %exact = mul i64 %solution, %scale
   %divides = icmp eq i64 %exact, %variable
-  %positive = icmp sge i64 %solution, 0
-  %solved = and i1 %divides, %positive
+  %enough = icmp sge i64 %solution, %least
+  %within = icmp sle i64 %solution, %most
+  %bounded = and i1 %enough, %within
+  %solved = and i1 %divides, %bounded
   br i1 %solved, label %store, label %refuse
 store:
   store i64 %solution, ptr %dim.at

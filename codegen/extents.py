@@ -6,7 +6,7 @@ gives 0).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +25,10 @@ _MEANING: Final[dict[str, Callable[[int, int], int]]] = {
     "max": max,
     "min": min,
 }
+
+_DEEPEST: Final = 100
+_LARGEST: Final = 1 << 100
+"""Beyond what any count of operations comes to."""
 
 
 def evaluate(extent: Expr, dims: Mapping[str, int]) -> int:
@@ -108,18 +112,20 @@ def to_json(extent: Expr) -> Any:
             raise InternalError(f"{extent!r} is not an extent")
 
 
-def from_json(value: Any) -> Expr:
-    """The extent that `to_json` wrote. Raises `ValueError` for anything else."""
+def from_json(value: Any, dims: Collection[str]) -> Expr:
+    """The extent that `to_json` wrote, over these dims. Raises `ValueError` for anything else, too large or too deep ones included."""
+    return _from_json(value, dims, _DEEPEST)
+
+
+def _from_json(value: Any, dims: Collection[str], depth: int) -> Expr:
     match value:
-        case bool():
-            raise ValueError(f"not an extent: {value!r}")
-        case int():
+        case int() if not isinstance(value, bool) and abs(value) < _LARGEST:
             return ir.const(value)
-        case str():
+        case str() if value in dims:
             return Dim(value)
-        case ["neg", operand]:
-            return Unary("neg", from_json(operand))
-        case [str(op), left, right] if op in _MEANING:
-            return Binary(op, from_json(left), from_json(right))
+        case ["neg", operand] if depth:
+            return Unary("neg", _from_json(operand, dims, depth - 1))
+        case [str(op), left, right] if depth and op in _MEANING:
+            return Binary(op, _from_json(left, dims, depth - 1), _from_json(right, dims, depth - 1))
         case _:
-            raise ValueError(f"not an extent: {value!r}")
+            raise ValueError(f"expected an extent, found a {type(value).__name__}")

@@ -10,7 +10,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llvmlite import ir as llvm
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Frame:
     """The state of emission in one function.
 
-    `entry` writes where stack storage is declared, `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
+    `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
+    so where the function fails (see `storage.leave`), `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
     says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`).
     """
 
@@ -37,11 +38,13 @@ class Frame:
     function: Value
     builder: Builder
     entry: Builder
-    fail: Callable[[Frame], None]
+    fail: Callable[[Frame, Builder], None]
     space: Space = field(default_factory=Space)
     places: dict[str, Place] = field(default_factory=dict)
     scalars: dict[str, Value] = field(default_factory=dict)
     heap: list[Value] = field(default_factory=list)
+    exits: list[Value] = field(default_factory=list)
+    stack: int = 0
     outlined: bool = False
     streamed: bool = False
     deferred: list[Pending] | None = None
@@ -87,6 +90,14 @@ class Frame:
         self.mask, self.alive, self.memo = before
 
     @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Emit a loop: the variables that come into scope there are known nowhere else."""
+        outside = dict(self.scalars)
+        with self.space.scope():
+            yield
+        self.scalars = outside
+
+    @contextmanager
     def scope(self) -> Iterator[None]:
         """Emit in a block that does not dominate what follows."""
         before = self.memo
@@ -119,12 +130,12 @@ class Frame:
         self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
 
 
-def begin(function: Value, target: Target, fail: Callable[[Frame], None], parent: Frame | None = None) -> Frame:
+def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None], parent: Frame | None = None) -> Frame:
     """A frame at the start of a function, which sees the loop variables of `parent`. `finish` closes it."""
     entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
     frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
     if parent is not None:
-        frame.space, frame.outlined = replace(parent.space, axes=dict(parent.space.axes)), True
+        frame.space, frame.outlined = parent.space.within(), True
     return frame
 
 

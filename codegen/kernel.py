@@ -4,8 +4,7 @@ Calls check their arguments completely before anything is written, release the i
 threads. A call of plain NumPy arrays runs in machine code from end to end (see `entry`); any other goes through `arguments.prepare`.
 The code stays loaded as long as the kernel, or a call of it, is alive.
 
-A process that forks may go on calling kernels in the child, but parallel loops there depend on the OpenMP runtime: GNU's does not
-survive a fork once its threads were started. Start processes afresh ("spawn") where kernels are parallel.
+A process may fork: the child goes on calling and building kernels (see `forks` and `openmp`).
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from tensorlang.codegen import archive, binding, extents, symbols, timing, vectorcall
+from tensorlang.codegen import archive, binding, extents, features, symbols, timing, vectorcall
 from tensorlang.codegen.arguments import prepare
+from tensorlang.codegen.binding import Compiled
 from tensorlang.codegen.caller import Caller
 from tensorlang.codegen.program import Program, Provenance
 from tensorlang.codegen.target import Target, why_foreign
@@ -136,11 +136,19 @@ class Kernel:
             case "nest":
                 return self.program.nest
             case "llvm":
-                return self.program.compiled.llvm
+                return self._compiled.llvm
             case "asm":
-                return self.program.compiled.assembly
+                return self._compiled.assembly
             case _:
                 raise CallError(f"{self.name}: inspect() has no form {form!r}{did_you_mean(str(form), FORMS)}")
+
+    @property
+    def _compiled(self) -> Compiled:
+        """Code whose source LLVM can be given: that of a file is first tried in a process that may die of it."""
+        compiled = self.program.compiled
+        if self.program.origin is None and (reason := features.compiles_apart(compiled.source, compiled.machine)) is not None:
+            raise CallError(f"{self.name}: LLVM cannot read the source that the kernel's file holds: {reason}")
+        return compiled
 
     def bind(self, *inputs: Any, **keywords: Any) -> Callable[[], Any]:
         """A call without arguments, for repeated use of the same buffers; outputs that are not given are allocated once.

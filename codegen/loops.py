@@ -42,10 +42,9 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
     variable.add_incoming(lo, before)
     builder.cbranch(builder.icmp_signed("<", variable, hi), inside, after)
     builder.position_at_end(inside)
-    depth, outside = frame.space.depth, dict(frame.scalars)
-    frame.variable(name, variable)
-    body(frame)
-    frame.space.depth, frame.scalars = depth, outside
+    with frame.loop():
+        frame.variable(name, variable)
+        body(frame)
     following = builder.add(variable, literal(I64, 1), flags=("nsw",))  # variable < hi
     variable.add_incoming(following, builder.block)
     builder.branch(head)
@@ -54,10 +53,12 @@ def counted(frame: Frame, name: str, lo: Value, hi: Value, body: Body) -> None:
 
 def unrolled(frame: Frame, loop: ir.For, body: Body) -> None:
     """Every iteration written out. Raises `InternalError` where their number is not known."""
-    base = _base(frame, loop)
-    for step in range(_known_extent(frame, loop)):
-        frame.bind(loop.loop, base + number(step))
-        body(frame)
+    extent = _known_extent(frame, loop)
+    with frame.loop():
+        base = _base(frame, loop)
+        for step in range(extent):
+            frame.bind(loop.loop, base + number(step))
+            body(frame)
 
 
 def vector(frame: Frame, loop: ir.For, body: Body) -> None:
@@ -70,10 +71,11 @@ def vector(frame: Frame, loop: ir.For, body: Body) -> None:
     if lanes <= 1:
         unrolled(frame, loop, body)
         return
-    frame.bind(loop.loop, _base(frame, loop) + of(LANE))
-    frame.lanes, frame.lane_axis = lanes, loop.loop
-    body(frame)
-    frame.lanes, frame.lane_axis = 0, ""
+    with frame.loop():
+        frame.bind(loop.loop, _base(frame, loop) + of(LANE))
+        frame.lanes, frame.lane_axis = lanes, loop.loop
+        body(frame)
+        frame.lanes, frame.lane_axis = 0, ""
 
 
 def bounds(frame: Frame, loop: ir.For) -> tuple[Value, Value]:

@@ -6,19 +6,17 @@ gets an error of its own.
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+from tensorlang import forks
 
 T = TypeVar("T")
 
 KEPT: Final = 128
 """Kernels of one process that are kept: the different operators of a model. Each holds 0.2 to 0.5 MB, its nests and texts included."""
-
-_caches: weakref.WeakSet[ObjectCache[Any]] = weakref.WeakSet()
 
 
 class ObjectCache(Generic[T]):
@@ -27,8 +25,9 @@ class ObjectCache(Generic[T]):
     def __init__(self, size: int = KEPT) -> None:
         self.size = size
         self._values: OrderedDict[str, T] = OrderedDict()
-        self._unlocked()
-        _caches.add(self)
+        self._lock = forks.short_lock()
+        self.renew()
+        forks.anew(self)
 
     def get(self, name: str, make: Callable[[], T]) -> T:
         """The value of a name, made where it is missing. Raises what `make` raises."""
@@ -71,15 +70,6 @@ class ObjectCache(Generic[T]):
             while len(self._values) > self.size:
                 dropped.append(self._values.popitem(last=False))
 
-    def _unlocked(self) -> None:
-        """New locks: in a forked child, those of threads that are not there any more may be held."""
-        self._lock = threading.Lock()
+    def renew(self) -> None:
+        """Nobody builds: in a forked child, who did is not there any more."""
         self._building: dict[str, threading.Lock] = {}
-
-
-def _after_fork() -> None:
-    for one in list(_caches):
-        one._unlocked()  # noqa: SLF001 - of this module
-
-
-os.register_at_fork(after_in_child=_after_fork)

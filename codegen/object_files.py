@@ -8,7 +8,8 @@ An entry is a saved kernel (see `archive`), so that nothing is linked before its
 names itself, so that a file in the wrong place is not taken for another one. Whatever is wrong with an entry or the folder, the kernel is
 compiled instead and written again where that is possible: a cache never raises. It says once per process what it could not do.
 
-Entries are machine code: those that another user owns, or that others may change, are not read.
+Entries are machine code: those that another user owns, or that others may change, are not read. What is no regular file is neither
+read nor replaced.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tensorlang import files
 from tensorlang.codegen import archive
 from tensorlang.codegen.identity import generator
 from tensorlang.codegen.program import Program
@@ -84,9 +86,9 @@ def path_of(name: str) -> Path | None:
 def read(path: Path) -> Program | None:
     """The program in a file; None where there is none that can be used."""
     try:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+            if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
                 _say(f"{path} is not a file that only its owner, this user, can change")
                 return None
             data = file.read()
@@ -106,9 +108,12 @@ def write(path: Path, program: Program) -> None:
             _say(f"everybody may write to {path.parent}")
             return
         data = archive.encode(program, path.stem)
-        archive.put(data, path, durable=False)
+        with files.replacing(path, durable=False, private=True) as file:
+            file.write(data)
         _trim(path.parent, len(data))
-    except (OSError, ValueError, MemoryError) as error:
+    except OSError as error:
+        _say(f"{path.parent}: {error.strerror}")
+    except (ValueError, MemoryError, BuildError) as error:
         _say(str(error))
 
 
@@ -123,6 +128,8 @@ def _trim(home: Path, added: int) -> None:
         for entry in found:
             with contextlib.suppress(FileNotFoundError):  # another process trims too
                 status = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode):
+                    continue
                 if entry.name.endswith(_SUFFIX):
                     entries.append((status.st_mtime, status.st_size, entry.path))
                 elif entry.name.startswith(".") and _SUFFIX in entry.name and now - status.st_mtime > _ABANDONED:

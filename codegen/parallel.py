@@ -15,10 +15,10 @@ from tensorlang.codegen import loops
 from tensorlang.codegen.frame import Frame, begin, define, finish, readable
 from tensorlang.codegen.loops import Body
 from tensorlang.codegen.memory import Place
-from tensorlang.codegen.storage import release
-from tensorlang.codegen.types import I32, I64, POINTER, VOID, Value, external, literal
+from tensorlang.codegen.storage import leave
+from tensorlang.codegen.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
 from tensorlang.errors import InternalError
-from tensorlang.traverse import expressions, loads_of, statements
+from tensorlang.traverse import allocations, expressions, loads_of, statements
 
 THREADS = "tensorlang_num_threads"
 CHUNKS_PER_THREAD = 8
@@ -50,7 +50,7 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
                 start = external(builder.module, "GOMP_parallel", VOID, [POINTER, POINTER, I32, I32])
                 builder.call(start, [entry, environment, threads, literal(I32, 0)])
         with builder.if_then(builder.icmp_signed("!=", builder.load(status, typ=I32), literal(I32, 0)), likely=False):
-            frame.fail(frame)
+            leave(frame)
 
 
 def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, Place]]:
@@ -63,7 +63,7 @@ def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, Place]]:
             names[part.buffer.name] = None
         loads = [load for expr in expressions(part) for load in loads_of(expr)]
         names.update(dict.fromkeys(load.buffer.name for load in loads if isinstance(load.buffer, ir.Buffer)))
-    own = {part.buffer.name for part in statements(stmt) if isinstance(part, ir.Alloc)}
+    own = {buffer.name for buffer in allocations(stmt)}
     return [(name, frame.places[name]) for name in names if name not in own]
 
 
@@ -139,9 +139,7 @@ def _take_chunks(frame: Frame, loop: ir.For, body: Body, hi: Value, chunk: Value
     builder.ret_void()
 
 
-def _fail(frame: Frame) -> None:
+def _fail(frame: Frame, builder: Builder) -> None:
     """Leave a thread that found no memory."""
-    for block in reversed(frame.heap):
-        release(frame, block)
-    frame.builder.atomic_rmw("xchg", frame.function.args[-1], literal(I32, 1), "monotonic")
-    frame.builder.ret_void()
+    builder.atomic_rmw("xchg", frame.function.args[-1], literal(I32, 1), "monotonic")
+    builder.ret_void()

@@ -30,9 +30,9 @@ from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import pruned
-from tensorlang.schedules.edit import literal_extent, path_to, remove, stores
+from tensorlang.schedules.edit import literal_extent, path_to, remove, stores, without_alloc
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, expressions, loads_of, map_children, map_expressions, map_statements, statements
+from tensorlang.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements
 
 if TYPE_CHECKING:
     from tensorlang.codegen.kernel import Kernel
@@ -96,7 +96,7 @@ def split(nest: Nest, operand: Buffer) -> Split | None:
         return None
     (copy,) = copies
     (target, *others), value = copy.buffers, copy.values[0]
-    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer == target)
+    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and target in part.buffers)
     if others or not path or copy.reducer is not None or len(list(loads_of(value))) != 1:
         return None
     if sum(target in store.buffers for store in stores(nest.body)) != 1 or _in_indices(nest, operand):
@@ -131,7 +131,7 @@ def split(nest: Nest, operand: Buffer) -> Split | None:
     rest = remove(nest.body, lambda part: part is copy)
     if rest is None:
         return None
-    rest = _redirected(_unhoused(rest, target), target, packed, leading)
+    rest = _redirected(without_alloc(rest, target), target, packed, leading)
     inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
     return Split(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
 
@@ -146,12 +146,6 @@ def _in_indices(nest: Nest, operand: Buffer) -> bool:
     for part in statements(nest.body):
         found += sum(load.buffer == operand for expr in expressions(part) for load in loads_of(expr))
     return found != 1
-
-
-def _unhoused(stmt: Stmt, buffer: Buffer) -> Stmt:
-    if isinstance(stmt, Alloc) and stmt.buffer == buffer:
-        return _unhoused(stmt.body, buffer)
-    return map_statements(stmt, lambda part: _unhoused(part, buffer))
 
 
 def _redirected(stmt: Stmt, old: Buffer, new: Buffer, leading: tuple[Expr, ...]) -> Stmt:

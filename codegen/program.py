@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from tensorlang.codegen.binding import Compiled
 from tensorlang.codegen.signature import Signature
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest
+from tensorlang.lazy import cached_property
 from tensorlang.tensor import Tensor
 
 Provenance = Literal["tuned", "nearest", "default"]

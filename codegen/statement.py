@@ -36,8 +36,9 @@ def statement(frame: Frame, stmt: ir.Stmt) -> None:
                 statement(frame, part)
         case ir.If():
             _condition(frame, stmt)
-        case ir.Alloc(buffer, inner):
-            storage.allocate(frame, buffer, lambda inside: statement(inside, inner))
+        case ir.Alloc(buffers, inner):
+            with storage.allocated(frame, buffers):
+                statement(frame, inner)
         case ir.Prefetch(buffer, index):
             frame.fresh()
             memory.prefetch(frame.builder, access_of(frame, buffer, index, value))

@@ -21,10 +21,21 @@ _LIBRARIES: Final = (None, "libc.so.6", "libm.so.6", "libgcc_s.so.1")
 
 
 def undefined_symbols(code: bytes) -> tuple[str, ...]:
-    """Names that a 64-bit little-endian ELF object refers to and does not define, sorted. Raises `BuildError` for anything else."""
+    """Names that an object refers to and does not define, sorted. Raises `BuildError` for what is no object."""
+    return tuple(sorted(name for name, section in _symbols(code) if section == _UNDEFINED and name != "_GLOBAL_OFFSET_TABLE_"))
+
+
+def defined_symbols(code: bytes) -> frozenset[str]:
+    """Names that an object defines. Raises `BuildError` for what is no object."""
+    return frozenset(name for name, section in _symbols(code) if section != _UNDEFINED)
+
+
+def _symbols(code: bytes) -> set[tuple[str, int]]:
+    """The names in the symbol tables of a 64-bit little-endian ELF object, each with its section."""
     if code[:6] != b"\x7fELF\x02\x01":
         raise BuildError("machine code can be loaded from 64-bit little-endian ELF objects only (Linux on x86-64 or Arm)")
-    names: set[str] = set()
+    names: set[tuple[str, int]] = set()
+    read = 0
     try:
         (table,) = struct.unpack_from("<Q", code, 0x28)
         size, count = struct.unpack_from("<HH", code, 0x3A)
@@ -32,13 +43,16 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
         for _, kind, _, _, offset, length, strings, *_ in sections:
             if kind == _SYMBOL_TABLE:
                 text = sections[strings][4]
+                read += length
+                if read > len(code):  # tables that lie on one another
+                    raise ValueError(f"symbol tables of {read} bytes in {len(code)}")  # noqa: TRY301 - reported as any other
                 for at in range(offset + 24, offset + length, 24):  # the first entry is always empty
                     name, _, _, section, _, _ = struct.unpack_from("<IBBHQQ", code, at)
-                    if section == _UNDEFINED and name:
-                        names.add(code[text + name : code.index(b"\0", text + name)].decode())
+                    if name:
+                        names.add((code[text + name : code.index(b"\0", text + name)].decode(), section))
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise BuildError(f"the machine code is damaged: {error}") from None
-    return tuple(sorted(names - {"_GLOBAL_OFFSET_TABLE_"}))
+    return names
 
 
 @cache

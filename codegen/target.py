@@ -1,18 +1,21 @@
 """What code is compiled for: a processor, its instructions and its caches.
 
-A target is plain data. `features` always spells out the whole instruction set, whether it was detected, implied by a CPU's name or
-asked for, so that everything else (vector width, FMA, whether code may run here) is read from one string.
+A target is plain data. A named processor has the caches of that processor (`processors`), so what is built for it is the same on every
+machine; "native" has those of this one. `features` always spells out the whole instruction set, whether it was detected, implied by a
+CPU's name or asked for, so that everything else (vector width, FMA, whether code may run here) is read from one string.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tensorlang.codegen.caches import TYPICAL, Caches, host_caches
+from tensorlang.codegen.processors import caches_of
 from tensorlang.errors import BuildError
+from tensorlang.lazy import cached_property
 
 if TYPE_CHECKING:
     from tensorlang.codegen.binding import Machine
@@ -121,6 +124,10 @@ class Target:
 
         return Machine(self.triple, self.cpu, self.features)
 
+    def with_caches(self, caches: Caches) -> Target:
+        """The same instructions beside other caches: a machine that is not here, whose kernels can run here."""
+        return replace(self, caches=caches)
+
     def __str__(self) -> str:
         return f"{self.triple}:{self.cpu}"
 
@@ -147,7 +154,7 @@ def _parse(spec: str) -> Target:
     from tensorlang.codegen import binding, features  # noqa: PLC0415 - they load LLVM
 
     host = binding.host()
-    host_arch, host_os = binding.triple_parts(host.triple)
+    host_arch, _ = binding.triple_parts(host.triple)
     if cpu == "native":
         if triple is not None:
             raise BuildError(f"{spec!r}: 'native' is this machine, it takes no triple")
@@ -158,12 +165,11 @@ def _parse(spec: str) -> Target:
     if triple is None:
         homes = [arch for arch, cpus in features.SAFE.items() if cpu in cpus]
         triple = host.triple if host_arch in homes or not homes else _TRIPLES[homes[0]]
-    arch, system = binding.triple_parts(triple)
+    arch, _ = binding.triple_parts(triple)
     if arch not in _ARCHITECTURES:
         raise BuildError(f"{spec!r} is for {arch}; kernels are built for {', '.join(_ARCHITECTURES)}")
     found = features.features_of(triple, arch, cpu, extra)
-    caches = host_caches() if (arch, system) == (host_arch, host_os) else TYPICAL
-    return Target(triple, cpu, _spell(found, extra), spec, caches)
+    return Target(triple, cpu, _spell(found, extra), spec, caches_of(arch, cpu))
 
 
 def _spell(present: tuple[str, ...], extra: str) -> str:
@@ -178,12 +184,19 @@ def _usable(features: str) -> str:
 
 def why_foreign(wanted: Target) -> str | None:
     """Why code for a target cannot run on this machine; None where it can."""
-    from tensorlang.codegen import binding, features  # noqa: PLC0415 - they load LLVM
+    from tensorlang.codegen import binding  # noqa: PLC0415 - it loads LLVM
 
     here = target("native")
     if binding.triple_parts(wanted.triple) != binding.triple_parts(here.triple):
         return f"it is for {wanted.triple}, this machine is {here.triple}"
-    missing = wanted.isa - here.isa - features.UNUSED
-    known = features.ISA.get(binding.triple_parts(here.triple)[0])
-    missing = missing if known is None else missing & known
+    missing = needed(wanted) - here.isa
     return f"this machine lacks {', '.join(sorted(missing))}" if missing else None
+
+
+def needed(wanted: Target) -> frozenset[str]:
+    """The features that code for a target may use: instructions, not tuning. Raises `BuildError` for an unknown triple."""
+    from tensorlang.codegen import binding, features  # noqa: PLC0415 - they load LLVM
+
+    used = wanted.isa - features.UNUSED
+    known = features.ISA.get(binding.triple_parts(wanted.triple)[0])
+    return used if known is None else used & known

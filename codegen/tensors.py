@@ -72,17 +72,18 @@ def tensor(frame: Frame, loop: ir.For, body: Body) -> None:
     if isinstance(found, str) or present is None:
         loops.serial(frame, loop, body)
         return
-    for part in chain:
-        frame.bind(part.loop, frame.space.polynomial(part.lo))
-    if present and not _roomy(frame, instruction, *found[instruction.nest.outputs[0].name]):
-        loops.serial(frame, loop, body)
-        return
-    frame.fresh()
-    places = {name: access_of(frame, buffer, index, value).base for name, (buffer, index) in found.items()}
-    if not is_shipped(instruction):
-        _require_compiled(instruction, frame.target, tuple(places))
-    there = frozenset(name for name, tile in found.items() if present and _readable(frame, whole, present[name], *tile))
-    _write(frame.builder, instruction, places, present, there)
+    with frame.loop():
+        for part in chain:
+            frame.bind(part.loop, frame.space.polynomial(part.lo))
+        if not present or _roomy(frame, instruction, *found[instruction.nest.outputs[0].name]):
+            frame.fresh()
+            places = {name: access_of(frame, buffer, index, value).base for name, (buffer, index) in found.items()}
+            if not is_shipped(instruction):
+                _require_compiled(instruction, frame.target, tuple(places))
+            there = frozenset(name for name, tile in found.items() if present and _readable(frame, whole, present[name], *tile))
+            _write(frame.builder, instruction, places, present, there)
+            return
+    loops.serial(frame, loop, body)
 
 
 def _readable(frame: Frame, chain: Sequence[ir.For], present: tuple[bool, ...], buffer: ir.Buffer, index: tuple[ir.Expr, ...]) -> bool:

@@ -2,6 +2,8 @@
 
 The default is `TENSORLANG_NUM_THREADS`, else the size of the affinity mask. Generated code sees the number as the external symbol
 `tensorlang_num_threads` (int32), so that a change needs no rebuild.
+
+It is 1 for good in a process that was forked off and cannot have threads of its own any more, see `openmp`.
 """
 
 from __future__ import annotations
@@ -21,12 +23,31 @@ MAX_THREADS: Final = 1024
 _count: Final = ctypes.c_int32(0)
 
 
+_alone: Final = ctypes.c_bool(False)
+
+
 def set_threads(count: SupportsIndex) -> None:
     """Use `count` threads (1 to 1024) in parallel loops from now on, in every kernel of this process.
 
-    Raises `CallError` for anything else; the number stays as it was.
+    Raises `CallError` for anything else, and for more than 1 in a forked process that can have no threads; the number stays as it was.
     """
-    _count.value = _checked(count, "set_threads")
+    wanted = _checked(count, "set_threads")
+    if wanted > 1 and _alone.value:
+        raise CallError(
+            f"set_threads: this process cannot have {wanted} threads: it was forked when its OpenMP runtime could not be put to rest, and "
+            "runs parallel loops on one; start processes afresh ('spawn') where they are to use several"
+        )
+    _count.value = wanted
+
+
+def stay_alone() -> None:
+    """Run parallel loops on the calling thread from now on."""
+    _count.value, _alone.value = 1, True
+
+
+def is_alone() -> bool:
+    """Whether this process is past having threads."""
+    return bool(_alone.value)
 
 
 def get_threads() -> int:

@@ -20,8 +20,10 @@ from tensorlang.codegen import arrays, binding, entry, extents, object_files
 from tensorlang.codegen.caller import Caller
 from tensorlang.codegen.identity import digest
 from tensorlang.codegen.program import Program
+from tensorlang.codegen.seal import sealed
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import target
+from tensorlang.extent import MAX_EXTENT
 
 _CONTIGUOUS_ALIGNED: Final = 0x0101
 _WRITEABLE: Final = 0x0400
@@ -115,7 +117,8 @@ def _entry(table_offset: int) -> tuple[int, binding.Library]:
     here, text = target(), entry.entry_module(table_offset)
 
     def compiled() -> Program:
-        return Program(Signature("entry", (), ()), here, binding.compile_module(text, here.machine))
+        nothing = Signature("entry", (), ())
+        return Program(nothing, here, binding.compile_module(sealed(text, nothing, here), here.machine))
 
     code = object_files.kept(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry.PYTHON_FUNCTIONS}
@@ -133,13 +136,14 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES:
+    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES or signature.products:
         return ()
     forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
         return ()
-    described = [_spec(argument, slots, bound.get(argument.name), 0) for argument in signature.inputs]
-    described.append(_spec(signature.outputs[0], slots, None, _WRITEABLE))
+    limits = {name: (least, most) for name, least, most in signature.limits}
+    described = [_spec(argument, slots, limits, bound.get(argument.name), 0) for argument in signature.inputs]
+    described.append(_spec(signature.outputs[0], slots, limits, None, _WRITEABLE))
     specs = [spec for spec in described if spec is not None]
     if len(specs) < len(described):
         return ()
@@ -156,7 +160,9 @@ def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(values))(*values)
 
 
-def _spec(argument: Argument, slots: Mapping[str, int], bound: npt.NDArray[Any] | None, flags: int) -> ctypes.Array[ctypes.c_int64] | None:
+def _spec(
+    argument: Argument, slots: Mapping[str, int], limits: Mapping[str, tuple[int, int]], bound: npt.NDArray[Any] | None, flags: int
+) -> ctypes.Array[ctypes.c_int64] | None:
     """The words that describe one argument; None where an extent is not affine in one dim."""
     dtype = argument.dtype
     words = [0 if bound is None else id(bound), id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
@@ -164,5 +170,5 @@ def _spec(argument: Argument, slots: Mapping[str, int], bound: npt.NDArray[Any] 
         form = extents.affine(extent)
         if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):
             return None
-        words += [form.scale, form.offset, -1 if form.dim is None else slots[form.dim]]
+        words += [form.scale, form.offset, -1 if form.dim is None else slots[form.dim], *limits.get(form.dim or "", (0, MAX_EXTENT))]
     return _words(words)

@@ -11,7 +11,19 @@ The tile holds what the loops inside `at` touch. It starts from the identity in 
 (the separate `C.init` then goes), else from the tensor, and is stored at the end. The copies follow the inner loops: splitting,
 unrolling or vectorising those does the same to the copies.
 
+With `partial`, the tile starts from the identity in every iteration of `at` and is combined with the tensor at the end, which states a
+re-association: sums of sums, whose rounding errors stay small. Such a tile may be larger than registers; it is memory then.
+
+    for k_o in range(8):                            for k_o in range(8):
+        for k_i in range(32):                           C_acc: float32[] in registers
+            C[] += A[k]                     ->          C_acc[] = 0
+                                                        for k_i in range(32):
+                                                            C_acc[] += A[k]
+                                                        ... C[] = C_acc[] where k_o == 0, else C[] += C_acc[]
+
 Legal where the reduction is the only use of the tensor inside the loop and the tile has a literal shape within the register budget.
+The copies touch elements that a condition around the reduction may leave alone: what they touch is inside (see `inside`), goes back as
+it was, and loops around that run in parallel are proved again.
 """
 
 from __future__ import annotations
@@ -20,27 +32,32 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.polyhedra import uncovered
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.legality import accesses, conflict, reads, repeated
-from tensorlang.schedules.local import Clone, clone, fresh_buffer, literal_shape, moving, offsets, require_distinct, require_fixed
+from tensorlang.schedules.inside import access_guard, guarded, is_whole_axis, place_facts
+from tensorlang.schedules.kinds import require_kinds
+from tensorlang.schedules.legality import accesses, conditions_around, conflict, reads, repeated
+from tensorlang.schedules.local import Clone, clone, literal_shape, moving, offsets, require_distinct, require_fixed, tile_name
 from tensorlang.schedules.pack import require_early
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
 
 MAX_TILE_BYTES = 16 << 10
+MAX_PARTIAL_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Keep the tile of the reduction `tensor` that the loops inside `at` touch in registers."""
+    """Keep the tile of the reduction `tensor` that the loops inside `at` touch in registers; `partial` combines it at the end only."""
 
     tensor: str
     at: str
+    partial: bool = False
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the tile."""
@@ -59,60 +76,68 @@ class Accumulate:
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
         for extent in shape:
             size *= extent
-        if size > MAX_TILE_BYTES:
-            raise Refusal(
-                "TL-S203",
-                f"a tile of {size} bytes does not fit registers or their spill area (at most {MAX_TILE_BYTES}); split more",
-                loop=self.at,
-            )
-        labels = {buffer.name: fresh_buffer(nest, f"{buffer.name}_acc") for buffer in store.buffers}
-        local = tuple(
-            Buffer(labels[buffer.name], tuple(ir.const(extent) for extent in shape), buffer.dtype, "register") for buffer in store.buffers
-        )
+        most, where = (MAX_PARTIAL_BYTES, "memory") if self.partial else (MAX_TILE_BYTES, "registers or their spill area")
+        if size > most:
+            raise Refusal("TL-S203", f"a tile of {size} bytes does not fit {where} (at most {most}); split more", loop=self.at)
+        labels = {buffer.name: tile_name(nest, buffer.name) for buffer in store.buffers}
+        memory: ir.Memory = "register" if size <= MAX_TILE_BYTES else "auto"
+        extents = tuple(map(ir.const, shape))
+        local = tuple(Buffer(labels[buffer.name], extents, buffer.dtype, memory) for buffer in store.buffers)
         around = [part.loop for part in outer]
         stage = local[store.buffers.index(self._target(store))].name
         first, removable = self._first(nest, store, outer)
         clones: list[Clone] = []
 
+        def scoped() -> Nest:
+            return replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+
         def copy(part: str) -> Clone:
-            scoped = replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
-            made = clone(scoped, f"{stage}.{part}", tile, store.index, around, follow=True)
+            made = clone(scoped(), f"{stage}.{part}", tile, store.index, around, follow=True)
             clones.append(made)
             return made
 
+        held = conditions_around(nest, loop)
+
+        def moved(made: Clone, index: tuple[Expr, ...], copied: Store) -> Stmt:
+            return made.around(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
+
         assert store.reducer is not None
         starts: list[Stmt] = []
-        if removable:
+        if removable or self.partial:
             made = copy("init")
             starts.append(made.around(Store(f"{stage}.init", local, offsets(made.loops), store.reducer.identities)))
-        if not removable or first != TRUE:
+        if not self.partial and (not removable or first != TRUE):
             made = copy("load")
             index = tuple(made.of(part) for part in store.index)
-            starts.append(
-                made.around(Store(f"{stage}.load", local, offsets(made.loops), tuple(Load(buffer, index) for buffer in store.buffers)))
-            )
+            values = tuple(Load(buffer, index) for buffer in store.buffers)
+            starts.append(moved(made, index, Store(f"{stage}.load", local, offsets(made.loops), values)))
         start = starts[0] if len(starts) == 1 else If(first, starts[0], starts[1])
-        made = copy("store")
-        end = made.around(
-            Store(
-                f"{stage}.store",
-                store.buffers,
-                tuple(made.of(part) for part in store.index),
-                tuple(Load(buffer, offsets(made.loops)) for buffer in local),
-            )
-        )
+
+        def ending(part: str, reducer: ir.Reducer | None) -> Stmt:
+            made = copy(part)
+            index = tuple(made.of(part) for part in store.index)
+            values = tuple(Load(buffer, offsets(made.loops)) for buffer in local)
+            return moved(made, index, Store(f"{stage}.{part}", store.buffers, index, values, reducer))
+
+        ends: list[Stmt] = []
+        if removable or not self.partial:
+            ends.append(ending("store", None))
+        if self.partial and (not removable or first != TRUE):
+            ends.append(ending("add", store.reducer))
+        end = ends[0] if len(ends) == 1 else If(first, ends[0], ends[1])
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here) if part is store else part)
         body = block(start, body, end)
-        for buffer in local:
-            body = Alloc(buffer, body)
+        body = allocate(local, body)
         result: Stmt | None = edit_loops(
             nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body)
         )
         if removable:
             result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
         assert result is not None
-        return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+        made_nest = replace(scoped(), body=result)
+        require_kinds(made_nest, outer)
+        return made_nest
 
     def _require_own_lanes(self, nest: Nest, store: Store, outer: list[For]) -> None:
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
@@ -170,7 +195,10 @@ class Accumulate:
         starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.init"]
         if len(starts) != 1 or starts[0].buffers != store.buffers or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
             return TRUE, False
-        around = {part.loop for part in path_to(nest.body, lambda part: part is starts[0]) if isinstance(part, For)}
+        above = path_to(nest.body, lambda part: part is starts[0])
+        if any(isinstance(part, If) and all(part is not other for other in above) for part in path_to_loop(nest, self.at)):
+            return TRUE, False  # where the condition does not hold, only the separate initialisation writes the element
+        around = {part.loop for part in above if isinstance(part, For)}
         index = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)) if store.index else ())
         free = [loop for loop in outer if loop.loop not in around]
         reducing = [loop for loop in free if loop.loop not in index]
@@ -182,8 +210,22 @@ class Accumulate:
             return first, False
         inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
         fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
+        if not self._covers(nest, store, starts[0], outer, inside):
+            return first, False
         moved = [loop for loop in (*placing, *inside) if loop.loop in index]
         bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
         if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= counted(nest, store.index):
             return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None
+
+    def _covers(self, nest: Nest, store: Store, start: Store, outer: list[For], inside: list[For]) -> bool:
+        """Do the loops around a reduction visit every element that its initialisation writes? A scatter may leave some out."""
+        loops = [*outer, *inside]
+        dimensions = zip(store.index, store.buffers[0].shape, strict=True)
+        if len({*store.index}) == len(store.index) and all(
+            is_whole_axis(part, extent, loops, nest.relations) for part, extent in dimensions
+        ):
+            return True
+        above = [part for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)]
+        pairs = list(zip(start.index, store.index, strict=True))
+        return uncovered(place_facts(nest, above), place_facts(nest, loops), pairs) is None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Const, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.schedules.compute_at import may_exceed, redirect
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to_loop
@@ -61,5 +61,5 @@ class CacheRead:
             end = simplify(Binary("add", span.base, span.extent))
             hi = Binary("min", end, extent) if may_exceed(nest, end, extent, outer) else end
             copy = For(axis, span.base, hi, copy)
-        body = Alloc(local, block(copy, redirect(loop.body, {self.tensor: local}, spans)))
+        body = allocate((local,), block(copy, redirect(loop.body, {self.tensor: local}, spans)))
         return replace(nest, body=edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body)))

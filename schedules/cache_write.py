@@ -20,11 +20,13 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Buffer, Compare, Const, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, allocate, block
+from tensorlang.polyhedra import find
 from tensorlang.printer import short
-from tensorlang.relations import closure
+from tensorlang.relations import closure, equations, in_scope
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
+from tensorlang.schedules.inside import place_facts
 from tensorlang.schedules.legality import reads
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, moving, offsets, require_distinct
 from tensorlang.schedules.pack import MAX_COPY_BYTES, require_early
@@ -55,6 +57,8 @@ class CacheWrite:
         require_early(loop, [store.index], self.tensor)
         require_distinct(nest, store, tile, outer, self.tensor)
         conditions = self._conditions(nest, way, inside, tile)
+        if store.reducer is None:
+            self._require_reached(nest, outer, inside, tile)
         shape = self._shape(nest, tile)
         labels = {buffer.name: fresh_buffer(nest, f"{buffer.name}_cache") for buffer in store.buffers}
         local = tuple(Buffer(labels[buffer.name], shape, buffer.dtype) for buffer in store.buffers)
@@ -79,8 +83,7 @@ class CacheWrite:
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here, stream=False) if part is store else part)
         start = () if store.reducer is None else (copied("load", load=True),)
         body = block(*start, body, copied("store", load=False))
-        for buffer in local:
-            body = Alloc(buffer, body)
+        body = allocate(local, body)
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
 
@@ -119,6 +122,27 @@ class CacheWrite:
                 f"which elements of {self.tensor!r} an iteration of {short(self.at)!r} writes depends on more than where they are",
             )
         return tuple(found)
+
+    def _require_reached(self, nest: Nest, outer: tuple[For, ...], inside: tuple[For, ...], tile: tuple[For, ...]) -> None:
+        """Raise `Refusal` where the tails of loops that do not move the element may let none of their iterations run.
+
+        The first one has to: an element that is copied back without having been computed would be whatever the buffer held.
+        """
+        still = [part for part in inside if part not in tile]
+        kept = in_scope(nest, (part.loop for part in (*outer, *tile)))
+        left = [relation for relation in in_scope(nest, (part.loop for part in (*outer, *inside))) if relation not in kept]
+        facts = place_facts(nest, (*outer, *tile), [Compare("eq", Axis(part.loop), part.lo) for part in still])
+        tails: list[Expr] = []
+        for relation in left:
+            *ties, last = equations(relation)
+            facts += ties
+            (facts if isinstance(relation, Fuse) else tails).append(last)
+        for tail in tails:
+            if find(*facts, Unary("not", tail)) is not None:
+                reason = (
+                    f"the tails inside {short(self.at)!r} may leave an element of {self.tensor!r} uncomputed, which the copy would write"
+                )
+                raise self._refusal("TL-S303", reason)
 
     def _shape(self, nest: Nest, tile: tuple[For, ...]) -> tuple[Expr, ...]:
         shape: list[Expr] = []

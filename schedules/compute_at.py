@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.mentions import mentions, parts_among
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
@@ -28,6 +29,7 @@ from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import (
     AUXILIARY,
+    allocated,
     edit_loops,
     edit_stores,
     path_to_loop,
@@ -36,6 +38,7 @@ from tensorlang.schedules.edit import (
     require_stage,
     stage_of,
     stores,
+    stores_of,
     without_alloc,
 )
 from tensorlang.schedules.legality import accesses, conflict
@@ -44,8 +47,9 @@ from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.raising import raised, unplaced
 from tensorlang.schedules.region import Span, region
 from tensorlang.schedules.scopes import unfollowed, visible
+from tensorlang.schedules.slide import unslid
 from tensorlang.simplify import simplify
-from tensorlang.traverse import map_children, map_expressions, map_statements, statements
+from tensorlang.traverse import map_children, map_expressions, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class ComputeAt:
         """The nest with the producer moved."""
         buffers = producer(nest, self.stage, self.loop)
         path_to_loop(nest, self.loop)
+        nest = self._whole(nest)
         found = self._elsewhere(nest)
         if found is not None:
             place, implicit = found
@@ -105,14 +110,18 @@ class ComputeAt:
         for buffer in buffers:
             body = without_alloc(body, buffer)
         body = redirect(body, local, spans)
-        for buffer in local.values():
-            body = Alloc(buffer, body)
+        body = allocate(local.values(), body)
         rest = remove(nest.body, lambda store: id(store) in gone)
         assert rest is not None
         for buffer in buffers:
             rest = without_alloc(rest, buffer)
         rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=body))
         return replace(nest, body=rest)
+
+    def _whole(self, nest: Nest) -> Nest:
+        """The nest in which the stage computes all that an iteration uses: its storage will not keep what earlier ones have computed."""
+        place = placed(nest, self.stage, self.loop)
+        return unslid(nest, place) if place.loops else nest
 
     def _elsewhere(self, nest: Nest) -> tuple[Placed, bool] | None:
         """Where the producer stands if that is inside other loops, and whether it depends on them."""
@@ -192,11 +201,11 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
     """The buffers that an intermediate stage computes. Raises `Refusal` where it is none."""
     require_stage(nest, stage)
     require_single(nest, stage, loop)
-    buffers = next(store.buffers for store in stores(nest.body) if store.stage == stage)
+    buffers = next(stores_of(nest.body, (stage,))).buffers
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
-    if stage.endswith(AUXILIARY) or not any(isinstance(part, Alloc) and part.buffer in buffers for part in statements(nest.body)):
+    if stage.endswith(AUXILIARY) or allocated(nest.body).isdisjoint(buffer.name for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
     return buffers
@@ -205,28 +214,21 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
 def producer_parts(nest: Nest, stage: str) -> list[Stmt]:
     """The largest statements that hold nothing but a stage and its initialisation, in program order."""
     own = {stage, f"{stage}.init"}
-    targets = {buffer for store in stores(nest.body) if store.stage in own for buffer in store.buffers}
+    targets = {buffer for store in stores_of(nest.body, own) for buffer in store.buffers}
 
     def belongs(part: Stmt) -> bool:
-        found = [store.stage for store in stores(part)]
-        return bool(found) and any(name in own for name in found) and all(name in own or name.startswith(f"{stage}.") for name in found)
+        found = mentions(part).stages
+        return not own.isdisjoint(found) and all(name in own or name.startswith(f"{stage}.") for name in found)
 
     def visit(part: Stmt) -> list[Stmt]:
         guarded = isinstance(part, If) and part.orelse is None
         if (
             (guarded or isinstance(part, (For, Store, Alloc)))
             and belongs(part)
-            and not (isinstance(part, Alloc) and part.buffer in targets)
+            and not (isinstance(part, Alloc) and not targets.isdisjoint(part.buffers))
         ):
             return [part]
-        found: list[Stmt] = []
-
-        def descend(piece: Stmt) -> Stmt:
-            found.extend(visit(piece))
-            return piece
-
-        map_statements(part, descend)
-        return found
+        return [piece for inner in parts_among(part, own) for piece in visit(inner)]
 
     return visit(nest.body)
 

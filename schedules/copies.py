@@ -93,6 +93,8 @@ def derived(relations: Iterable[Relation], axes: Iterable[str]) -> frozenset[str
 
 def pruned(nest: Nest) -> Nest:
     """The nest without relations whose loops no store or hint has around it any more."""
+    if not nest.relations:
+        return nest
     used: set[Relation] = set()
     for around in set(_scopes(nest.body, ())):
         used.update(in_scope(nest, around))

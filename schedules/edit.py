@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, block, const
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, allocate, block, const
+from tensorlang.mentions import among, map_among, mentions, parts_among, positions
 from tensorlang.relations import relation_names
 from tensorlang.schedules.directive import Refusal
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_statements, statements, substatements
 
-AUXILIARY: Final = (".init", ".load", ".store", ".prefetch")
+AUXILIARY: Final = (".init", ".load", ".store", ".add", ".prefetch")
 """How the stages end that only start or end a tile of another stage."""
 
 
@@ -27,20 +28,30 @@ def stores(stmt: Stmt) -> Iterator[Store]:
     return (part for part in statements(stmt) if isinstance(part, Store))
 
 
-def path_to(stmt: Stmt, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
-    """The statements from `stmt` down to the first wanted one, or () if there is none."""
+def stores_of(stmt: Stmt, stages: Collection[str]) -> Iterator[Store]:
+    """Every store of some stages within a statement, in program order."""
+    return (part for part in among(stmt, stages) if isinstance(part, Store) and part.stage in stages)
+
+
+def path_to(stmt: Stmt, wanted: Callable[[Stmt], bool], names: Collection[str] | None = None) -> tuple[Stmt, ...]:
+    """The statements from `stmt` down to the first wanted one, or () if there is none; it mentions one of `names`, where they are given."""
     if wanted(stmt):
         return (stmt,)
-    for part in substatements(stmt):
-        rest = path_to(part, wanted)
+    for part in substatements(stmt) if names is None else parts_among(stmt, names):
+        rest = path_to(part, wanted, names)
         if rest:
             return (stmt, *rest)
     return ()
 
 
+def path_to_store(nest: Nest, store: Store) -> tuple[Stmt, ...]:
+    """The statements from the root down to a store, or ()."""
+    return path_to(nest.body, lambda part: part is store, (store.stage,))
+
+
 def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
     """The statements from the root down to a loop. Raises `Refusal` where there is none."""
-    path = path_to(nest.body, lambda part: isinstance(part, For) and part.loop == loop)
+    path = path_to(nest.body, lambda part: isinstance(part, For) and part.loop == loop, (loop,))
     if not path:
         known = [part.loop for part in loops(nest.body)]
         raise Refusal("TL-S001", f"there is no loop {loop!r}{did_you_mean(loop, known)}", loop=loop)
@@ -66,13 +77,13 @@ def stages(nest: Nest) -> tuple[str, ...]:
 
 def require_stage(nest: Nest, stage: str) -> None:
     """Raise `Refusal` where the nest has no such stage."""
-    if stage not in stages(nest):
+    if stage not in mentions(nest.body).stages:
         raise Refusal("TL-S003", f"there is no stage {stage!r}{did_you_mean(stage, stages(nest))}", stage=stage)
 
 
 def require_single(nest: Nest, stage: str, loop: str = "") -> None:
     """Raise `Refusal` where a stage has several copies (`peel` and `specialize` make them), which move together or not at all."""
-    found = [store.stage for store in stores(nest.body)]
+    found = [store.stage for store in stores_of(nest.body, (stage, f"{stage}.init"))]
     if found.count(stage) > 1 or found.count(f"{stage}.init") > 1:
         raise Refusal(
             "TL-S301",
@@ -91,7 +102,12 @@ def edit_loops(stmt: Stmt, wanted: Callable[[For], bool], fn: Callable[[For], St
 def edit_loop(nest: Nest, loop: str, fn: Callable[[For], Stmt]) -> Nest:
     """The nest with a loop, and every loop that follows it, replaced."""
     find_loop(nest, loop)
-    return replace(nest, body=edit_loops(nest.body, lambda part: loop in (part.loop, part.follows), fn))
+
+    def edited(part: Stmt) -> Stmt:
+        rebuilt = map_among(part, (loop,), edited)
+        return fn(rebuilt) if isinstance(rebuilt, For) and loop in (rebuilt.loop, rebuilt.follows) else rebuilt
+
+    return replace(nest, body=edited(nest.body))
 
 
 def edit_stores(stmt: Stmt, fn: Callable[[Store], Stmt]) -> Stmt:
@@ -99,38 +115,43 @@ def edit_stores(stmt: Stmt, fn: Callable[[Store], Stmt]) -> Stmt:
     return fn(stmt) if isinstance(stmt, Store) else map_statements(stmt, lambda part: edit_stores(part, fn))
 
 
-def remove(stmt: Stmt, unwanted: Callable[[Store], bool]) -> Stmt | None:
-    """`stmt` without the unwanted stores and the loops that hold nothing else; None if nothing is left."""
+def remove(stmt: Stmt, unwanted: Callable[[Store], bool], stage: str | None = None) -> Stmt | None:
+    """`stmt` without the unwanted stores and the loops that hold nothing else; None if nothing is left. `stage` is theirs, if it is one."""
+    if stage is not None and stage not in mentions(stmt).stages:
+        return stmt
     match stmt:
         case Store():
             return None if unwanted(stmt) else stmt
         case Block(body):
-            left = [part for part in (remove(part, unwanted) for part in body) if part is not None]
-            return block(*left) if any(True for part in left for _ in stores(part)) else None
+            parts: list[Stmt | None] = list(body)
+            for position in range(len(body)) if stage is None else positions(stmt, (stage,)):
+                parts[position] = remove(body[position], unwanted, stage)
+            left = [part for part in parts if part is not None]
+            return block(*left) if any(mentions(part).stages for part in left) else None
         case Prefetch():
             return stmt
         case If(_, then, orelse):
-            kept, other = remove(then, unwanted), None if orelse is None else remove(orelse, unwanted)
+            kept, other = remove(then, unwanted, stage), None if orelse is None else remove(orelse, unwanted, stage)
             if kept is None and other is None:
                 return None
             return replace(stmt, then=kept or Block(()), orelse=other)
         case For(body=body) | Alloc(_, body):
-            inner = remove(body, unwanted)
+            inner = remove(body, unwanted, stage)
             return None if inner is None else replace(stmt, body=inner)
 
 
 def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
     """`stmt` without the allocation of a buffer, and without hints about it."""
-    if isinstance(stmt, Alloc) and stmt.buffer == buffer:
-        return without_alloc(stmt.body, buffer)
+    if isinstance(stmt, Alloc) and buffer in stmt.buffers:
+        return allocate((other for other in stmt.buffers if other != buffer), without_alloc(stmt.body, buffer))
     if isinstance(stmt, Prefetch) and stmt.buffer == buffer:
         return Block(())
-    return map_statements(stmt, lambda part: without_alloc(part, buffer))
+    return map_among(stmt, (buffer.name,), lambda part: without_alloc(part, buffer))
 
 
 def allocated(stmt: Stmt) -> frozenset[str]:
     """Names of the buffers allocated within a statement."""
-    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, Alloc))
+    return mentions(stmt).allocated
 
 
 def extent_of(loop: For) -> Expr:

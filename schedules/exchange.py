@@ -68,6 +68,7 @@ def _without_floor(form: Linear, loop: str) -> Linear:
             isinstance(atom, Binary)
             and atom.op == "floordiv"
             and isinstance(atom.right, Const)
+            and atom.right.value > 0
             and abs(factor) == 1
             and loop in axes_of(atom)
         ):

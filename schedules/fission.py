@@ -27,7 +27,25 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Prefetch, Relation, Stmt, Store, block
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Buffer,
+    Compare,
+    Const,
+    Expr,
+    For,
+    Load,
+    Nest,
+    Prefetch,
+    Relation,
+    Stmt,
+    Store,
+    allocate,
+    block,
+)
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
@@ -40,7 +58,7 @@ from tensorlang.schedules.local import fresh_buffer
 from tensorlang.schedules.placed import greatest
 from tensorlang.schedules.split import Split
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements, statements
+from tensorlang.traverse import allocations, axes_of, map_children, map_expressions, map_statements
 
 MAX_EXPANDED_BYTES: Final = 1 << 30
 
@@ -80,8 +98,7 @@ class Fission:
                 whole = made.body  # type: ignore[assignment]
             result.append(whole)
         apart = block(*result)
-        for buffer in reversed(expanded):
-            apart = Alloc(buffer, apart)
+        apart = allocate(expanded, apart)
         body = edit_loops(nest.body, lambda part: part.loop == self.loop, lambda _: apart)
         return pruned(replace(nest, body=body, relations=tuple(relations)))
 
@@ -150,12 +167,8 @@ class Fission:
 
 def _storage(loop: For) -> tuple[list[Buffer], Stmt]:
     """The storage at the start of an iteration, and what comes after."""
-    found: list[Buffer] = []
     body = loop.body
-    while isinstance(body, Alloc):
-        found.append(body.buffer)
-        body = body.body
-    return found, body
+    return (list(body.buffers), body.body) if isinstance(body, Alloc) else ([], body)
 
 
 def _statements(body: Stmt) -> list[Stmt]:
@@ -169,7 +182,7 @@ def _parts(loop: For) -> list[Stmt]:
     for buffer in reversed(storage):
         for position, part in enumerate(parts):
             if any(access.buffer.name == buffer.name for access in accesses(part)):
-                parts[position] = Alloc(buffer, part)
+                parts[position] = allocate((buffer,), part)
     return parts
 
 
@@ -184,7 +197,7 @@ def _widened(nest: Nest, buffer: Buffer, extent: Expr | None) -> Buffer:
     Where copies of the loop have storage of the same name, which stays as it is, the wide one gets a name of its own.
     """
     memory = "auto" if buffer.memory in ("register", "stack") else buffer.memory
-    copies = sum(isinstance(part, Alloc) and part.buffer.name == buffer.name for part in statements(nest.body))
+    copies = sum(other.name == buffer.name for other in allocations(nest.body))
     name = buffer.name if copies == 1 else fresh_buffer(nest, buffer.name)
     return replace(buffer, name=name, shape=(ir.const(0) if extent is None else extent, *buffer.shape), memory=memory)
 
@@ -201,8 +214,7 @@ def _without(stmt: Stmt, names: set[str]) -> Stmt:
     """The body of the loop without the storage of these names."""
     if not isinstance(stmt, Alloc):
         return stmt
-    inner = _without(stmt.body, names)
-    return inner if stmt.buffer.name in names else replace(stmt, body=inner)
+    return allocate((buffer for buffer in stmt.buffers if buffer.name not in names), stmt.body)
 
 
 def _over(stmt: Stmt, wide: dict[str, Buffer], position: Expr) -> Stmt:

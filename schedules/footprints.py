@@ -30,10 +30,5 @@ class Footprint:
         """The logarithm of how many times it fills the capacity: above 0 it does not fit."""
         return math.log2(self.each / self.capacity * math.prod(config.get(knob, 1) for knob in self.knobs))
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Footprint:
-        """The footprint of `dataclasses.asdict`, read from JSON. Raises `TypeError` for what is none."""
-        return cls(**{**data, "knobs": tuple(data["knobs"])})
-
     def __str__(self) -> str:
         return f"{self.name}: {' x '.join((f'{self.each:g}', *self.knobs))} of {self.capacity:g} bytes"

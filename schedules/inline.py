@@ -12,14 +12,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Expr, For, Load, Nest, Store
+from tensorlang.expr import MAX_DEPTH
+from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.mentions import among, map_among, mentions
 from tensorlang.relations import in_scope
 from tensorlang.schedules.compute_at import producer, producer_parts
 from tensorlang.schedules.copies import derived, pruned
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import path_to, remove, stage_of, stores, without_alloc
+from tensorlang.schedules.edit import path_to, path_to_store, stage_of, stores
 from tensorlang.schedules.region import solved
-from tensorlang.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements, substitute, walk
+from tensorlang.traverse import (
+    axes_of,
+    depth,
+    expressions,
+    loads_of,
+    map_own_expressions,
+    rewrite,
+    statements,
+    substitute,
+    walk,
+)
 
 MAX_NODES = 1 << 14
 
@@ -43,40 +55,60 @@ class ComputeInline:
             )
         store = found[0]
         axes = [part.name for part in store.index if isinstance(part, Axis)]
-        kept = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
+        names = {buffer.name for buffer in buffers}
+        kept = path_to(
+            nest.body,
+            lambda part: isinstance(part, Alloc) and any(buffer in buffers for buffer in part.buffers),
+            names,
+        )
         inside = any(isinstance(part, For) and stage_of(part.loop) == self.stage for part in kept)
         scheduled = inside or len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
         if scheduled:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
-        self._require_visible(nest, store)
+        readers = self._readers(nest, store)
         follow = self._follow(nest, store, axes)
         values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
-        size = sum(1 for value in values.values() for _ in walk(value))
-        uses = 0
+        self._require_small(values, readers)
 
-        def rewrite(expr: Expr) -> Expr:
-            nonlocal uses
-            expr = map_children(expr, rewrite)
+        def written(expr: Expr) -> Expr:
             if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in values:
-                uses += 1
                 return substitute(values[getattr(expr.buffer, "name", "")], dict(zip(axes, expr.index, strict=True)))
             return expr
 
-        rest = remove(nest.body, lambda part: part is store)
-        if rest is None:
+        if mentions(nest.body).stages <= {self.stage}:
             raise Refusal("TL-S301", f"{self.stage!r} is all there is", stage=self.stage)
-        for buffer in buffers:
-            rest = without_alloc(rest, buffer)
-        rest = map_expressions(rest, rewrite)
+
+        def edited(part: Stmt) -> Stmt:
+            match part:
+                case _ if part is parts[0]:
+                    return Block(())
+                case Alloc(held, body):
+                    return allocate((buffer for buffer in held if buffer.name not in names), edited(body))
+                case Prefetch(hinted) if hinted.name in names:
+                    return Block(())
+                case _:
+                    part = map_among(part, (self.stage, *names), edited)
+                    return map_own_expressions(part, lambda expr: rewrite(expr, written)) if reads(part) & values.keys() else part
+
+        return pruned(replace(nest, body=edited(nest.body)))
+
+    def _require_small(self, values: dict[str, Expr], readers: list[Stmt]) -> None:
+        """Raise `Refusal` where the expressions would grow too large, or too deep."""
+        size = sum(1 for value in values.values() for _ in walk(value))
+        found = [expr for part in readers for expr in expressions(part)]
+        uses = sum(getattr(load.buffer, "name", "") in values for expr in found for load in loads_of(expr))
         if uses * size > MAX_NODES:
             raise Refusal(
                 "TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage
             )
-        return pruned(replace(nest, body=rest))
+        deep = max(map(depth, values.values())) + max(map(depth, found), default=0)
+        if deep > MAX_DEPTH:
+            reason = f"inlining {self.stage!r} makes an expression that is up to {deep} deep (at most {MAX_DEPTH}); compute it at a loop"
+            raise Refusal("TL-S202", reason, stage=self.stage)
 
     def _follow(self, nest: Nest, store: Store, axes: list[str]) -> dict[str, Expr]:
         """What else follows from the loops of the stage, which are gone afterwards, over the axes of its index. Raises `Refusal`."""
-        around = [part.loop for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)]
+        around = [part.loop for part in path_to_store(nest, store) if isinstance(part, For)]
         scope = in_scope(nest, around)
         gone, found = derived(scope, around[-len(axes) :] if axes else ()) - set(axes), dict[str, Expr]()
         for relation in scope:
@@ -86,14 +118,21 @@ class ComputeInline:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
         return found
 
-    def _require_visible(self, nest: Nest, store: Store) -> None:
-        """Raise `Refusal` where the expression reads storage that its readers do not see."""
-        used = {load.buffer for value in store.values for load in loads_of(value)}
-        targets = set(store.buffers)
-        readers = {
-            id(part) for part in stores(nest.body) if targets & {load.buffer for expr in expressions(part) for load in loads_of(expr)}
-        }
-        for part in statements(nest.body):
-            if isinstance(part, Alloc) and part.buffer in used and not readers <= {id(inner) for inner in stores(part.body)}:
-                reason = f"{self.stage!r} reads {part.buffer.name!r}, which is only there inside its own loops; inline it first"
+    def _readers(self, nest: Nest, store: Store) -> list[Stmt]:
+        """The statements that read what the stage computes. Raises `Refusal` where they do not see storage that its expression reads."""
+        used, targets = reads(store), {buffer.name for buffer in store.buffers}
+        found = [part for part in among(nest.body, targets) if targets & reads(part)]
+        for part in among(nest.body, used):
+            held = [buffer.name for buffer in part.buffers if buffer.name in used] if isinstance(part, Alloc) else []
+            inside = among(part, targets) if held else ()
+            if held and not {id(reader) for reader in found} <= {id(inner) for inner in inside}:
+                reason = f"{self.stage!r} reads {held[0]!r}, which is only there inside its own loops; inline it first"
                 raise Refusal("TL-S301", reason, stage=self.stage)
+        return found
+
+
+def reads(part: Stmt) -> set[str]:
+    """The names of the buffers that a statement itself reads, its parts aside."""
+    if isinstance(part, Alloc):  # extents read nothing
+        return set()
+    return {getattr(load.buffer, "name", "") for expr in expressions(part) for load in loads_of(expr)}

@@ -10,6 +10,7 @@ two iterations do; over a reduction it is refused (use `rfactor`). Budgets bound
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,6 +114,13 @@ def require_kind(nest: Nest, loop: For) -> None:
     if loop.kind in ("parallel", "vector"):
         kind = Parallel if loop.kind == "parallel" else Vectorize
         kind(loop.loop).apply(_with_kind(nest, loop.loop, "serial"))
+
+
+def require_kinds(nest: Nest, loops: Iterable[For]) -> None:
+    """Raise `Refusal` unless the parallel and vector ones of some loops may still be, now that what is inside touches more."""
+    for loop in loops:
+        if loop.kind in ("parallel", "vector"):
+            require_kind(nest, loop)
 
 
 def _followers(nest: Nest, loop: str) -> list[tuple[For, list[For]]]:

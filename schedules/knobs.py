@@ -68,6 +68,15 @@ class Knob:
         """The same knob with other sub-trees."""
         return self._with("opens", opens)
 
+    @classmethod
+    def recorded(cls, name: str, values: tuple[Value, ...], opens: Mapping[str, tuple[Knob, ...]], extras: Mapping[str, Any]) -> Self:
+        """The knob that had these fields, which were checked (see `recorded`)."""
+        knob = object.__new__(cls)
+        for field_name, value in {"name": name, "values": values, "opens": opens, **extras}.items():
+            object.__setattr__(knob, field_name, value)
+        Knob.__post_init__(knob)
+        return knob
+
     def _with(self, field: str, value: Any) -> Self:
         clone = object.__new__(type(self))
         for name in ("name", "values", "opens", *self.extras):
@@ -93,7 +102,7 @@ class Knob:
         return value if self.has(value) else self.values[0]
 
     def to_json(self) -> dict[str, Any]:
-        """The knob as plain JSON; `from_json` reads it."""
+        """The knob as plain JSON; `recorded.Reader` reads it."""
         below = {text: [child.to_json() for child in children] for text, children in self.opens.items()}
         own = {name: getattr(self, name) for name in self.extras}
         return {"kind": type(self).__name__, "name": self.name, "values": list(self.values), "opens": below, **own}
@@ -294,20 +303,7 @@ def tile_sizes(extent: int | None, *, lo: int = 1, hi: int | None = None, multip
     return kept or (min(sizes, key=lambda size: abs(size - lo)),)
 
 
-def from_json(data: Mapping[str, Any]) -> Knob:
-    """The knob of `Knob.to_json`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
-    kind = _KINDS[data["kind"]]
-    knob = object.__new__(kind)
-    opens = {text: tuple(map(from_json, children)) for text, children in data["opens"].items()}
-    for name, value in (("name", data["name"]), ("values", tuple(data["values"])), ("opens", opens)):
-        object.__setattr__(knob, name, value)
-    for name in kind.extras:
-        object.__setattr__(knob, name, tuple(data[name]) if isinstance(data[name], list) else data[name])
-    Knob.__post_init__(knob)
-    return knob
-
-
-_KINDS: Final[Mapping[str, type[Knob]]] = {kind.__name__: kind for kind in (Choice, Factors, Flag, Log2, Order, Sizes, Split)}
+KINDS: Final[Mapping[str, type[Knob]]] = {kind.__name__: kind for kind in (Choice, Factors, Flag, Log2, Order, Sizes, Split)}
 
 
 def _divisors(number: int) -> tuple[int, ...]:

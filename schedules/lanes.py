@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Split, Store, Unary, Window
 from tensorlang.polyhedra import find
 from tensorlang.relations import equations
 from tensorlang.schedules.legality import Instance, accesses, digits, instance, later, moved, rename, same_element
-from tensorlang.traverse import statements
+from tensorlang.traverse import allocations, statements
 
 
 def aligned(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:
     """A store whose index depends on a loop and yet is the same in all of its iterations, but for the conditions of tails; or None."""
-    private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(loop.body)}
     shared = frozenset(around.loop for around in outer)
     for access in accesses(loop, tuple(outer)):
         if not access.writes or access.buffer.name in private or not moved(nest, loop, access):

@@ -20,12 +20,13 @@ from typing import Any
 from tensorlang import ir
 from tensorlang.dtype import BOOL
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Unary, Window
+from tensorlang.linear import linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
 from tensorlang.schedules.edit import path_to
 from tensorlang.schedules.folds import Fold, folds
-from tensorlang.traverse import axes_of, children, expressions, loads_of, map_children, statements, substatements
+from tensorlang.traverse import allocations, axes_of, children, expressions, loads_of, map_children, statements, substatements
 
 TRUE = Const(True, BOOL)
 FALSE = Const(False, BOOL)
@@ -166,7 +167,7 @@ def conflict(
     if TRUE not in either:
         facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
     point = find(*facts)
-    return None if point is None else _example(one, two, point)
+    return None if point is None else example_of(one, two, point)
 
 
 def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
@@ -192,7 +193,9 @@ def _ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> I
             yield Binary("or", Compare("ne", f, g), Binary("and", Compare("eq", o, p), Compare("eq", i, j)))
 
 
-def _example(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+def example_of(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:
+    """Two instances at a point, as a counterexample."""
+
     def values(copy: Instance) -> dict[str, int]:
         return {short(loop.loop): point[copy.at(loop.loop)] for loop in copy.access.loops if copy.at(loop.loop) in point}
 
@@ -225,7 +228,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
     partial results).
     """
-    private = {part.buffer.name for part in statements(loop.body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(loop.body)}
     found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     differ = later(loop, "'", "''")
@@ -332,13 +335,13 @@ def _fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr,
 
 
 def _private(stmt: Stmt) -> frozenset[str]:
-    return frozenset(part.buffer.name for part in statements(stmt) if isinstance(part, ir.Alloc))
+    return frozenset(buffer.name for buffer in allocations(stmt))
 
 
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
-    private = {part.buffer.name for part in statements(body) if isinstance(part, ir.Alloc)}
+    private = {buffer.name for buffer in allocations(body)}
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     before = _lexicographic([loop.loop for loop in old], "'", "''")
@@ -348,7 +351,7 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
         either = _fixed(marks, first, second)
         if either is None:
             continue
-        if first is second and _once(nest, old, first):
+        if first is second and _told(nest, old, first):
             continue
         example = conflict(nest, first, second, shared, (before, after), either)
         if example is not None:
@@ -356,10 +359,24 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
     return None
 
 
-def _once(nest: Nest, loops: Sequence[For], access: Access) -> bool:
-    """Does the element tell the iteration of every loop, so that iterations which write one element write one value?"""
-    tied = closure(nest, [part.name for part in access.index if isinstance(part, Axis)])
-    return all(loop.loop in tied for loop in loops)
+def _told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
+    """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
+
+    Only the tiles of a "shift" split write an element twice, which this lets change places. An index tells an axis that it is but for a
+    constant. It does not tell what it was derived from: `p = f // 5` leaves open which f, and `q = q_s - p` both of q_s and p.
+    """
+    store = next(part for part in statements(chain[0]) if id(part) == write.source)
+    assert isinstance(store, Store)
+    told = {
+        next(iter(axes_of(part)))
+        for part in write.index
+        if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)
+    }
+    private = set(allocations(chain[-1].body))
+    hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
+    spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
+    loops = {loop.loop for loop in chain}
+    return all(axis in told or not closure(nest, (axis,)) & loops for expr in spoken for axis in axes_of(expr))
 
 
 def _lexicographic(loops: Sequence[str], earlier: str, later: str) -> Expr:

@@ -7,10 +7,10 @@ and the tensor's index keeps its spelling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
 from tensorlang.printer import short
 from tensorlang.relations import bounds, closure, in_scope, relation_names, renamed
@@ -18,7 +18,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
 from tensorlang.schedules.legality import repeated
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, statements, substitute
+from tensorlang.traverse import allocations, axes_of, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,17 @@ def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
 def fresh_buffer(nest: Nest, label: str) -> str:
     """A name for a new buffer."""
     taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
-    taken |= {part.buffer.name for part in statements(nest.body) if isinstance(part, ir.Alloc)}
+    taken |= {buffer.name for buffer in allocations(nest.body)}
     name, count = label, 0
     while name in taken:
         count += 1
         name = f"{label}_{count}"
     return name
+
+
+def tile_name(nest: Nest, tensor: str) -> str:
+    """The name of an accumulated tile of a tensor: `C_acc`; `C_acc_1` is a tile of that one."""
+    return fresh_buffer(nest, re.sub(r"_acc(_\d+)?$", "", tensor) + "_acc")
 
 
 def require_fixed(nest: Nest, tile: Sequence[For], inside: Sequence[For], what: str) -> None:

@@ -11,23 +11,23 @@
 The copy has one dimension for each loop inside `at` that moves the tensor's index, outermost first (`layout` gives another order of
 those loops), so the loops walk it contiguously; a window that slides is unfolded. The copy is the stage `B_pack`.
 
-Legal where the tensor is not written inside the loop, every use there has the same index, and the copy has a literal shape.
+Legal where the tensor is not written inside the loop, every use there has the same index, and the copy has a literal shape. The
+copy is made where the uses are not, so it tests what their conditions told it (see `inside`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Split, Stmt, Store, block
-from tensorlang.polyhedra import find
+from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.printer import short
-from tensorlang.relations import equations, in_scope
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
-from tensorlang.schedules.legality import Access, accesses, reads
+from tensorlang.schedules.inside import access_guard, guarded
+from tensorlang.schedules.legality import Access, accesses, conditions_around, reads
 from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
 from tensorlang.traverse import loads_of, map_children, map_expressions
 
@@ -68,9 +68,8 @@ class Pack:
         index = tuple(made.of(part) for part in use.index)
         relations = (*nest.relations, *made.relations)
         copied: Stmt = Store(label, (local,), offsets(made.loops), (Load(use.buffer, index),))
-        guard = self._guard(replace(nest, relations=relations), use.buffer, index, (*outer, *made.loops))
-        if guard is not None:
-            copied = If(guard, copied)
+        there = replace(nest, relations=relations)
+        copied = guarded(access_guard(there, use.buffer, index, (*outer, *made.loops), conditions_around(nest, loop)), copied)
         here = offsets(used)
 
         def rewrite(expr: Expr) -> Expr:
@@ -78,7 +77,7 @@ class Pack:
                 return Load(local, here)
             return map_children(expr, rewrite)
 
-        body = Alloc(local, block(made.around(copied), map_expressions(loop.body, rewrite)))
+        body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
         result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return replace(nest, body=result, relations=relations)
 
@@ -109,35 +108,6 @@ class Pack:
         if sorted(self.layout) != sorted(by_name):
             raise Refusal("TL-S005", f"layout= must name each of {', '.join(by_name)} once", loop=self.at)
         return tuple(by_name[name] for name in self.layout)
-
-    def _guard(self, nest: Nest, buffer: Buffer, index: tuple[Expr, ...], loops: tuple[For, ...]) -> Expr | None:
-        """The condition under which a copied element lies inside the tensor, where that is not always so."""
-        facts: list[Expr] = [
-            fact for loop in loops for fact in (Compare("le", loop.lo, Axis(loop.loop)), Compare("lt", Axis(loop.loop), loop.hi))
-        ]
-        relations = in_scope(nest, (loop.loop for loop in loops))
-        facts += [fact for relation in relations for fact in equations(relation)]
-        guard: Expr | None = None
-        for part, extent in zip(index, buffer.shape, strict=True):
-            if _is_whole_axis(part, extent, loops, relations):
-                continue
-            inside = (Compare("ge", part, ir.const(0)), Compare("lt", part, extent))
-            outside = (Compare("lt", part, ir.const(0)), Compare("ge", part, extent))
-            for needed, violated in zip(inside, outside, strict=True):
-                if find(*facts, violated) is not None:
-                    guard = needed if guard is None else Binary("and", guard, needed)
-        return guard
-
-
-def _is_whole_axis(part: Expr, extent: Expr, loops: tuple[For, ...], relations: Sequence[Relation]) -> bool:
-    """Is an index an axis whose own range is that of the dimension? Then it is inside, and no integer set is needed."""
-    if not isinstance(part, Axis):
-        return False
-    zero = ir.const(0)
-    return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
-        isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent)
-        for relation in relations
-    )
 
 
 def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -> None:

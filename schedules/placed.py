@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.linear import Linear, expression, linear
+from tensorlang.polyhedra import find
 from tensorlang.printer import short
-from tensorlang.relations import closure, sides, tile_start
+from tensorlang.relations import closure, equations, in_scope, sides, tile_start
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import AUXILIARY, allocated, path_to, require_single, require_stage, stage_of, stores
-from tensorlang.schedules.legality import Access, accesses, conflict
+from tensorlang.schedules.legality import Access, accesses, conflict, facts_of
 from tensorlang.schedules.pure import require_pure
-from tensorlang.schedules.region import expand
+from tensorlang.schedules.region import expand, whole_start
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute
 
@@ -59,7 +60,7 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
-    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer in buffers)
+    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and any(buffer in buffers for buffer in part.buffers))
     if not path or stage.endswith(AUXILIARY):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
     require_pure(nest, stage, buffers, loop)
@@ -231,16 +232,21 @@ def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
 def start_of(nest: Nest, dimension: For, place: Placed, loop: str = "") -> Expr:
     """Where the loop over a dimension starts once it covers the whole tensor: a loop of a copy that was shifted does not start at 0.
 
-    Raises `Refusal` where that is below 0, which is no place in the storage.
+    Raises `Refusal` where that may be below 0, which is no place in the storage.
     """
-    lo = dimension.lo
+    lo = whole_start(dimension)
     if closure(nest, axes_of(lo)) & {part.loop for part in place.loops}:
         most = greatest(nest, simplify(ir.Unary("neg", lo)), place.loops)
-        lo = ir.const(0) if most is None else simplify(ir.Unary("neg", most))
-    if isinstance(lo, ir.Const) and int(lo.value) < 0:
-        reason = f"the loop {short(dimension.loop)!r} starts below 0, so {place.stage!r} cannot be computed whole; move it before shift"
-        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
-    return lo
+        lo = lo if most is None else simplify(ir.Unary("neg", most))
+    if not isinstance(lo, ir.Const) or lo.value < 0:
+        facts = [fact for part in place.loops for fact in facts_of(part)]
+        facts += [fact for relation in in_scope(nest, (part.loop for part in place.loops)) for fact in equations(relation)]
+        if find(*facts, Compare("lt", lo, ir.const(0))) is not None:
+            reason = (
+                f"the loop {short(dimension.loop)!r} starts below 0, so {place.stage!r} has no storage there; move it before shift or skew"
+            )
+            raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
+    return ir.const(0) if closure(nest, axes_of(lo)) & {part.loop for part in place.loops} else lo
 
 
 def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
@@ -318,13 +324,13 @@ def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None
     for write in (access for access in found if access.writes and access.stage not in mine):
         for read in (access for access in found if access.buffer.name == write.buffer.name and access.stage in {*mine, ""}):
             before = ahead(write, read)
-            example = None if before == FALSE else conflict(nest, write, read, shared, _unshared(before, shared))
+            example = None if before == FALSE else conflict(nest, write, read, shared, unmarked(before, shared))
             if example is not None:
                 reason = f"{place.stage!r} reads {example['element']} after {write.stage!r} has written it inside {short(start.loop)!r}"
                 raise Refusal("TL-S103", reason, stage=place.stage, loop=loop, counterexample=example)
 
 
-def _unshared(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
+def unmarked(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
     """An order between two copies that agree on the shared loops."""
     values: dict[str, Expr] = {loop + mark: Axis(loop) for loop in shared for mark in ("'", "''")}
     return (simplify(substitute(order, values)),)
@@ -357,8 +363,8 @@ def moved(
         if any(part is own for own in place.parts):
             return Block(())
         match part:
-            case Alloc(buffer, body) if buffer in place.buffers:
-                return rewrite(body)
+            case Alloc(buffers, body):
+                return allocate((buffer for buffer in buffers if buffer not in place.buffers), rewrite(body))
             case Prefetch(buffer) if buffer in place.buffers:
                 return Block(())
             case For() if part is start:

@@ -1,8 +1,8 @@
 """The methods of a schedule that say where values are computed and stored.
 
-These are `compute_root`, `store_at`, `reverse_compute_at`, `reverse_compute_inline`, `cache_write`, `set_memory`, `transform_layout`,
-`pad_to`, `align`, `prefetch`, `stream_stores` and `tensorize`. They stand apart from `Schedule` because they share nothing with it but how
-a directive is made and applied.
+These are `compute_root`, `store_at`, `store_root`, `fold_storage`, `reverse_compute_at`, `reverse_compute_inline`, `cache_write`,
+`set_memory`, `transform_layout`, `pad_to`, `align`, `prefetch`, `stream_stores` and `tensorize`. They stand apart from `Schedule` because
+they share nothing with it but how a directive is made and applied.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ from typing import Any, Protocol, TypeAlias
 
 from tensorlang.schedules.cache_write import CacheWrite
 from tensorlang.schedules.compute_root import ComputeRoot
+from tensorlang.schedules.fold_storage import FoldStorage
 from tensorlang.schedules.instructions import Instruction, define
 from tensorlang.schedules.layout import TransformLayout, spelled
 from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
 from tensorlang.schedules.reverse_inline import ReverseComputeInline
 from tensorlang.schedules.storage import Align, PadTo, SetMemory
 from tensorlang.schedules.store_at import StoreAt
+from tensorlang.schedules.store_root import StoreRoot
 from tensorlang.schedules.tensorize import Tensorize
 from tensorlang.schedules.traffic import PrefetchRegion, StreamStores
 
 PlacementDirective: TypeAlias = (
-    "ComputeRoot | StoreAt | ReverseComputeAt | ReverseComputeInline | CacheWrite | SetMemory | TransformLayout | PadTo | Align"
-    " | PrefetchRegion | StreamStores | Tensorize"
+    "ComputeRoot | StoreAt | StoreRoot | FoldStorage | ReverseComputeAt | ReverseComputeInline | CacheWrite | SetMemory | TransformLayout"
+    " | PadTo | Align | PrefetchRegion | StreamStores | Tensorize"
 )
 
 PLACEMENT: dict[str, type[PlacementDirective]] = {
     "compute_root": ComputeRoot,
     "store_at": StoreAt,
+    "store_root": StoreRoot,
+    "fold_storage": FoldStorage,
     "reverse_compute_at": ReverseComputeAt,
     "reverse_compute_inline": ReverseComputeInline,
     "cache_write": CacheWrite,
@@ -48,6 +52,9 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
         case "store_at":
             stage, at, *rest = args
             return StoreAt(name(stage, "a stage"), loop(at), *rest, **options)
+        case "store_root":
+            stage, *rest = args
+            return StoreRoot(name(stage, "a stage"), *rest, **options)
         case "reverse_compute_at":
             stage, at = args
             return ReverseComputeAt(name(stage, "a stage"), loop(at))
@@ -67,8 +74,9 @@ def made(kind: str, loop: Callable[[object], str], name: Callable[[object, str],
             if isinstance(instruction, Instruction):
                 instruction = define(instruction).name
             return Tensorize(loop(at), name(instruction, "an instruction"))
-        case "set_memory" | "pad_to" | "align":
-            step: Callable[..., PlacementDirective] = {"set_memory": SetMemory, "pad_to": PadTo, "align": Align}[kind]
+        case "set_memory" | "pad_to" | "align" | "fold_storage":
+            steps = {"set_memory": SetMemory, "pad_to": PadTo, "align": Align, "fold_storage": FoldStorage}
+            step: Callable[..., PlacementDirective] = steps[kind]
             return step(name(args[0], "a tensor"), *args[1:], **options)
         case "reverse_compute_inline":
             return ReverseComputeInline(name(args[0], "a stage"))
@@ -94,6 +102,14 @@ class Placement:
     def store_at(self: _Applies, stage: str, loop: str, reuse: str = "slide") -> None:
         """Keep the storage of a placed producer, and what earlier iterations computed, at an outer loop; see `schedules.store_at`."""
         self._do("store_at", stage, loop, reuse)
+
+    def store_root(self: _Applies, stage: str, reuse: str = "slide") -> None:
+        """Keep the storage of a placed producer outside all loops; see `schedules.store_root`."""
+        self._do("store_root", stage, reuse)
+
+    def fold_storage(self: _Applies, tensor: str, axis: int, extent: int) -> None:
+        """Keep only the last `extent` places of an intermediate along an axis; see `schedules.fold_storage`."""
+        self._do("fold_storage", tensor, axis, extent)
 
     def reverse_compute_at(self: _Applies, stage: str, loop: str) -> None:
         """Compute a consumer where its operand is complete; see `schedules.reverse_compute_at`."""

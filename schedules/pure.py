@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensorlang.ir import Buffer, Nest
+from tensorlang.ir import Buffer, Nest, Store
+from tensorlang.mentions import among, mentions
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import stores
 from tensorlang.traverse import loads_of
 
 
 def require_pure(nest: Nest, stage: str, buffers: Iterable[Buffer], loop: str = "") -> None:
     """Raise `Refusal` where a stage reads what it writes (a recurrence), or another one writes it too (a scatter, the state of a scan)."""
     names = {buffer.name for buffer in buffers}
-    for store in stores(nest.body):
+    inner = [part for part in mentions(nest.body).stages if part.startswith(f"{stage}.")]
+    for store in (part for part in among(nest.body, (stage, *inner, *names)) if isinstance(part, Store)):
         own = store.stage in (stage, f"{stage}.init")
         writes = any(buffer.name in names for buffer in store.buffers)
         if writes and not own:

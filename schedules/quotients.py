@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tensorlang.bounds import interval
 from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Const, Expr, Nest
 from tensorlang.linear import Linear, expression, linear
-from tensorlang.polyhedra import interval
 from tensorlang.relations import closure
 from tensorlang.schedules.edit import loops
 from tensorlang.schedules.region import expand

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, allocate, block
 from tensorlang.printer import short
 from tensorlang.relations import closure, in_scope, renamed, sides
 from tensorlang.schedules.copies import derived
@@ -82,7 +82,7 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     here = offsets(dims)
 
     def around(rest: Stmt) -> Stmt:
-        return _allocated(local, block(*parts, rest))
+        return allocate(local.values(), block(*parts, rest))
 
     return replace(nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), around), relations=tuple(relations))
 
@@ -132,12 +132,6 @@ def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> 
     return edit_stores(part, store)
 
 
-def _allocated(local: dict[str, Buffer], body: Stmt) -> Stmt:
-    for buffer in local.values():
-        body = Alloc(buffer, body)
-    return body
-
-
 def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     """The nest with a producer that covers a box inside loops of its consumer moved in front of them, whole. Raises `Refusal`."""
     box = box_of(nest, place, loop)
@@ -148,7 +142,7 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     _require_free(nest, place, parts, loop)
 
     def around(rest: Stmt) -> Stmt:
-        return _allocated(local, block(*parts, rest))
+        return allocate(local.values(), block(*parts, rest))
 
     return replace(nest, body=unfollowed(moved(nest.body, place, start, local, box.whole, around), place.parts))
 
@@ -161,8 +155,8 @@ def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
 
     def rewrite(part: Stmt) -> Stmt:
         match part:
-            case Alloc(buffer, body) if buffer.name in local:
-                return Alloc(local[buffer.name], rewrite(body))
+            case Alloc(buffers, body):
+                return allocate((local.get(buffer.name, buffer) for buffer in buffers), rewrite(body))
             case Prefetch(buffer) if buffer.name in local:
                 return Block(())
             case _ if id(part) in parts:

@@ -10,24 +10,26 @@
 The consumer gets copies of the producer's loops inside `loop` (here i' = 8 i_o + i_i') and stands at the end of an iteration.
 
 Legal where the consumer is one plain statement that reads the producer element by element, its own loops are not scheduled yet, every
-element is complete at the end of the iteration that computes it, and what else the consumer reads is there by then.
+element is complete at the end of the iteration that computes it, and what else the consumer reads is there by then. The iterations
+have to complete every element that the consumer has: a scatter may leave some as they were, and these nobody would compute.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Compare, Expr, For, If, Load, Nest, Stmt, Store, block
-from tensorlang.polyhedra import find
+from tensorlang.ir import Alloc, Axis, Binary, Expr, For, If, Load, Nest, Stmt, Store, Unary, block
+from tensorlang.polyhedra import find, uncovered
 from tensorlang.printer import short
 from tensorlang.relations import closure
-from tensorlang.rules import FALSE
+from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
-from tensorlang.schedules.legality import accesses, conflict, race
+from tensorlang.schedules.inside import place_facts
+from tensorlang.schedules.legality import accesses, conditions_around, conflict, facts_of, race
 from tensorlang.schedules.local import clone, moving
 from tensorlang.schedules.placed import ahead
+from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, substitute
 
 
@@ -60,6 +62,7 @@ class ReverseComputeAt:
         if any(closure(nest, axes_of(part.lo) | axes_of(part.hi)) & others for part in tile):
             raise self._refusal("TL-S303", f"what an iteration of {short(self.loop)!r} computes has no simple shape")
         made = clone(replace(nest, body=rest), self.stage, tile, producer.index, [part.loop for part in outer], follow=False)
+        held = conditions_around(nest, loop)
         values: dict[str, Expr] = {}
         for axis, part in zip(read.index, producer.index, strict=True):
             assert isinstance(axis, Axis)
@@ -69,7 +72,9 @@ class ReverseComputeAt:
             index=tuple(substitute(part, values) for part in store.index),
             values=tuple(substitute(value, values) for value in store.values),
         )
-        body = self._within(chain, read, values, body)
+        there = replace(nest, relations=(*nest.relations, *made.relations))
+        test = self._within(there, store, chain, (*outer, *made.loops), held, values)
+        body = body if test == TRUE else If(test, body)
         rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(part.body, made.around(body))))
         result = replace(nest, body=rest, relations=(*nest.relations, *made.relations))
         self._require_scope(nest, path, store)
@@ -118,21 +123,32 @@ class ReverseComputeAt:
                 )
         return written[getattr(found[0].buffer, "name", "")], found[0]
 
-    def _within(self, chain: tuple[For, ...], read: Load, values: dict[str, Expr], body: Stmt) -> Stmt:
-        """The statement where the consumer has such an element at all."""
-        shape = dict(zip((part.name for part in read.index if isinstance(part, Axis)), getattr(read.buffer, "shape", ()), strict=True))
+    def _within(
+        self, nest: Nest, store: Store, chain: tuple[For, ...], loops: tuple[For, ...], held: tuple[Expr, ...], values: dict[str, Expr]
+    ) -> Expr:
+        """Where the loops compute an element that the consumer has. Raises `Refusal` unless it has all of its elements there."""
+        facts = place_facts(nest, loops, held)
+        test: Expr = TRUE
         for part in chain:
-            if find(Compare("gt", part.hi, shape[part.loop])) is not None:
-                name = getattr(read.buffer, "name", "")
-                raise self._refusal("TL-S303", f"{self.stage!r} has elements beyond those of {name!r} along {short(part.loop)!r}")
-            if part.hi != shape[part.loop]:
-                body = If(Compare("lt", values[part.loop], part.hi), body)
-            if part.lo != ir.const(0):
-                body = If(Compare("ge", values[part.loop], part.lo), body)
-        return body
+            for side in facts_of(part):
+                needed = substitute(side, values)
+                if find(*facts, Unary("not", needed)) is not None:
+                    test = simplify(Binary("and", test, needed))
+        around = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)]
+        pairs = [(Axis(part.loop), values[part.loop]) for part in chain]
+        missing = uncovered(place_facts(nest, around), [*facts, test], pairs)
+        if missing is not None:
+            at = [f"{short(part.loop)} = {missing[Axis(part.loop)]}" for part in around if Axis(part.loop) in missing]
+            where = ", ".join(at) or "data decide which"
+            reason = (
+                f"{self.stage!r} has elements that no iteration of {short(self.loop)!r} completes ({where}), and nobody would compute them"
+            )
+            raise self._refusal("TL-S303", reason)
+        return test
 
     def _require_scope(self, nest: Nest, path: tuple[Stmt, ...], store: Store) -> None:
-        known = {buffer.name for buffer in (*nest.inputs, *nest.outputs)} | {part.buffer.name for part in path if isinstance(part, Alloc)}
+        known = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
+        known |= {buffer.name for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         used = [buffer.name for buffer in store.buffers]
         used += [getattr(load.buffer, "name", "") for value in store.values for load in loads_of(value)]
         for name in used:

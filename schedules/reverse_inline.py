@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Load, Nest, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Load, Nest, Stmt, Store, allocate
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_stores, extent_of, path_to, remove, require_single, require_stage, stores, without_alloc
 from tensorlang.schedules.inline import MAX_NODES
 from tensorlang.schedules.legality import accesses
 from tensorlang.simplify import simplify
-from tensorlang.traverse import loads_of, map_children, map_statements, statements, substitute, walk
+from tensorlang.traverse import allocations, loads_of, map_children, map_statements, substitute, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ReverseComputeInline:
     def _operand(self, nest: Nest, consumer: Store) -> Load:
         """How the consumer reads the intermediate that it goes into: the last computed of those that it reads whole, element by element."""
         chain = {part.loop: part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)}
-        own = {part.buffer for part in statements(nest.body) if isinstance(part, Alloc)}
+        own = set(allocations(nest.body))
         written = [buffer for store in stores(nest.body) for buffer in store.buffers]
         loads = [load for value in consumer.values for load in loads_of(value)]
         found: list[tuple[int, Load]] = []
@@ -131,7 +131,7 @@ class ReverseComputeInline:
         begun = [access for access in everything if (around in access.loops if around is not None else access.buffer == operand)]
         start = min(access.position for access in begun)
         late = {access.buffer for access in everything if access.writes and access.position >= start}
-        housed = {part.buffer for part in path if isinstance(part, Alloc)}
+        housed = {buffer for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         for load in (load for value in (*consumer.values, *consumer.index) for load in loads_of(value)):
             buffer = load.buffer
             if not isinstance(buffer, Buffer) or buffer == operand or buffer in nest.inputs:
@@ -142,18 +142,15 @@ class ReverseComputeInline:
 
 def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:
     """The consumer's storage, where it is an intermediate itself, in the place of the operand's, or where it was if that is further out."""
-    around = path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer == operand)
-    wide = {part.buffer for part in around if isinstance(part, Alloc)}
+    around = path_to(nest.body, lambda part: isinstance(part, Alloc) and operand in part.buffers)
+    wide = {buffer for part in around if isinstance(part, Alloc) for buffer in part.buffers}
     own = [buffer for buffer in made if buffer not in nest.outputs and buffer not in wide]
     for buffer in own:
         body = without_alloc(body, buffer)
 
     def exchanged(part: Stmt) -> Stmt:
-        if isinstance(part, Alloc) and part.buffer == operand:
-            inner = part.body
-            for buffer in own:
-                inner = Alloc(buffer, inner)
-            return inner
+        if isinstance(part, Alloc) and operand in part.buffers:
+            return allocate((*(buffer for buffer in part.buffers if buffer != operand), *own), part.body)
         return map_statements(part, exchanged)
 
     return exchanged(body)

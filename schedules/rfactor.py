@@ -20,9 +20,22 @@ own loops. Iterations that a split guards off leave the identity. Works for ever
 
 The other loops stay what they are, parallel, vector or unrolled, where that can be proved of the new nests too.
 
-Legal where the loop does not move the element that the reduction stores to, is serial or unrolled, its extent is a literal or over
-dims, and the loops of the reduction from it inwards and outwards are one perfect nest that visits each element once for each
-iteration of the reduction.
+Where the loops do not say which elements are combined into (a scatter: a histogram, a sum under a condition that alone keeps the
+index inside), each partial result is a whole tensor: all of it starts from the identity, and all of it is combined,
+
+    for r in range(1000):                       H_rf: int32[8, 10]
+        H[X[r]] += 1                            for r_o in range(8):
+                                                    for d0 in range(10):
+                                                        H_rf[r_o, d0] = 0
+                                        ->      for r_o in range(8):
+                                                    for r_i in range(125):
+                                                        H_rf[r_o, X[r]] += 1
+                                                for d0 in range(10):
+                                                    for r_o in range(8):
+                                                        H[d0] += H_rf[r_o, d0]
+
+Legal where the loop runs over the reduction, is serial or unrolled, its extent is a literal or over dims, and the loops of the
+reduction from it inwards and outwards are one perfect nest.
 """
 
 from __future__ import annotations
@@ -31,15 +44,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
+from tensorlang.schedules.inside import access_guard
 from tensorlang.schedules.kinds import require_kind, within_budget
-from tensorlang.schedules.legality import repeated
+from tensorlang.schedules.legality import conditions_around, repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_statements
@@ -59,7 +73,7 @@ class Rfactor:
         store = reduction_in(nest, loop)
         path = path_to(nest.body, lambda part: part is store)
         chain, outer = self._chain(nest, path, store)
-        moving = self._moving(nest, chain, outer, store)
+        moving = None if self._scattered(nest, chain, outer, store) else self._moving(nest, chain, outer, store)
         shape = (self._extent(nest, loop, chain), *store.buffers[0].shape)
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
         for extent in shape:
@@ -71,11 +85,12 @@ class Rfactor:
                 loop=self.loop,
             )
         block_around = next((part for part in path if isinstance(part, Block) and any(piece is chain[0] for piece in part.body)), chain[0])
-        return self._rewritten(nest, chain, [part.loop for part in outer], moving, store, shape, block_around)
+        return self._rewritten(nest, chain, outer, moving, store, shape, block_around)
 
     def _rewritten(
-        self, nest: Nest, chain: list[For], around: list[str], moving: list[For], store: Store, shape: tuple[Expr, ...], owner: Stmt
+        self, nest: Nest, chain: list[For], outer: list[For], moving: list[For] | None, store: Store, shape: tuple[Expr, ...], owner: Stmt
     ) -> Nest:
+        """The nest with partial results of the elements that the `moving` loops visit, or of all elements."""
         loop = next(part for part in chain if part.loop == self.loop)
         partial = {buffer.name: Buffer(fresh_buffer(nest, f"{buffer.name}_rf"), shape, buffer.dtype) for buffer in store.buffers}
         local = tuple(partial.values())
@@ -88,22 +103,38 @@ class Rfactor:
             def label(axis: str) -> str:
                 return names.fresh(f"{prefix}.{short(axis)}" if stage_of(axis) in (store.stage, stage_of(self.loop)) else axis)
 
-            made = copied(nest, stmt, around, [part.loop for part in chosen], label)
+            made = copied(nest, stmt, [part.loop for part in outer], [part.loop for part in chosen], label)
             relations.extend(made.relations)
             return made.body
 
         relations = list(nest.relations)
         inside = [loop, *(part for part in chain if part is not loop)]
+        swept, element = self._sweep(nest, chain, outer, store, names) if moving is None else (moving, store.index)
+        everywhere = (index[0], *element)
         first = under(
-            f"{stage}.init", _nested([loop, *moving], Store(f"{stage}.init", local, index, store.reducer.identities)), [loop, *moving]
+            f"{stage}.init", _nested([loop, *swept], Store(f"{stage}.init", local, everywhere, store.reducer.identities)), [loop, *swept]
         )
         into = edit_stores(chain[-1].body, lambda part: replace(part, stage=stage, buffers=local, index=index) if part is store else part)
         partials = under(stage, _nested(inside, into), chain)
-        kept = [part for part in chain if part is loop or part in moving]
-        combined = _nested(kept, replace(store, values=tuple(Load(buffer, index) for buffer in local)))
+        kept = [*swept, loop] if moving is None else [part for part in chain if part is loop or part in moving]
+        combined = _nested(kept, replace(store, index=element, values=tuple(Load(buffer, everywhere) for buffer in local)))
         result = block(first, partials, combined)
         made = pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
         return self._proved(made, result) if any(part.kind != "serial" for part in chain) else made
+
+    def _sweep(self, nest: Nest, chain: list[For], outer: list[For], store: Store, names: Names) -> tuple[list[For], tuple[Expr, ...]]:
+        """Loops over all elements that a scatter may touch in an iteration of the loops around it, and the element at which they are."""
+        held, inside = conditions_around(nest, chain[0]), {part.loop for part in chain}
+        swept: list[For] = []
+        element: list[Expr] = []
+        for place, (part, extent) in enumerate(zip(store.index, store.buffers[0].shape, strict=True)):
+            fixed = not closure(nest, axes_of(part)) & inside and not any(True for _ in loads_of(part))
+            if fixed and access_guard(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
+                element.append(part)
+            else:
+                swept.append(For(names.fresh(f"{store.stage}.d{place}"), ir.const(0), extent, store))
+                element.append(Axis(swept[-1].loop))
+        return swept, tuple(element)
 
     def _proved(self, nest: Nest, result: Stmt) -> Nest:
         """The nest, if its loops may be of the kinds that they have. Raises `Refusal`."""
@@ -166,6 +197,17 @@ class Rfactor:
                 )
         return chain, [part for part in path[:first] if isinstance(part, For)]
 
+    def _scattered(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> bool:
+        """Can the loops that move the element not sweep over the partial results, because data or conditions say where it is?"""
+        if _moved(nest, store, self.loop) or any(True for part in store.index for _ in loads_of(part)):
+            return True
+        needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
+        moving = [part for part in chain if part.loop in needed]
+        if not _is_scatter(nest, store):
+            return False
+        left = access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
+        return left is not None or repeated(nest, store, moving, outer) is not None
+
     def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
         """The loops of the chain that move the element."""
         needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
@@ -215,15 +257,25 @@ class Rfactor:
 
 def reduction_in(nest: Nest, loop: For) -> Store:
     """The combining store whose reduction loop this is. Raises `Refusal` where there is none."""
-    combining = [store for store in stores(loop.body) if store.reducer is not None and not _moved(nest, store, loop.loop)]
+    combining = [
+        store
+        for store in stores(loop.body)
+        if store.reducer is not None and (_is_scatter(nest, store) or not _moved(nest, store, loop.loop))
+    ]
     own = [store for store in combining if store.stage == stage_of(loop.loop)] or combining
     if len(own) != 1:
         what = "runs over no reduction" if not own else "holds several reductions"
         raise Refusal(
             "TL-S304", f"{short(loop.loop)!r} {what}; name a loop over a reduction axis", stage=stage_of(loop.loop), loop=loop.loop
         )
-    require_static(own[0], loop.loop)
     return own[0]
+
+
+def _is_scatter(nest: Nest, store: Store) -> bool:
+    """Does a reduction combine into a tensor that another stage has filled, at elements that need not be all of it?"""
+    return any(part.stage == f"{store.stage}.start" for part in stores(nest.body)) or any(
+        True for part in store.index for _ in loads_of(part)
+    )
 
 
 def require_static(store: Store, loop: str) -> None:
@@ -254,10 +306,7 @@ def _named(stmt: Stmt) -> str:
 def _replaced(stmt: Stmt, owner: Stmt, old: Stmt, new: Stmt, local: tuple[Buffer, ...]) -> Stmt:
     """`stmt` with `old` replaced, and storage around `owner`, which is or holds it."""
     result = new if stmt is old else map_statements(stmt, lambda part: _replaced(part, owner, old, new, local))
-    if stmt is owner:
-        for buffer in local:
-            result = Alloc(buffer, result)
-    return result
+    return allocate(local, result) if stmt is owner else result
 
 
 def _nested(chain: Sequence[For], body: Stmt) -> Stmt:

@@ -6,7 +6,7 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,13 +25,14 @@ from tensorlang.schedules.edit import AUXILIARY, axis_names, loops, stage_of, st
 from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
-from tensorlang.tensor import Tensor, as_outputs
+from tensorlang.tensor import Tensor, as_inputs, as_outputs
 
 
 class Loop(str):
@@ -61,8 +62,9 @@ class Schedule(Placement, Structural):
     Raises `DefinitionError` where the outputs are no program.
     """
 
-    def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: tuple[Tensor, ...] | None = None) -> None:
+    def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> None:
         self.outputs = as_outputs(outputs, *more)
+        self.inputs = as_inputs(inputs)
         self._nests = [lower_definition(self.outputs, name, inputs)]
         self._directives: list[AnyDirective] = []
 
@@ -190,7 +192,7 @@ class Schedule(Placement, Structural):
                 if kind == "pack":
                     layout = options.pop("layout", None)
                     return Pack(tensor, at, None if layout is None else tuple(self._loop(loop) for loop in layout))
-                return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at)
+                return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at, **options)
             case _ if kind in PLACEMENT:
                 return placement.made(kind, self._loop, _text, *args, **options)
             case _ if kind in STRUCTURAL:
@@ -207,13 +209,13 @@ class Schedule(Placement, Structural):
         self, i: str, j: str, fi: int, fj: int, tail: Tail = "guard", names: tuple[str, str, str, str] | None = None
     ) -> tuple[Loop, Loop, Loop, Loop]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
-        state = len(self._directives)
+        before = len(self._directives)
         try:
             io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
             jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
             self.reorder(io, jo, ii, ji)
         except ScheduleError:
-            del self._directives[state:], self._nests[state + 1 :]
+            self.undo(len(self._directives) - before)
             raise
         return io, jo, ii, ji
 
@@ -254,9 +256,17 @@ class Schedule(Placement, Structural):
         """Copy what the inner loops use of a tensor in the order in which they use it; see `schedules.pack`."""
         self._do("pack", tensor, at, layout=layout)
 
-    def accumulate(self, tensor: str, at: str) -> None:
-        """Keep the tile of a reduction's output in registers; see `schedules.accumulate`."""
-        self._do("accumulate", tensor, at)
+    def accumulate(self, tensor: str, at: str, *, partial: bool = False) -> None:
+        """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `schedules.accumulate`."""
+        self._do("accumulate", tensor, at, partial=partial)
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last `steps` directives. Raises `ScheduleError` where there are not so many."""
+        if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps <= len(self._directives):
+            reason = f"there are {len(self._directives)} directives to take back, not {steps!r:.40}"
+            raise self._error(Refusal("TL-S007", reason), None)
+        kept = len(self._directives) - steps
+        del self._directives[kept:], self._nests[kept + 1 :]
 
     # Questions --------------------------------------------------------------------------------------------------------------
 
@@ -271,13 +281,26 @@ class Schedule(Placement, Structural):
             return Verdict(lambda: asked._error(why, step))  # noqa: SLF001 - the schedule of this moment
         return Verdict()
 
-    def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:
-        """Directives on a loop that would be accepted now. Raises `ScheduleError` for an unknown loop."""
+    def attempt(self, directive: AnyDirective) -> bool:
+        """Apply a directive if it is accepted; was it? As `can` and then `apply`, at the price of one of them."""
         try:
-            name = self._loop(loop)
-        except Refusal as refusal:
-            raise self._error(refusal, None) from None
-        return tuple(step for step in _moves(self.nest, name) if self.can(step))
+            nest = self._tried(directive)
+        except Refusal:
+            return False
+        self._nests.append(nest)
+        self._directives.append(directive)
+        return True
+
+    def legal_moves(self, loop: str) -> tuple[AnyDirective, ...]:
+        """Directives on a loop, or on a stage, that would be accepted now. Raises `ScheduleError` where there is neither of that name."""
+        if isinstance(loop, str) and loop in stages(self.nest):
+            found = moves_of_stage(self.nest, loop)
+        else:
+            try:
+                found = moves_of_loop(self.nest, self._loop(loop))
+            except Refusal as refusal:
+                raise self._error(refusal, None) from None
+        return tuple(step for step in found if self.can(step))
 
     # Data -------------------------------------------------------------------------------------------------------------------
 
@@ -310,7 +333,8 @@ class Schedule(Placement, Structural):
     def copy(self) -> Schedule:
         """An independent schedule with the same steps."""
         other = object.__new__(type(self))
-        other.outputs, other._nests, other._directives = self.outputs, list(self._nests), list(self._directives)
+        other.outputs, other.inputs = self.outputs, self.inputs
+        other._nests, other._directives = list(self._nests), list(self._directives)
         return other
 
     def named(self, name: str) -> Nest:
@@ -333,27 +357,3 @@ def _text(value: object, what: str) -> str:
 def axis_names_of_loops(nest: Nest) -> frozenset[str]:
     """The full names of the loops of a nest."""
     return frozenset(part.loop for part in loops(nest.body))
-
-
-def _moves(nest: Nest, loop: str) -> Iterator[AnyDirective]:
-    """Directives worth asking about for one loop."""
-    yield Parallel(loop)
-    yield Vectorize(loop)
-    yield Unroll(loop)
-    for factor in (4, 8, 16, 32, 64):
-        yield Split(loop, factor)
-    chain = [part for part in loops(nest.body) if stage_of(part.loop) == stage_of(loop)]
-    at = next(position for position, part in enumerate(chain) if part.loop == loop)
-    for other in chain[:at]:
-        yield Reorder((loop, other.loop))
-    for other in chain[at + 1 :]:
-        yield Reorder((other.loop, loop))
-    if at + 1 < len(chain):
-        yield Fuse(loop, chain[at + 1].loop)
-    for stage in stages(nest):
-        yield Accumulate(stage, loop)
-        yield ComputeAt(stage, loop)
-    for buffer in nest.inputs:
-        yield Pack(buffer.name, loop)
-        yield CacheRead(buffer.name, loop)
-    yield from structural.moves(nest, loop)

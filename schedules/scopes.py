@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tensorlang.ir import Alloc, Block, Nest, Stmt
+from tensorlang.ir import Alloc, Block, Nest, Stmt, allocate
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, loops, path_to, path_to_loop
@@ -30,28 +30,28 @@ def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
     wanted = {access.buffer.name for part in parts for access in accesses(part) if not access.writes} - own
     for name in sorted(wanted & allocated(nest.body)):
         path, target = _path_to_storage(nest, name), path_to_loop(nest, loop)
-        storage = path[-1]
-        assert isinstance(storage, Alloc)
+        home = path[-1]
+        assert isinstance(home, Alloc)
         common = sum(1 for one, other in zip(path, target, strict=False) if one is other)
         if common == len(path):
             continue
         if not all(isinstance(part, (Alloc, Block)) for part in path[common:]):
             reason = f"{stage!r} reads {name!r}, which has no storage at {short(loop)!r}; move that first"
             raise Refusal("TL-S301", reason, stage=stage, loop=loop)
-        nest = replace(nest, body=_widened(nest.body, storage, path[common - 1]))
+        nest = replace(nest, body=_widened(nest.body, home, name, path[common - 1]))
     return nest
 
 
 def _path_to_storage(nest: Nest, name: str) -> tuple[Stmt, ...]:
-    return path_to(nest.body, lambda part: isinstance(part, Alloc) and part.buffer.name == name)
+    return path_to(nest.body, lambda part: isinstance(part, Alloc) and any(buffer.name == name for buffer in part.buffers))
 
 
-def _widened(stmt: Stmt, storage: Alloc, holder: Stmt) -> Stmt:
-    """The statement with storage declared around `holder`."""
-    if stmt is storage:
-        return storage.body
-    rest = map_statements(stmt, lambda part: _widened(part, storage, holder))
-    return Alloc(storage.buffer, rest) if stmt is holder else rest
+def _widened(stmt: Stmt, home: Alloc, name: str, holder: Stmt) -> Stmt:
+    """The statement with the storage of a name, which stands at `home`, declared around `holder`."""
+    if stmt is home:
+        return allocate((buffer for buffer in home.buffers if buffer.name != name), home.body)
+    rest = map_statements(stmt, lambda part: _widened(part, home, name, holder))
+    return allocate((buffer for buffer in home.buffers if buffer.name == name), rest) if stmt is holder else rest
 
 
 def unfollowed(stmt: Stmt, parts: Iterable[Stmt]) -> Stmt:

@@ -20,18 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, Split, Window
 from tensorlang.linear import Linear, linear
 from tensorlang.relations import closure, in_scope
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import allocated, edit_loops, stores
+from tensorlang.schedules.edit import allocated, edit_loops, loops, stores
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.placed import Box, Placed, box_of, dimensions, is_implicit, placed
 from tensorlang.schedules.region import expand, whole_start
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_children, map_expressions, statements
+
+ROOT: Final = "root"
+"""A loop of one iteration around everything, which `store_root` puts there for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,8 @@ def slid(nest: Nest, place: Placed, at: int) -> dict[str, Expr]:
     for dimension, kept in _plan(nest, place, between, box).items():
         side = box[dimension]
         assert side is not None
-        for loops in boxes:
-            found[loops[dimension].loop] = simplify(Binary("add", side.base, kept))
+        for dims in boxes:
+            found[dims[dimension].loop] = simplify(Binary("add", side.base, kept))
     return found
 
 
@@ -180,6 +184,8 @@ def _absolute(nest: Nest, place: Placed, start: For) -> Placed | None:
     boxes: dict[str, Box] = {}
     for name in {access.buffer.name for part in place.parts for access in accesses(part)} & allocated(start.body) - own:
         stage = next((store.stage for store in stores(start.body) if any(buffer.name == name for buffer in store.buffers)), "")
+        if start.loop == ROOT and not any(name in allocated(loop) for loop in loops(start.body)):
+            continue  # its storage is that of the whole tensor
         try:
             boxes[name] = box_of(nest, placed(nest, stage.removesuffix(".init")))
         except Refusal:

@@ -15,12 +15,14 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.errors import TensorlangError, TuningError
+from tensorlang.lazy import cached_property
+from tensorlang.schedules import recorded
 from tensorlang.schedules.feasible import Config, Feasible, feasible, names, size, unrank
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import (
@@ -34,10 +36,10 @@ from tensorlang.schedules.knobs import (
     Sizes,
     Split,
     Value,
-    from_json,
     spelling,
     tile_sizes,
 )
+from tensorlang.spelled import read_record
 
 __all__ = [
     "Choice", "Config", "Count", "Factors", "Flag", "Footprint", "Knob", "Log2", "Order", "Sizes", "Space", "Split", "spelling",
@@ -325,13 +327,14 @@ class Space:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Space:
-        """The space of `to_json` without its constraints, which are code. Raises `ValueError` for what is not such a space."""
+    def from_json(cls, data: object) -> Space:
+        """The space of `to_json` without its constraints, which are code. Raises `TuningError` for what is not such a space."""
         try:
-            knobs = tuple(map(from_json, data["knobs"]))
-            return cls(knobs, footprints=tuple(map(Footprint.from_json, data["footprints"])))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a search space: {type(error).__name__}: {error}") from None
+            record = read_record(data, "the space", ("knobs", "footprints", "constraints"))
+            knobs = recorded.Reader().every(record["knobs"], "knobs")
+            return cls(knobs, footprints=tuple(recorded.footprints(record["footprints"], recorded.sizes_of(knobs))))
+        except (ValueError, TensorlangError) as error:
+            raise TuningError(f"not a search space: {error}") from None
 
     @cached_property
     def fingerprint(self) -> str:

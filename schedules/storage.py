@@ -22,7 +22,7 @@ from tensorlang.ir import Alloc, Binary, Buffer, Const, Expr, For, Load, Nest, P
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import literal_extent
 from tensorlang.simplify import simplify
-from tensorlang.traverse import map_children, map_expressions, map_statements, statements, substatements
+from tensorlang.traverse import allocations, map_children, map_expressions, map_statements, substatements
 
 MAX_REGISTER_BYTES: Final = 16 << 10
 MAX_STACK_BYTES: Final = 64 << 10
@@ -88,7 +88,7 @@ class Align:
 
 def intermediate(nest: Nest, tensor: str) -> Buffer:
     """The storage of an intermediate or a local copy, by name. Raises `Refusal`."""
-    found = {part.buffer.name: part.buffer for part in statements(nest.body) if isinstance(part, Alloc)}
+    found = {buffer.name: buffer for buffer in allocations(nest.body)}
     if tensor in found:
         return found[tensor]
     for kind, buffers in (("an input", nest.inputs), ("a result", nest.outputs)):
@@ -111,8 +111,8 @@ def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tup
     def rewrite(part: Stmt) -> Stmt:
         part = map_statements(part, rewrite)
         match part:
-            case Alloc(old, body) if old.name == buffer.name:
-                return Alloc(buffer, body)
+            case Alloc(buffers, body):
+                return Alloc(tuple(buffer if old.name == buffer.name else old for old in buffers), body)
             case Prefetch(old, at) if old.name == buffer.name:
                 return Prefetch(buffer, index(at))
             case Store(buffers=buffers) if any(old.name == buffer.name for old in buffers):
@@ -126,9 +126,9 @@ def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tup
 def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:
     """The nest, if what is to live in registers and on the stack fits there, and `tensor` in memory. Raises `Refusal`."""
     total = 0
-    for part in statements(nest.body):
-        if isinstance(part, Alloc) and part.buffer.name == tensor and least_bytes(part.buffer) > MAX_BYTES:
-            raise Refusal("TL-S203", f"{tensor!r} would have {least_bytes(part.buffer)} bytes (at most {MAX_BYTES})", stage=tensor)
+    for buffer in allocations(nest.body):
+        if buffer.name == tensor and least_bytes(buffer) > MAX_BYTES:
+            raise Refusal("TL-S203", f"{tensor!r} would have {least_bytes(buffer)} bytes (at most {MAX_BYTES})", stage=tensor)
     for buffer, copies in _kept(nest.body, 1):
         if not all(isinstance(extent, Const) for extent in buffer.shape):
             raise Refusal(
@@ -153,5 +153,6 @@ def _kept(stmt: Stmt, copies: int) -> list[tuple[Buffer, int]]:
     """The buffers on the stack, each with the number of times that it exists: once a lane, once an unrolled iteration."""
     if isinstance(stmt, For) and stmt.kind in ("vector", "unroll"):
         copies *= max(1, literal_extent(stmt) or 1)
-    found = [(stmt.buffer, copies)] if isinstance(stmt, Alloc) and stmt.buffer.memory in ("register", "stack") else []
+    buffers = stmt.buffers if isinstance(stmt, Alloc) else ()
+    found = [(buffer, copies) for buffer in buffers if buffer.memory in ("register", "stack")]
     return found + [entry for part in substatements(stmt) for entry in _kept(part, copies)]

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses, race
-from tensorlang.schedules.placed import Placed, box_of, placed
+from tensorlang.schedules.placed import Placed, box_of, dimensions, placed, start_of
 from tensorlang.schedules.region import region
 from tensorlang.schedules.slide import slid, unslid
 from tensorlang.simplify import simplify
@@ -53,6 +53,7 @@ class StoreAt:
         place = placed(nest, self.stage, self.loop)
         at = self._position(place)
         box = box_of(nest, place, self.loop)
+        self._require_starts(nest, place)
         outer = place.loops[: at + 1]
         uses = [
             (box.whole(access.index), access.loops[at + 1 :])
@@ -74,9 +75,7 @@ class StoreAt:
             if part is not outer[-1]:
                 return map_statements(part, keep)
             body = edit_loops(_moved(outer[-1].body, local, position), lambda loop: loop.loop in starts, start)
-            for buffer in local.values():
-                body = Alloc(buffer, body)
-            return replace(outer[-1], body=body)
+            return replace(outer[-1], body=allocate(local.values(), body))
 
         result = replace(nest, body=keep(nest.body))
         self._require_apart(result, place, at)
@@ -97,6 +96,13 @@ class StoreAt:
                 reason = f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}"
                 raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
         return at
+
+    def _require_starts(self, nest: Nest, place: Placed) -> None:
+        """Raise `Refusal` where the box of an iteration may begin below 0: the storage holds places from 0 on."""
+        for part in place.parts:
+            for _, dims in dimensions(part, place) or ():
+                for dimension, _ in dims:
+                    start_of(nest, dimension, place, self.loop)
 
     def _require_apart(self, nest: Nest, place: Placed, at: int) -> None:
         for inner in place.loops[at + 1 :]:
@@ -121,8 +127,8 @@ def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr,
 
     def rewrite(part: Stmt) -> Stmt:
         match part:
-            case Alloc(buffer, body) if buffer.name in local:
-                return rewrite(body)
+            case Alloc(buffers, body):
+                return allocate((buffer for buffer in buffers if buffer.name not in local), rewrite(body))
             case Prefetch(buffer) if buffer.name in local:
                 return Block(())
             case Store(buffers=buffers) if any(buffer.name in local for buffer in buffers):

@@ -7,14 +7,11 @@ They are `peel`, `skew`, `shift`, `fission`, `fuse_loops`, `specialize`, `rfacto
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
 from tensorlang.expr import Expr
-from tensorlang.ir import Block, For, Nest
 from tensorlang.schedules.conditions import spelled
 from tensorlang.schedules.decompose import DecomposeReduction
-from tensorlang.schedules.edit import path_to_loop
 from tensorlang.schedules.fission import Fission
 from tensorlang.schedules.join import FuseLoops
 from tensorlang.schedules.kinds import Parallel
@@ -51,22 +48,6 @@ def made(kind: str, loop: Callable[[object], str], *args: Any, **options: Any) -
             return Specialize(spelled(condition))
         case _:
             return STRUCTURAL[kind](loop(args[0]), *args[1:], **options)
-
-
-def moves(nest: Nest, loop: str) -> Iterator[StructuralDirective]:
-    """Directives worth asking about for one loop."""
-    path = path_to_loop(nest, loop)
-    around = [part.loop for part in path[:-1] if isinstance(part, For)]
-    yield Rfactor(loop)
-    yield DecomposeReduction(loop)
-    yield Fission(loop)
-    yield Peel(loop, first=1)
-    yield from (Skew(loop, by) for by in around)
-    above = path[-2] if len(path) > 1 else None
-    if isinstance(above, Block):
-        for first, second in pairwise(above.body):
-            if isinstance(first, For) and isinstance(second, For) and loop in (first.loop, second.loop):
-                yield FuseLoops(first.loop, second.loop)
 
 
 def instead(refused: object) -> Iterator[StructuralDirective]:

@@ -50,7 +50,7 @@ STEPS: Final[dict[str, type[AnyDirective]]] = {
 NAMES: Final = {kind: name for name, kind in STEPS.items()}
 
 
-_EXPECTED: Final[dict[str, type]] = {"str": str, "int": int, "tuple": list, "Tail": str}
+_EXPECTED: Final[dict[str, type]] = {"str": str, "int": int, "tuple": list, "Tail": str, "bool": bool}
 
 
 def fields(directive: AnyDirective) -> dict[str, Any]:
@@ -114,7 +114,8 @@ def _step(position: int, entry: object) -> AnyDirective:
         )
     for field, value in given.items():
         expected = _EXPECTED[str(known[field].type).split(" | ")[0].split("[")[0]]
-        if isinstance(value, bool) or not (isinstance(value, expected) or (value is None and "None" in str(known[field].type))):
+        fits = isinstance(value, expected) and isinstance(value, bool) == (expected is bool)
+        if not (fits or (value is None and "None" in str(known[field].type))):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {known[field].type}")
         if isinstance(value, list) and not all(isinstance(part, str) for part in value):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not a list of names")

@@ -20,16 +20,16 @@ from typing import Final
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
+from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
 from tensorlang.schedules.kinds import within_budget
-from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, statements, substitute
+from tensorlang.traverse import allocations, axes_of, substitute
 
 LINE: Final = 64
 MAX_LINES: Final = 4096
@@ -55,9 +55,9 @@ class PrefetchRegion:
         vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
         if vector is not None:
             raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
-        found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name == self.tensor and not access.writes]
+        found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name == self.tensor and _is_read(access)]
         if not found:
-            known = list(dict.fromkeys(access.buffer.name for access in accesses(nest.body) if not access.writes))
+            known = list(dict.fromkeys(access.buffer.name for access in accesses(nest.body) if _is_read(access)))
             if self.tensor not in known:
                 raise self._refusal("TL-S003", f"no tensor {self.tensor!r} is read in this nest{did_you_mean(self.tensor, known)}")
             raise self._refusal("TL-S302", f"{self.tensor!r} is not read inside {short(self.loop)!r}")
@@ -112,6 +112,11 @@ class PrefetchRegion:
         return name
 
 
+def _is_read(access: Access) -> bool:
+    """Does an access read what is there? One that combines does."""
+    return not access.writes or access.reducer is not None
+
+
 @dataclass(frozen=True, slots=True)
 class StreamStores:
     """Let the plain stores to `tensor` pass the caches by."""
@@ -129,7 +134,7 @@ class StreamStores:
         if any(store.reducer is not None for store in found):
             reason = f"{self.tensor!r} is read again by the reduction that stores to it; accumulate it first"
             raise Refusal("TL-S302", reason, stage=self.tensor)
-        local = {part.buffer.name: part.buffer for part in statements(nest.body) if isinstance(part, Alloc)}
+        local = {buffer.name: buffer for buffer in allocations(nest.body)}
         if self.tensor in local and local[self.tensor].memory in ("register", "stack"):
             raise Refusal(
                 "TL-S302", f"{self.tensor!r} is kept in {local[self.tensor].memory} memory, which stays in the cache", stage=self.tensor

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tensorlang import forks as _forks
 from tensorlang.bound import buffer
 from tensorlang.boundary import pad
 from tensorlang.dtype import DType, dtype
@@ -202,7 +203,8 @@ def __getattr__(name: str) -> Any:
     where = _ON_USE.get(name)
     if where is None:
         raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
-    module = importlib.import_module(where)
+    with _forks.loading:
+        module = importlib.import_module(where)
     value = module if where == f"tensorlang.{name}" else getattr(module, name)
     globals()[name] = value
     return value

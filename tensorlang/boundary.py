@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorlang.bounds import values
 from tensorlang.elementary import clamp, select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr
@@ -56,8 +57,9 @@ def _inner(mode: str, at: Expr, extent: Extent, pair: tuple[int, int]) -> Expr:
     if mode == "edge":
         return clamp(at, 0, last)
     if mode == "wrap":
-        if isinstance(extent, int):
-            return at % extent
+        least = extent if isinstance(extent, int) else values(extent.node)[0]
+        if isinstance(extent, int) or least < max(pair):
+            return at % size
         return select(at < 0, at + size, select(at >= size, at - size, at))
     return select(at < 0, -at, select(at > last, 2 * last - at, at))
 

@@ -10,7 +10,7 @@ Expressions are nested lists, spelled as the grammar of `ir`:
     int                            an int64 literal
     ["const", dtype, value]        another literal; floating-point values in hexadecimal
     ["axis", n]                    axis n of the stage
-    ["dim", name]  ["param", name, dtype]  ["load", tensor, index*]  ["cast", dtype, value]
+    ["dim", name]  ["dim", name, least, most]  ["param", name, dtype]  ["load", tensor, index*]  ["cast", dtype, value]
     ["neg", value] ... ["add", left, right] ... ["lt", left, right] ... ["select", cond, yes, no]
     ["call", function, dtype, args*]
     ["reduce", reducer, [values*], [[axis, lo, hi]*], where or null, component]
@@ -29,6 +29,7 @@ from typing import Any, Final, assert_never
 
 from tensorlang.dtype import INT64
 from tensorlang.errors import InternalError
+from tensorlang.extent import limits
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
 from tensorlang.printer import short
 from tensorlang.tensor import Definition, Itself, Placeholder, Scan, Scatter, Stage, State, Tensor, as_outputs, components, definitions
@@ -207,8 +208,9 @@ class _Writer:
                 return ["time", self.times[name]]
             case Axis(name):
                 return ["axis", self.axes.setdefault(name, len(self.axes))]
-            case Dim(name):
-                return ["dim", name if self.named else self.dims.setdefault(name, f"d{len(self.dims)}")]
+            case Dim(name, least, most):
+                bounds = [least, most] if limits([expr]) else []
+                return ["dim", name if self.named else self.dims.setdefault(name, f"d{len(self.dims)}"), *bounds]
             case Param(name, dtype):
                 return ["param", name, str(dtype)]
             case Load(Itself(component=component), index):

@@ -1,23 +1,26 @@
 """The checks that make a definition mean something, made when it is written: axes it owns, reads inside their tensors.
 
-Most reads are proved by intervals; the rest go to `polyhedra.find`, whose point is the concrete example of the error.
+Most reads are proved by intervals, with what the conditions say of the expressions that they compare; the rest go to `polyhedra.find`, and
+where that is not sure, to a look at every point. An example in an error is one that `witness` has seen to occur.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorlang import ir
+from tensorlang.bounds import Bounds
 from tensorlang.dtype import BOOL
 from tensorlang.errors import DefinitionError
-from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce, Select, Unary
-from tensorlang.linear import linear
-from tensorlang.polyhedra import find
+from tensorlang.extent import dims_in
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce, Select, Unary
+from tensorlang.linear import Linear, linear
 from tensorlang.printer import short, text
+from tensorlang.question import Question, Witness, possible, witness
 from tensorlang.ranges import is_fixed, is_limited
 from tensorlang.tensor import Itself, Scatter, Stage, Tensor
-from tensorlang.traverse import children, dtype_of, walk
+from tensorlang.traverse import children, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,13 @@ def check_scatter(scatter: Scatter) -> None:
         scope = scope.where(scatter.where)
     for expr in (*scatter.index, scatter.value):
         check_expression(what, expr, scope)
-    _check_element(what, "writes", Load(scatter.init, scatter.index), repr(scatter.init), scatter.init.extents, scope)
+    _check_element(what, "writes", Load(scatter.init, scatter.index), scatter.init.extents, scope)
 
 
 def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None = None) -> None:
     """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
-    for node, here in scoped(value, scope):
+    nodes = list(scoped(value, scope))
+    for node, here in nodes:
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
             own = ", ".join(short(name) for name, _, _ in scope.ranges) or "its own"
             raise DefinitionError(
@@ -106,12 +110,13 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
             )
         if isinstance(node, Reduce):
             check_limits(what, node.axes)
-    for node, here in scoped(value, scope):
+    dims_in(part for part in _with_dims([node for node, _ in nodes], scope) if not isinstance(part, Const))
+    for node, here in nodes:
         match node:
             case Load(Tensor() as tensor):
-                _check_element(what, "reads", node, repr(tensor), tensor.extents, here)
+                _check_element(what, "reads", node, tensor.extents, here)
             case Load(Itself()) if stage is not None:
-                _check_element(what, "reads", node, "itself", stage.shape, here)
+                _check_element(what, "reads", node, stage.shape, here)
                 _check_earlier(what, stage, node, here)
 
 
@@ -126,18 +131,33 @@ def check_limits(what: str, axes: tuple[ir.ReduceAxis, ...]) -> None:
             )
 
 
+def _with_dims(nodes: list[Expr], scope: Scope) -> Iterator[Expr]:
+    """What may speak of dims: the bounds of axes, dims themselves, and the shapes of what is read."""
+    for _, lo, hi in scope.ranges:
+        yield from (lo, hi)
+    for node in nodes:
+        match node:
+            case Load(Tensor() as tensor):
+                yield from tensor.extents
+            case Reduce(axes=axes):
+                yield from (bound for axis in axes for bound in (axis.lo, axis.hi))
+            case Dim():
+                yield node
+
+
 def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
-    point = find(*scope.facts(), not_before(load.index, stage.axes))
+    question = Question(scope.ranges, (*scope.conditions, not_before(load.index, stage.axes)), load.index, stage.shape)
+    point = possible(question)
     if point is None:
         return
     spelled = text(load)
-    if not point:
-        raise DefinitionError(f"{what} reads {spelled} under conditions that are too complex to prove it earlier; simplify the index")
-    read, written = ([_evaluate(part, point) for part in parts] for parts in (load.index, tuple(map(Axis, stage.axes))))
-    at = ["?" if value is None else str(value) for value in read]
+    hint = "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
+    found = witness(question, point)
+    if found is None:
+        raise DefinitionError(f"{what} reads {spelled}, which cannot be proved to be earlier; {hint}")
+    written = ", ".join(str(found.point[axis]) for axis in stage.axes)
     raise DefinitionError(
-        f"{what} reads {spelled}, which is {what}[{', '.join(at)}] while {what}[{', '.join(map(str, written))}] is computed; "
-        "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
+        f"{what} reads {spelled}, which is {what}[{', '.join(map(str, found.value))}] while {what}[{written}] is computed; {hint}"
     )
 
 
@@ -150,89 +170,78 @@ def not_before(index: tuple[Expr, ...], axes: tuple[str, ...]) -> Expr:
     return result
 
 
-def _check_element(what: str, does: str, load: Load, tensor: str, shape: tuple[Expr, ...], scope: Scope) -> None:
+def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], scope: Scope) -> None:
     for position, (index, extent) in enumerate(zip(load.index, shape, strict=True)):
         if inside(index, extent, scope):
             continue
         outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
-        point = find(*scope.facts(), outside)
+        question = Question(
+            scope.ranges, (*scope.conditions, outside), (index,), (*shape, *(hi for _, _, hi in scope.ranges if is_fixed(hi)))
+        )
+        point = possible(question)
         if point is None:
             continue
-        spelled = f"{what} {does} {text(load)}"
-        raise DefinitionError(
-            _outside(spelled, does, tensor, load, position, extent, point, scope)
-            if point
-            else f"{spelled} of {tensor} under conditions that are too complex to prove it inside; keep the index inside with tl.clamp"
-        )
+        raise DefinitionError(_outside(what, does, load, position, question, witness(question, point)))
+
+
+def _outside(what: str, does: str, load: Load, position: int, question: Question, found: Witness | None) -> str:
+    """The message for an index that can be outside, with the example that was seen if there is one."""
+    spelled, index = f"{what} {does} {text(load)}", load.index[position]
+    tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
+    told = [name for name, lo, hi in question.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
+    limit = f"limit {short(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""
+    if found is None:
+        return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {limit}{_hint(does, index)}"
+    axes = [name for name, _, _ in question.ranges]
+    shown = [name for name in (*axes, *(name for name in found.point if name not in axes)) if _matters(name, question)]
+    at = [f"{short(name)} = {found.point[name]}" for name in shown]
+    at += [f"{element} = {value}" for element, value in found.data.items()]
+    verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
+    return f"{spelled} outside {tensor}: at {', '.join(at) or 'every point'}, axis {position} is {verb} at {found.value[0]}; {limit}{hint}"
+
+
+def _matters(name: str, question: Question) -> bool:
+    told = [*question.told()]
+    told += [bound for axis, lo, hi in question.ranges if any(Axis(axis) in walk(expr) for expr in told) for bound in (lo, hi)]
+    return any(isinstance(node, (Axis, Dim)) and node.name == name for expr in told for node in walk(expr))
+
+
+def _hint(does: str, index: Expr, dims: Sequence[str] = ()) -> str:
+    if does == "writes":
+        return "keep the index inside with tl.clamp, or write under where= with a condition on it"
+    if any(isinstance(node, Load) for node in walk(index)):
+        return "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
+    bound = f"bound the dim, as in tl.dim({dims[0]!r}, least, most), " if dims else ""
+    return f"read it under tl.select with a condition, restrict the axis, {bound}or pad the tensor with tl.pad"
 
 
 def inside(index: Expr, extent: Expr, scope: Scope) -> bool:
-    """Do the ranges of the axes alone, where they are literals, keep `index` in `range(extent)`?"""
-    if not isinstance(extent, Const):
-        return _equals_axis(index, extent, scope)
-    ranges = {name: (int(lo.value), int(hi.value) - 1) for name, lo, hi in scope.ranges if isinstance(lo, Const) and isinstance(hi, Const)}
-    form = linear(index)
-    least = most = form.constant
+    """Do intervals alone, of the axes and of what the conditions compare, keep `index` in `range(extent)`?"""
+    if isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges):
+        return True
+    ranges: dict[Expr, tuple[int, int]] = {}
+    for name, lo, hi in scope.ranges:
+        if isinstance(lo, Const) and isinstance(hi, Const):
+            if lo.value >= hi.value:
+                return True
+            ranges[Axis(name)] = (int(lo.value), int(hi.value) - 1)
+    bounds = Bounds(ranges)
+    most = bounds.values(extent)[0]
+    low, high = bounds.values(index)
+    if low < 0 or high >= most:
+        low, high = spread(linear(index), bounds)
+    if (low < 0 or high >= most) and scope.conditions:
+        bounds = bounds.under(scope.conditions)
+        most = bounds.values(extent)[0]
+        low, high = bounds.values(index)
+    return low >= 0 and high < most
+
+
+def spread(form: Linear, bounds: Bounds) -> tuple[int, int]:
+    """The values of an ideal linear form: one that is inside a tensor did not wrap either."""
+    low = high = form.constant
     for atom, factor in form.terms.items():
-        if not isinstance(atom, Axis) or atom.name not in ranges:
-            return False
-        lo, hi = ranges[atom.name]
-        if lo > hi:
-            return True
-        least += factor * (lo if factor > 0 else hi)
-        most += factor * (hi if factor > 0 else lo)
-    return least >= 0 and most < int(extent.value)
-
-
-def _equals_axis(index: Expr, extent: Expr, scope: Scope) -> bool:
-    return isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges)
-
-
-def _outside(spelled: str, does: str, tensor: str, load: Load, position: int, extent: Expr, point: dict[Expr, int], scope: Scope) -> str:
-    named = {name for name, _, _ in scope.ranges}
-    at = [f"{short(atom.name)} = {value}" for atom, value in point.items() if isinstance(atom, Axis) and atom.name in named]
-    at += [f"{text(atom)} = {value}" for atom, value in point.items() if not isinstance(atom, Axis) and dtype_of(atom) != BOOL]
-    index = load.index[position]
-    value = _evaluate(index, point)
-    verb = "read" if does == "reads" else "written"
-    where = f"axis {position} is {verb} at {text(index) if value is None else value}"
-    data = any(isinstance(node, Load) for node in walk(index))
-    ragged = [name for name, lo, hi in scope.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
-    if does == "writes":
-        hint = "keep the index inside with tl.clamp, or write under where= with a condition on it"
-    elif ragged:
-        hint = f"the range of {short(ragged[0])} depends on data or other axes; limit it with tl.reduce_axis(..., within={text(extent)})"
-    elif data:
-        hint = "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
-    else:
-        hint = "read it under tl.select with a condition, restrict the axis, or pad the tensor with tl.pad"
-    return f"{spelled} outside {tensor}: at {', '.join(at) or 'every point'}, {where}; {hint}"
-
-
-def _evaluate(expr: Expr, point: dict[Expr, int]) -> int | None:
-    """The value of an index at a point, where every part of it is known."""
-    if expr in point:
-        return point[expr]
-    form = linear(expr)
-    if expr in form.terms:
-        return _evaluate_atom(expr, point)
-    total = form.constant
-    for atom, factor in form.terms.items():
-        value = _evaluate(atom, point)
-        if value is None:
-            return None
-        total += factor * value
-    return total
-
-
-def _evaluate_atom(expr: Expr, point: dict[Expr, int]) -> int | None:
-    match expr:
-        case Cast(value, dtype) if dtype.is_integer:
-            return _evaluate(value, point)
-        case Binary("floordiv" | "mod" | "min" | "max" as op, left, right):
-            a, b = _evaluate(left, point), _evaluate(right, point)
-            if a is None or b is None or (op in ("floordiv", "mod") and b == 0):
-                return None
-            return {"floordiv": lambda: a // b, "mod": lambda: a % b, "min": lambda: min(a, b), "max": lambda: max(a, b)}[op]()
-        case _:
-            return None
+        least, most = bounds.values(atom)
+        low += factor * (least if factor > 0 else most)
+        high += factor * (most if factor > 0 else least)
+    return low, high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,9 +13,10 @@ from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr, binary
 from tensorlang.printer import text
 from tensorlang.simplify import simplify
+from tensorlang.traverse import walk
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-MAX_EXTENT: Final = 1 << 48
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
+MAX_EXTENT: Final = ir.MOST
 
 
 class Dim:
@@ -89,9 +91,67 @@ class Dim:
 Extent: TypeAlias = "int | Dim"
 
 
-def dim(name: str) -> Dim:
-    """An extent known only at run time (int64, >= 0). Equal names are the same extent."""
-    return Dim(ir.Dim(checked_name(name, "a dim")))
+def dim(name: str, least: int = 0, most: int = MAX_EXTENT) -> Dim:
+    """An extent known only at run time (int64), `least <= dim <= most`: proofs rely on the bounds, and a call beyond them is refused.
+
+    Equal names are the same extent, so one program gives a name one pair of bounds. Raises `DefinitionError` for bounds that are not
+    `0 <= least <= most <= 2**48`.
+    """
+    label = checked_name(name, "a dim")
+    for bound in (least, most):
+        if not isinstance(bound, (int, np.integer)) or isinstance(bound, (bool, np.bool_)):
+            raise DefinitionError(f"a bound of the dim {label} must be an int, not {bound!r:.60}")
+    if not 0 <= least <= most <= MAX_EXTENT:
+        raise DefinitionError(f"the dim {label} cannot be from {least} to {most}; its bounds are 0 <= least <= most <= 2**48")
+    return Dim(ir.Dim(label, int(least), int(most)))
+
+
+def dims_in(exprs: Iterable[ir.Expr]) -> dict[str, ir.Dim]:
+    """The dims in expressions by name, in order of appearance. Raises `DefinitionError` where two of one name differ in their bounds."""
+    found: dict[str, ir.Dim] = {}
+    for expr in exprs:
+        for node in walk(expr):
+            if isinstance(node, ir.Dim):
+                same = found.setdefault(node.name, node)
+                if (same.least, same.most) != (node.least, node.most):
+                    raise DefinitionError(
+                        f"the dim {node.name} is given two pairs of bounds, {spelled(same)} and {spelled(node)}; "
+                        "equal names are the same dim, so make it once and use it everywhere"
+                    )
+    return found
+
+
+def spelled(node: ir.Dim) -> str:
+    """How a dim is made, as Python."""
+    bounds = f", {node.least}" if node.least or node.most < MAX_EXTENT else ""
+    return f"tl.dim({node.name!r}{bounds}{f', {node.most}' if node.most < MAX_EXTENT else ''})"
+
+
+def limits(dims: Iterable[ir.Dim]) -> tuple[ir.Limit, ...]:
+    """The bounds of those dims that have any."""
+    return tuple((node.name, node.least, node.most) for node in dims if node.least or node.most < MAX_EXTENT)
+
+
+def products(exprs: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
+    """Those extents, and bounds of loops, in which dims are multiplied: these may leave the range of extents where no dim does."""
+    return tuple(dict.fromkeys(expr for expr in exprs if _is_extent(expr) and any(map(_multiplies, walk(expr)))))
+
+
+def _is_extent(expr: ir.Expr) -> bool:
+    return all(isinstance(node, (ir.Const, ir.Dim, ir.Binary, ir.Unary)) for node in walk(expr))
+
+
+def _multiplies(node: ir.Expr) -> bool:
+    return isinstance(node, ir.Binary) and node.op == "mul" and not any(isinstance(side, ir.Const) for side in (node.left, node.right))
+
+
+def beyond(name: str, value: int, bounds: Iterable[ir.Limit]) -> str | None:
+    """What is wrong with the value of a dim, as the end of a sentence; None if nothing is."""
+    least, most = next(((least, most) for dim, least, most in bounds if dim == name), (0, MAX_EXTENT))
+    if least <= value <= most:
+        return None
+    wanted = f"at least {least}" if most == MAX_EXTENT and value < least else f"from {least} to {most}"
+    return f"the dim {name} is {wanted}, and not {value}"
 
 
 def extent(node: ir.Expr) -> Extent:
@@ -115,7 +175,7 @@ def checked_name(name: object, what: str) -> str:
     """`name`, if it can name a tensor, an axis or a dim. Raises `DefinitionError`."""
     if isinstance(name, str) and _NAME.match(name):
         return name
-    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _")
+    raise DefinitionError(f"{name!r} cannot name {what}; use letters, digits and _, at most 200")
 
 
 def optional_name(name: object, what: str) -> str | None:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from tensorlang.errors import CallError
+from tensorlang.extent import beyond, dims_in, limits
 from tensorlang.ir import Binary, Const, Dim, Expr, Unary
 from tensorlang.linear import linear
 from tensorlang.meaning import Array
 from tensorlang.printer import text
-from tensorlang.tensor import Definition, Placeholder, Scan, Tensor, components, with_steps
-from tensorlang.traverse import walk
+from tensorlang.tensor import Definition, Placeholder, Scan, Tensor, components, expressions, with_steps
 
 
 def operand(tensor: Tensor, value: object) -> Array:
@@ -111,13 +111,7 @@ def _solve(node: Expr, size: int, dims: dict[str, int]) -> None:
 
 def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, Any]) -> dict[str, int]:
     """The value of every dim that the definitions mention. Raises `CallError` where operands disagree or a dim is not fixed."""
-    known = {
-        node.name: None
-        for definition in with_steps(definitions)
-        for extent in _extents(definition)
-        for node in walk(extent)
-        if isinstance(node, Dim)
-    }
+    known = dims_in(extent for definition in with_steps(definitions) for extent in (*_extents(definition), *expressions(definition)))
     for name, value in given.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
             raise CallError(f"the extent {name} must be an int of at least 0, not {value!r:.60}")
@@ -140,6 +134,8 @@ def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, 
     for name in known:
         if name not in dims:
             raise CallError(f"the extent {name} is fixed by no operand; pass it by name, as in {name}=5")
+        if wrong := beyond(name, dims[name], limits(known.values())):
+            raise CallError(wrong)
     return dims
 
 

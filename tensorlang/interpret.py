@@ -17,11 +17,11 @@ from typing import Any, Final, assert_never, overload
 import numpy as np
 
 from tensorlang import meaning
+from tensorlang.bounds import INDEX_LIMIT
 from tensorlang.errors import CallError, InternalError
 from tensorlang.feeds import bind_dims, collect, extent_of, shape_of
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, ReduceAxis, Reducer, Select, Unary
 from tensorlang.meaning import HALF, Array
-from tensorlang.polyhedra import INDEX_LIMIT
 from tensorlang.printer import text
 from tensorlang.ranges import is_fixed
 from tensorlang.sequential import leading

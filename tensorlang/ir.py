@@ -1,15 +1,15 @@
 """The loop nest: the one program form between a definition and machine code.
 
-    nest     = Nest(name, inputs, outputs, dims, body, relations)
+    nest     = Nest(name, inputs, outputs, dims, body, relations, limits, products)
     stmt     = For(loop, lo, hi, kind, body, follows?, instruction?)    lo <= loop < hi
              | Store(stage, buffers, index*, values, reducer?, stream?)    one element of each buffer; with a reducer: combine(old, values)
-             | Block(stmt*) | If(cond, then, else?) | Alloc(buffer, body)
+             | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
              | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
     kind     = serial | parallel | vector | unroll | tensor
     relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
              | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
              | Window(parent, inner, base, hi, tail)                   parent = base + inner                      parent < hi
-    expr     = Const(value, dtype) | Axis(name) | Dim(name) | Param(name, dtype) | Load(buffer, index*)
+    expr     = Const(value, dtype) | Axis(name) | Dim(name, least, most) | Param(name, dtype) | Load(buffer, index*)
              | Cast(value, dtype) | Unary(op, value) | Binary(op, left, right) | Compare(op, left, right)
              | Select(cond, yes, no) | Call(function, args) | Reduce(reducer, values, axes, where?, component)
 
@@ -25,7 +25,8 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from tensorlang.dtype import INT64, DType
@@ -37,6 +38,10 @@ Memory = Literal["argument", "auto", "register", "stack", "heap"]
 UNARY = ("neg", "not", "abs")
 BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+MOST = 1 << 48
+"""No extent is larger."""
 
 
 class Source(Protocol):
@@ -85,9 +90,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """An extent known only at run time (int64, >= 0)."""
+    """An extent known only at run time (int64), `least <= dim <= most`. Equal names are the same dim: bounds do not tell dims apart."""
 
     name: str
+    least: int = field(default=0, compare=False)
+    most: int = field(default=MOST, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +204,16 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 
 
 @dataclass(frozen=True, slots=True)
+class Mentions:
+    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, their places."""
+
+    stages: frozenset[str]
+    allocated: frozenset[str]
+    names: frozenset[str]
+    places: Mapping[str, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
 
@@ -210,6 +227,7 @@ class For:
     kind: LoopKind = "serial"
     follows: str | None = None
     instruction: str | None = None
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +243,7 @@ class Store:
     values: tuple[Expr, ...]
     reducer: Reducer | None = None
     stream: bool = False
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +251,7 @@ class Block:
     """Statements in order."""
 
     body: tuple[Stmt, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +261,19 @@ class If:
     cond: Expr
     then: Stmt
     orelse: Stmt | None = None
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Storage that lives while `body` runs; its first contents are undefined."""
+    """Storage that lives while `body` runs; its first contents are undefined. `allocate` makes it.
 
-    buffer: Buffer
+    It holds several buffers, as a block several statements, so that a nest is no deeper for having many intermediates.
+    """
+
+    buffers: tuple[Buffer, ...]
     body: Stmt
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +282,7 @@ class Prefetch:
 
     buffer: Buffer
     index: tuple[Expr, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
@@ -302,11 +328,16 @@ class Window:
 
 
 Relation: TypeAlias = "Split | Fuse | Window"
+Limit: TypeAlias = tuple[str, int, int]
+"""The least and the most value of a dim, where they say more than 0 and `MOST`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A whole program: argument buffers, run-time extents, statements, and the relations of derived axes (oldest first)."""
+    """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims.
+
+    `products` are the extents in which dims are multiplied, which a call keeps to the range of extents.
+    """
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -314,6 +345,8 @@ class Nest:
     dims: tuple[str, ...]
     body: Stmt
     relations: tuple[Relation, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    products: tuple[Expr, ...] = ()
 
 
 def const(value: int) -> Const:
@@ -325,3 +358,11 @@ def block(*parts: Stmt) -> Stmt:
     """Statements in order, nested blocks flattened; a single one stands alone."""
     flat = [piece for part in parts for piece in (part.body if isinstance(part, Block) else (part,))]
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def allocate(buffers: Iterable[Buffer], body: Stmt) -> Stmt:
+    """`body` inside storage, joined with what stands directly in it; for no storage, `body` alone."""
+    own = tuple(buffers)
+    if not own:
+        return body
+    return Alloc((*own, *body.buffers), body.body) if isinstance(body, Alloc) else Alloc(own, body)

@@ -22,7 +22,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang import ir
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Reduce, ReduceAxis, Select, Stmt, Store, Unary, block
+from tensorlang.ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Compare,
+    Expr,
+    For,
+    If,
+    Load,
+    Reduce,
+    ReduceAxis,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    allocate,
+    block,
+)
 from tensorlang.printer import short
 from tensorlang.ranges import conditions, hull
 from tensorlang.simplify import simplify
@@ -345,9 +362,7 @@ class _Prelude:
     def around(self, body: Stmt) -> Stmt:
         """`body` after the implicit stages, inside their storage."""
         result = block(*self.parts, body)
-        for buffer in reversed(self.scratch):
-            result = Alloc(buffer, result)
-        return result
+        return allocate(self.scratch, result)
 
 
 def _has_reduction(expr: Expr) -> bool:

@@ -113,8 +113,11 @@ class _Machine:
                         no()
 
                 return choose
-            case Alloc(buffer, body):
-                return self._alloc(buffer, self.action(body, known))
+            case Alloc(buffers, body):
+                action = self.action(body, known)
+                for buffer in reversed(buffers):
+                    action = self._alloc(buffer, action)
+                return action
             case Prefetch():
                 return lambda: None
             case _:

@@ -144,7 +144,8 @@ def print_nest(nest: Nest, marks: Mapping[str, str] | None = None) -> str:
     """The nest as pseudo-Python. `marks` appends a note to the header of a loop, by its full name."""
     arguments = ", ".join(_declared(buffer) for buffer in nest.inputs)
     results = ", ".join(_declared(buffer) for buffer in nest.outputs)
-    return "\n".join([f"{nest.name}({arguments}) -> {results}", *_lines(nest.body, nest, "    ", (), marks or {})])
+    bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in nest.limits)
+    return "\n".join([f"{nest.name}({arguments}) -> {results}{bounds}", *_lines(nest.body, nest, "    ", (), marks or {})])
 
 
 def _declared(buffer: Buffer) -> str:
@@ -180,9 +181,10 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapp
             if orelse is not None:
                 yield f"{pad}else:"
                 yield from _lines(orelse, nest, pad + "    ", scope, marks)
-        case Alloc(buffer, body):
-            aligned = f"aligned to {buffer.align}" if buffer.align else ""
-            yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
+        case Alloc(buffers, body):
+            for buffer in buffers:
+                aligned = f"aligned to {buffer.align}" if buffer.align else ""
+                yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
             yield from _lines(body, nest, pad, scope, marks)
         case Prefetch(buffer, index):
             yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]"

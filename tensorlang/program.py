@@ -7,48 +7,52 @@ of one name; nothing depends on a process-wide counter. Operands bound by `tl.bu
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
-from tensorlang.ir import Alloc, Buffer, Expr, Nest, Stmt, block
+from tensorlang.extent import dims_in, limits, products
+from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.lowering import Place, Program
-from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_outputs, components, definitions, with_steps
-from tensorlang.traverse import expressions, statements, walk
+from tensorlang.tensor import Definition, Placeholder, State, Tensor, as_inputs, as_outputs, components, definitions, with_steps
+from tensorlang.traverse import expressions, statements
 
 
-def lower_definition(outputs: object, name: str | None = None, inputs: tuple[Tensor, ...] | None = None) -> Nest:
+def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> Nest:
     """The unscheduled nest of a program.
 
     `outputs` are tensors, `name` names the kernel (default: the first output), `inputs` overrides the order of arguments (default:
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
-    twice, or `inputs` leaves a placeholder out.
+    twice, `inputs` leaves out a placeholder that is read, or takes what is none, or a dim has two pairs of bounds.
     """
     results = as_outputs(outputs)
     program = definitions(results)
-    names = _tensor_names(program)
+    given = _unread(program, inputs)
+    names = _tensor_names(program, given)
     for position, tensor in enumerate(results):
         if isinstance(tensor.definition, Placeholder):
             raise DefinitionError(f"output {names[tensor.definition]!r} is a placeholder; define what to compute from it")
         if any((tensor.definition, tensor.component) == (other.definition, other.component) for other in results[:position]):
             raise DefinitionError(f"output {names[tensor.definition]!r} is given twice")
     arguments = _arguments(program, inputs, names)
-    places = _places(program, names, {(id(tensor.definition), tensor.component) for tensor in results})
+    places = _places((*program, *given), names, {(id(tensor.definition), tensor.component) for tensor in results})
     lowering = Program(names, places)
     body = block(*(part for definition in program for part in lowering.definition(definition)))
-    for buffer in reversed(lowering.scratch):
-        body = Alloc(buffer, body)
+    body = allocate(lowering.scratch, body)
     ins = tuple(places[id(definition), 0].buffer for definition in arguments)
     outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
-    return Nest(name or outs[0].name, ins, outs, _dims(ins, outs, body), body)
+    dims = _dims(ins, outs, body)
+    sizes = [extent for buffer in (*ins, *outs, *lowering.scratch) for extent in buffer.shape]
+    sizes += [part.hi for part in statements(body) if isinstance(part, For)]
+    return Nest(name or outs[0].name, ins, outs, tuple(dims), body, limits=limits(dims.values()), products=products(sizes))
 
 
-def bound_arrays(outputs: object, inputs: tuple[Tensor, ...] | None = None) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+def bound_arrays(outputs: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     """The arrays of the operands that `tl.buffer` bound, by the names that `lower_definition` gives them."""
     program = definitions(as_outputs(outputs))
     names = _tensor_names(program)
-    _arguments(program, inputs, names)
     return {
         names[definition]: definition.array
         for definition in program
@@ -56,28 +60,31 @@ def bound_arrays(outputs: object, inputs: tuple[Tensor, ...] | None = None) -> d
     }
 
 
-def _arguments(program: tuple[Definition, ...], inputs: tuple[Tensor, ...] | None, names: dict[Definition, str]) -> list[Placeholder]:
+def _unread(program: tuple[Definition, ...], inputs: Sequence[Tensor] | None) -> tuple[Placeholder, ...]:
+    """The arguments that the program does not read."""
+    read = {id(definition) for definition in program}
+    given = (tensor.definition for tensor in as_inputs(inputs) or ())
+    return tuple(definition for definition in given if isinstance(definition, Placeholder) and id(definition) not in read)
+
+
+def _arguments(program: tuple[Definition, ...], inputs: Sequence[Tensor] | None, names: dict[Definition, str]) -> list[Placeholder]:
     found = [definition for definition in program if isinstance(definition, Placeholder)]
-    if inputs is None:
+    order = as_inputs(inputs)
+    if order is None:
         return found
-    given = [tensor.definition for tensor in inputs]
-    for definition in given:
-        if not isinstance(definition, Placeholder) or definition.array is not None or given.count(definition) > 1:
-            raise DefinitionError("inputs= takes each placeholder once, and nothing else")
+    given = [tensor.definition for tensor in order if isinstance(tensor.definition, Placeholder)]
     for definition in found:
         if definition.array is None and definition not in given:
             raise DefinitionError(f"inputs= leaves out {names[definition]!r}, which the outputs read")
-    for definition in given:
-        names.setdefault(definition, definition.name or f"t{len(names)}")
-    chosen = [definition for definition in given if isinstance(definition, Placeholder)]
-    return [*chosen, *(definition for definition in found if definition.array is not None)]
+    return [*given, *(definition for definition in found if definition.array is not None)]
 
 
-def _tensor_names(program: tuple[Definition, ...]) -> dict[Definition, str]:
+def _tensor_names(program: tuple[Definition, ...], unread: tuple[Placeholder, ...] = ()) -> dict[Definition, str]:
+    """The names of all definitions; arguments that are not read come last, so that they change no other name."""
     taken: set[str] = set()
     names: dict[Definition, str] = {}
     unnamed = 0
-    for definition in with_steps(program):
+    for definition in (*with_steps(program), *unread):
         if isinstance(definition, State):
             continue
         label = definition.name
@@ -112,7 +119,7 @@ def _places(program: tuple[Definition, ...], names: dict[Definition, str], resul
     return found
 
 
-def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> tuple[str, ...]:
+def _dims(inputs: tuple[Buffer, ...], outputs: tuple[Buffer, ...], body: Stmt) -> dict[str, ir.Dim]:
     roots: list[Expr] = [extent for buffer in (*inputs, *outputs) for extent in buffer.shape]
     roots += [expr for part in statements(body) for expr in expressions(part)]
-    return tuple(dict.fromkeys(node.name for root in roots for node in walk(root) if isinstance(node, ir.Dim)))
+    return dims_in(roots)

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from tensorlang import ir
+from tensorlang.bounds import INDEX_LIMIT, interval
 from tensorlang.dtype import INT64
 from tensorlang.errors import InternalError
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, ReduceAxis, Select, Unary
-from tensorlang.polyhedra import INDEX_LIMIT, interval
 from tensorlang.simplify import simplify
 from tensorlang.traverse import dtype_of, walk
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from tensorlang import ir
+from tensorlang.bounds import interval
 from tensorlang.dtype import BOOL, INT64
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
 from tensorlang.linear import Linear, expression, linear
-from tensorlang.polyhedra import interval
 from tensorlang.traverse import dtype_of, walk
 
 SMALL: Final = 1 << 31
@@ -32,10 +32,13 @@ def _is_index(expr: Expr) -> bool:
 
 def _whole(expr: Expr) -> bool:
     """Is an int64 expression the integer that it spells, with no wrapping? Indices are: small multiples of axes and dims."""
-    plain = all(
-        isinstance(node, (Axis, Dim, Binary, Unary)) or (isinstance(node, Const) and abs(node.value) < SMALL) for node in walk(expr)
-    )
-    return plain or interval(expr) is not None
+    return all(map(_is_small, walk(expr))) or interval(expr) is not None
+
+
+def _is_small(node: Expr) -> bool:
+    if isinstance(node, Const):
+        return abs(node.value) < SMALL
+    return isinstance(node, (Axis, Dim, Unary)) or (isinstance(node, Binary) and node.op != "shl")
 
 
 def sum_of_terms(node: Expr) -> Expr | None:

@@ -5,16 +5,24 @@ One pass reaches the normal form, because operands are simplified first and ever
 
 from __future__ import annotations
 
+from typing import Final
+
 from tensorlang.ir import Axis, Const, Dim, Expr, Param
 from tensorlang.rules import RULES
-from tensorlang.traverse import map_children
+from tensorlang.traverse import rewrite
+
+LEAVES: Final = (Axis, Const, Dim, Param)
 
 
 def simplify(expr: Expr) -> Expr:
     """An equal expression, with literals folded, like terms collected and decided conditions gone."""
-    if isinstance(expr, (Axis, Const, Dim, Param)):
-        return expr
-    node = map_children(expr, simplify)
+    return _simplified(expr) if isinstance(expr, LEAVES) else rewrite(expr, _simplified)
+
+
+def _simplified(node: Expr) -> Expr:
+    """A node over simple operands."""
+    if isinstance(node, LEAVES):
+        return node
     for rule in RULES:
         result = rule(node)
         if result is not None and result != node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,11 +13,14 @@ from tensorlang.dtype import BOOL, INT64, DType, dtype
 from tensorlang.elementary import select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import MAX_DEPTH, MAX_SIZE, Expr, binary, compare, condition, unary
-from tensorlang.extent import MAX_EXTENT, checked_name
+from tensorlang.extent import MAX_EXTENT, dim
 from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import BINARY, COMPARE, UNARY
 from tensorlang.simplify import simplify
 from tensorlang.tensor import Itself, Tensor, axis_bound
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can spell and no encoding can write."""
 
 MAX_RANK: Final = 32
 MAX_DEFINITIONS: Final = 1024
@@ -81,10 +85,10 @@ def read_number(value: object, where: str, below: int) -> int:
     return value
 
 
-def read_text(value: object, where: str) -> str:
-    """A short string."""
-    if not isinstance(value, str) or len(value) > 200:
-        fail(where, "a name", value)
+def read_text(value: object, where: str, most: int = 200) -> str:
+    """A string of at most so many characters, all of them whole."""
+    if not isinstance(value, str) or len(value) > most or _HALF.search(value):
+        fail(where, "a name" if most == 200 else f"a text of at most {most} characters", value)
     return value
 
 
@@ -171,8 +175,9 @@ class Body:
                 (number,) = self._exactly(rest, 1)
                 return self._leaf(ir.Axis(self.axes[read_number(number, self.where, len(self.axes))]))
             case "dim":
-                (name,) = self._exactly(rest, 1)
-                return self._leaf(ir.Dim(checked_name(read_text(name, self.where), "a dim")))
+                name, *bounds = self._exactly(rest, len(rest) if len(rest) in (1, 3) else 1)
+                pair = [read_number(bound, f"{self.where}, bound of a dim", MAX_EXTENT + 1) for bound in bounds]
+                return self._leaf(dim(read_text(name, self.where), *pair).node)
             case "param" if self.params is not None:
                 name, of = self._exactly(rest, 2)
                 if self.params.get(read_text(name, self.where)) != read_dtype(of, self.where):

@@ -130,44 +130,25 @@ def enclosing(*exprs: ir.Expr | None) -> tuple[ir.ReduceAxis, ...]:
 
 
 class Tensor:
-    """One result of a definition. `A[i, j]` is an element of it in an index expression."""
+    """One result of a definition. `A[i, j]` is an element of it in an index expression.
 
-    __slots__ = ("component", "definition")
+    Type and extents are found when it is made, from those of the tensors that it reads: asked for later, they would be looked for through
+    the whole chain of stages behind it.
+    """
+
+    __slots__ = ("component", "definition", "dtype", "extents")
 
     def __init__(self, definition: Definition, component: int = 0) -> None:
-        self.definition = definition
-        self.component = component
+        self.definition: Final = definition
+        self.component: Final = component
+        self.dtype: Final = _element(definition, component)
+        self.extents: Final = _extents(definition, component)
 
     @property
     def name(self) -> str | None:
         """The name given by the user, or None."""
         name = self.definition.name
         return f"{name}_{self.component}" if name is not None and components(self.definition) > 1 else name
-
-    @property
-    def dtype(self) -> DType:
-        """The type of the elements."""
-        match self.definition:
-            case Placeholder(dtype=dtype) | State(dtype=dtype):
-                return dtype
-            case Stage(values=values):
-                return dtype_of(values[self.component])
-            case Scatter(init=init):
-                return init.dtype
-            case Scan(init=init):
-                return init[self.component].dtype
-
-    @property
-    def extents(self) -> tuple[ir.Expr, ...]:
-        """The extents as nodes, outermost first."""
-        match self.definition:
-            case Placeholder(shape=shape) | State(shape=shape) | Stage(shape=shape):
-                return shape
-            case Scatter(init=init):
-                return init.extents
-            case Scan(axis=axis, init=init, keep=keep):
-                state = init[self.component].extents
-                return (axis.hi, *state) if keep == "all" else state
 
     @property
     def shape(self) -> tuple[Extent, ...]:
@@ -188,6 +169,31 @@ class Tensor:
 
     def __iter__(self) -> NoReturn:
         raise DefinitionError(f"{self!r} cannot be iterated over; define a tensor over its axes with tl.compute")
+
+
+def _element(definition: Definition, component: int) -> DType:
+    """The type of the elements of one tensor of a definition."""
+    match definition:
+        case Placeholder(dtype=kind) | State(dtype=kind):
+            return kind
+        case Stage(values=values):
+            return dtype_of(values[component])
+        case Scatter(init=init):
+            return init.dtype
+        case Scan(init=init):
+            return init[component].dtype
+
+
+def _extents(definition: Definition, component: int) -> tuple[ir.Expr, ...]:
+    """The extents of one tensor of a definition as nodes, outermost first."""
+    match definition:
+        case Placeholder(shape=shape) | State(shape=shape) | Stage(shape=shape):
+            return shape
+        case Scatter(init=init):
+            return init.extents
+        case Scan(axis=axis, init=init, keep=keep):
+            state = init[component].extents
+            return (axis.hi, *state) if keep == "all" else state
 
 
 def index_parts(what: str, rank: int, index: object) -> tuple[Expr, ...]:
@@ -394,3 +400,27 @@ def as_outputs(outputs: object, *more: object) -> tuple[Tensor, ...]:
     if not flat:
         raise DefinitionError("at least one output is needed")
     return tuple(tensor for tensor in flat if isinstance(tensor, Tensor))
+
+
+def as_inputs(inputs: object) -> tuple[Tensor, ...] | None:
+    """The arguments of a kernel in the order given, or None for the default order.
+
+    A placeholder that nothing reads may be among them: it is passed, checked and left alone. Raises `DefinitionError` for anything that is
+    not a placeholder of the call, or stands there twice.
+    """
+    if inputs is None:
+        return None
+    if not isinstance(inputs, (tuple, list)):
+        raise DefinitionError(f"inputs= takes a tuple of placeholders, as in inputs=(A, B), not {inputs!r:.60}")
+    found: list[Tensor] = []
+    for entry in inputs:
+        if not isinstance(entry, Tensor):
+            raise DefinitionError(f"inputs= takes placeholders, and {entry!r:.60} is no tensor")
+        if not isinstance(entry.definition, Placeholder):
+            raise DefinitionError(f"inputs= takes placeholders, and {entry!r} is computed; leave it out")
+        if entry.definition.array is not None:
+            raise DefinitionError(f"inputs= takes what is passed at the call, and {entry!r} is bound by tl.buffer; leave it out")
+        if any(entry.definition is other.definition for other in found):
+            raise DefinitionError(f"inputs= takes each placeholder once, and {entry!r} stands there twice")
+        found.append(entry)
+    return tuple(found)

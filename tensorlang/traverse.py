@@ -6,8 +6,9 @@ and `map_statements`, so that a new node is a new case here and not a new method
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from operator import is_
 from typing import assert_never
 
 from tensorlang.dtype import BOOL, INT64, DType
@@ -16,6 +17,7 @@ from tensorlang.ir import (
     Axis,
     Binary,
     Block,
+    Buffer,
     Call,
     Cast,
     Compare,
@@ -32,31 +34,29 @@ from tensorlang.ir import (
     Stmt,
     Store,
     Unary,
+    allocate,
     block,
 )
 
 
 def dtype_of(expr: Expr) -> DType:
     """The type of an expression's value."""
-    match expr:
-        case Const(dtype=dtype) | Param(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
-            return dtype
-        case Axis() | Dim():
-            return INT64
-        case Load(buffer):
-            return buffer.dtype
-        case Unary(_, value):
-            return dtype_of(value)
-        case Binary(_, left, _):
-            return dtype_of(left)
-        case Compare():
-            return BOOL
-        case Select(_, yes, _):
-            return dtype_of(yes)
-        case Reduce(reducer, component=component):
-            return reducer.identities[component].dtype
-        case _:
-            assert_never(expr)
+    while True:
+        match expr:
+            case Const(dtype=dtype) | Param(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
+                return dtype
+            case Axis() | Dim():
+                return INT64
+            case Load(buffer):
+                return buffer.dtype
+            case Unary(_, value) | Binary(_, value, _) | Select(_, value, _):
+                expr = value
+            case Compare():
+                return BOOL
+            case Reduce(reducer, component=component):
+                return reducer.identities[component].dtype
+            case _:
+                assert_never(expr)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -84,10 +84,12 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 def map_children(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
     """The same node over `fn` of each operand; the node itself where nothing changed."""
     old = children(expr)
-    if not old:
-        return expr
-    new = tuple(fn(child) for child in old)
-    if all(a is b for a, b in zip(old, new, strict=True)):
+    return _over(expr, old, tuple(map(fn, old))) if old else expr
+
+
+def _over(expr: Expr, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> Expr:
+    """The same node over other operands; itself where they are the same."""
+    if all(map(is_, old, new)):
         return expr
     match expr:
         case Load(buffer, _):
@@ -123,11 +125,42 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(reversed(children(node)))
 
 
-def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
+def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
+    """The expression from its leaves up, each node replaced by what `fn` makes of it over its new operands.
+
+    It needs no recursion, so that depth costs no frames, and asks `fn` once for a part that several nodes share.
+    """
+    order = _parents_first(expr)
+    done: dict[int, Expr] = {}
+    for node, parts in reversed(order):
+        if id(node) not in done:
+            done[id(node)] = fn(_over(node, parts, tuple([done[id(part)] for part in parts])) if parts else node)
+    return done[id(expr)]
+
+
+def _parents_first(expr: Expr) -> list[tuple[Expr, tuple[Expr, ...]]]:
+    """Every node with its operands, before them."""
+    order: list[tuple[Expr, tuple[Expr, ...]]] = []
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        parts = children(node)
+        order.append((node, parts))
+        stack.extend(parts)
+    return order
+
+
+def depth(expr: Expr) -> int:
+    """The number of nodes on the longest way from the root to a leaf."""
+    found: dict[int, int] = {}
+    for node, parts in reversed(_parents_first(expr)):
+        found[id(node)] = 1 + max((found[id(part)] for part in parts), default=0)
+    return found[id(expr)]
+
+
+def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     """The expression with axes replaced by name."""
-    if isinstance(expr, Axis):
-        return values.get(expr.name, expr)
-    return map_children(expr, lambda child: substitute(child, values))
+    return rewrite(expr, lambda node: values.get(node.name, node) if isinstance(node, Axis) else node)
 
 
 def axes_of(expr: Expr) -> frozenset[str]:
@@ -158,12 +191,14 @@ def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
 def map_statements(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
     """The same statement over `fn` of each direct part; itself where nothing changed."""
     old = substatements(stmt)
-    new = tuple(fn(part) for part in old)
-    if all(a is b for a, b in zip(old, new, strict=True)):
+    new = tuple(map(fn, old))
+    if all(map(is_, old, new)):
         return stmt
     match stmt:
-        case For() | Alloc():
+        case For():
             return replace(stmt, body=new[0])
+        case Alloc(buffers):
+            return allocate(buffers, new[0])
         case Block():
             return block(*new)
         case If():
@@ -183,8 +218,8 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
             return (lo, hi)
         case If(cond):
             return (cond,)
-        case Alloc(buffer):
-            return buffer.shape
+        case Alloc(buffers):
+            return tuple(extent for buffer in buffers for extent in buffer.shape)
         case Prefetch(_, index):
             return index
         case Block():
@@ -217,6 +252,13 @@ def map_own_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
 
 def statements(stmt: Stmt) -> Iterator[Stmt]:
     """Every statement within `stmt`, outermost first, in program order."""
-    yield stmt
-    for part in substatements(stmt):
-        yield from statements(part)
+    stack = [stmt]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(substatements(part)))
+
+
+def allocations(stmt: Stmt) -> Iterator[Buffer]:
+    """Every buffer that is allocated within a statement, in program order."""
+    return (buffer for part in statements(stmt) if isinstance(part, Alloc) for buffer in part.buffers)

@@ -152,11 +152,14 @@ def _statement(stmt: Stmt, scope: _Scope) -> None:
             _statement(then, scope)
             if orelse is not None:
                 _statement(orelse, scope)
-        case Alloc(buffer, body):
-            if buffer.name in scope.buffers:
-                raise InternalError(f"the buffer {buffer.name} is declared twice")
-            _declaration(buffer, scope)
-            _statement(body, replace(scope, buffers={**scope.buffers, buffer.name: buffer}, writable=scope.writable | {buffer.name}))
+        case Alloc(buffers, body):
+            known = dict(scope.buffers)
+            for buffer in buffers:
+                if buffer.name in known:
+                    raise InternalError(f"the buffer {buffer.name} is declared twice")
+                known[buffer.name] = buffer
+                _declaration(buffer, scope)
+            _statement(body, replace(scope, buffers=known, writable=scope.writable | {buffer.name for buffer in buffers}))
         case Prefetch(buffer, index):
             _declared(buffer, len(index), scope, f"a prefetch of {buffer.name}")
             for position in index:

@@ -124,7 +124,7 @@ def test_a_window_places_a_region_and_stops_at_its_end() -> None:
 def test_fresh_storage_is_poisoned() -> None:
     for dtype in ("float32", "float16", "int32", "uint8"):
         Y, T = buffer("Y", 2, dtype=DType(dtype)), Buffer("T", (c(2),), DType(dtype), "stack")
-        nest = Nest("poison", (), (Y,), (), Alloc(T, For("i", c(0), c(2), Store("Y", (Y,), (Axis("i"),), (Load(T, (Axis("i"),)),)))))
+        nest = Nest("poison", (), (Y,), (), Alloc((T,), For("i", c(0), c(2), Store("Y", (Y,), (Axis("i"),), (Load(T, (Axis("i"),)),)))))
         out = np.zeros(2, dtype)
         run_nest(nest, {"Y": out}, {})
         assert np.isnan(out).all() if DType(dtype).is_floating else (out.view("u1") == 0xA5).all()

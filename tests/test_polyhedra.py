@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlang import ir
+from tensorlang.bounds import interval
 from tensorlang.dtype import BOOL, INT32, INT64, DType
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
-from tensorlang.polyhedra import find, interval
+from tensorlang.polyhedra import find
 
 X, Y, N, c = Axis("x"), Axis("y"), Dim("n"), ir.const
 DATA = Load(Buffer("D", (N,), INT64), (X,))
@@ -133,8 +134,10 @@ def test_an_unknown_lies_in_the_range_of_its_type() -> None:
 
 
 def test_a_narrowing_cast_is_no_identity() -> None:
-    narrow = Cast(DATA, INT32)
-    assert find(test("lt", DATA, 8), test("ge", DATA, 0), Compare("ge", Cast(narrow, INT64), c(8))) is not None
+    """It is one just where the value fits."""
+    large = Compare("ge", Cast(Cast(DATA, INT32), INT64), c(8))
+    assert find(test("lt", DATA, 8), large) is not None
+    assert find(test("lt", DATA, 8), test("ge", DATA, 0), large) is None
 
 
 def test_arithmetic_on_data_may_wrap() -> None:
@@ -179,7 +182,7 @@ def test_a_large_coefficient_is_exact_where_the_axis_is_bounded(factor: int) -> 
         (Select(FLAG, c(2), c(9)), (2, 9)),
         (op("add", DATA, 1), None),
         (op("mul", op("mul", X, Y), op("mul", X, Y)), None),
-        (op("floordiv", DATA, X), None),
+        (op("floordiv", DATA, X), (INT64.lowest, INT64.highest)),
     ],
 )
 def test_an_interval_holds_for_all_data_or_is_unknown(expr: Expr, bounds: Any) -> None:
@@ -189,7 +192,7 @@ def test_an_interval_holds_for_all_data_or_is_unknown(expr: Expr, bounds: Any) -
 def test_a_question_that_is_too_large_is_given_up_soon() -> None:
     """Forty inequalities on forty products are a million million cases; the answer is "perhaps", and nothing is known of the point."""
     conditions = [test("ne", op("mul", X, op("add", Y, n)), n) for n in range(40)]
-    start = time.perf_counter()
+    start = time.process_time()
     assert find(*conditions, test("gt", X, Y)) == {}
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert find(test("gt", X, Y), test("gt", Y, X)) is None

@@ -150,6 +150,13 @@ def test_arithmetic_on_data_keeps_wrapping(expr: Expr) -> None:
     np.testing.assert_array_equal(found[0], found[1])
 
 
+def test_a_power_of_two_that_wraps_is_no_multiple() -> None:
+    """`4 * (1 << 62) // 4` is 0."""
+    expr = op("floordiv", times(4, op("shl", c(1), X)), 4)
+    points = [(x, 0) for x in (0, 5, 60, 61, 62, 63)]
+    assert values(simplify(expr), points) == values(expr, points)
+
+
 def test_products_of_dims_count_as_indices() -> None:
     n, m = Dim("n"), Dim("m")
     assert text(simplify(op("floordiv", times(4, op("mul", n, m)), 4))) == "n * m"

@@ -72,7 +72,7 @@ def blocked() -> Nest:
     product = Binary("mul", Load(A, (I, k)), Load(pack, (Axis("k_i"), J)))
     update = Store("C", (C,), (I, J), (product,), SUM)
     inner = For("i_o", c(0), Dim("n"), For("k_i", c(0), c(4), For("i_i", c(0), c(6), For("j", c(0), c(8), update, "vector"), "unroll")))
-    body = ir.block(storing(Const(0.0, FLOAT32)), For("k_o", c(0), c(2), Alloc(pack, ir.block(copied, inner))))
+    body = ir.block(storing(Const(0.0, FLOAT32)), For("k_o", c(0), c(2), Alloc((pack,), ir.block(copied, inner))))
     relations = (
         Split("i", "i_o", "i_i", 6, c(0), Dim("n")),
         Split("k", "k_o", "k_i", 4, c(0), c(8)),
@@ -109,7 +109,7 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
         nest(storing(Load(replace(A, dtype=FLOAT64), (I, J)))),
         "the buffer A differs from its declaration",
     ),
-    "a buffer declared twice": (nest(Alloc(A, storing(ONE))), "the buffer A is declared twice"),
+    "a buffer declared twice": (nest(Alloc((A,), storing(ONE))), "the buffer A is declared twice"),
     "a store to an input": (nest(storing(ONE, A)), "A is an input"),
     "too few indices": (nest(storing(ONE, index=(I,))), "1 indices for the 2 axes of C"),
     "an index that is not int64": (nest(storing(ONE, index=(I, ONE))), "1.0 is float32, not int64"),
@@ -140,7 +140,7 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
     "more values than buffers": (nest(loops(Store("C", (C,), (I, J), (ONE, ONE)), "i", "j")), "1 buffers and 2 values"),
     "two arguments of one name": (Nest("f", (A,), (A,), ("n",), storing(ONE)), "two arguments share a name: A, A"),
     "an unordered comparison": (nest(storing(Select(Compare("<", I, J), ONE, ONE))), "'<' is not a comparison"),
-    "memory of no kind": (nest(Alloc(Buffer("T", (), BOOL, "moon"), storing(ONE))), "'moon', which is none of"),  # type: ignore[arg-type]
+    "memory of no kind": (nest(Alloc((Buffer("T", (), BOOL, "moon"),), storing(ONE))), "'moon', which is none of"),  # type: ignore[arg-type]
 }
 
 

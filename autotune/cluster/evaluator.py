@@ -298,4 +298,4 @@ def target(address: str, wanted: str | Target | None = None) -> Target:
         found = crew.benches()[0].target
     finally:
         link.close()
-    return found if asked is None else Target(asked.triple, asked.cpu, asked.features, asked.name, found.caches)
+    return found if asked is None else asked

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tensorlang import ir
+from tensorlang.codegen.passes.idle import needed
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Unary
 from tensorlang.linear import Linear, bound_terms, expression, linear
 from tensorlang.simplify import simplify
@@ -47,8 +48,12 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
             kept.append(condition)
         else:
             loop = tight
+    for condition in needed(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
+        data = any(True for _ in loads_of(condition))
+        tight = None if data or _implied(loop, condition) else bounded(loop, condition)
+        loop = loop if tight is None else tight
     if len(kept) == len(conditions):
-        return stmt
+        return replace(loop, body=stmt.body)
     for condition in reversed(kept):
         body = If(condition, body)
     return replace(loop, body=body)
@@ -82,8 +87,8 @@ def _implied(loop: For, condition: Expr) -> bool:
 def _at_most(form: Linear) -> Linear:
     """A form that is nowhere below, with fewer floor divisions: `e - c < c floor(e / c) <= e`."""
     for atom, factor in form.terms.items():
-        if isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.right, Const) and factor % int(atom.right.value) == 0:
-            by = int(atom.right.value)
+        by = int(atom.right.value) if isinstance(atom, Binary) and isinstance(atom.right, Const) else 0
+        if isinstance(atom, Binary) and atom.op == "floordiv" and by > 0 and factor % by == 0:  # a quotient by 0 is 0, and says nothing
             whole = linear(atom.left) if factor > 0 else linear(atom.left).plus(Linear(1 - by))
             return _at_most(form.plus(Linear(0, {atom: factor}), -1).plus(whole, factor // by))
     return form

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensorlang import ir
+from tensorlang.bounds import interval
 from tensorlang.codegen.passes.bounds import bounded, conjuncts
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Stmt, Store
 from tensorlang.linear import linear
-from tensorlang.polyhedra import interval
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, children, dtype_of, loads_of, map_statements, statements, substitute
 

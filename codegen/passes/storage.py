@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, Load, Prefetch, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, Load, Prefetch, Stmt, Store, allocate
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements, statements
+from tensorlang.traverse import allocations, axes_of, map_children, map_expressions, map_statements
 
 
 def privatise(stmt: Stmt) -> Stmt:
     """Storage inside a vector loop gets a last dimension: the lane."""
     if isinstance(stmt, For) and stmt.kind == "vector":
         lanes = simplify(Binary("sub", stmt.hi, stmt.lo))
-        wide = {
-            part.buffer: replace(part.buffer, shape=(*part.buffer.shape, lanes))
-            for part in statements(stmt.body)
-            if isinstance(part, Alloc)
-        }
+        wide = {buffer: replace(buffer, shape=(*buffer.shape, lanes)) for buffer in allocations(stmt.body)}
         return _widened(stmt, wide, simplify(Binary("sub", Axis(stmt.loop), stmt.lo))) if wide else stmt
     return map_statements(stmt, privatise)
 
@@ -35,8 +31,8 @@ def _widened(stmt: Stmt, wide: dict[Buffer, Buffer], lane: Expr) -> Stmt:
         match part:
             case Store(buffers=buffers) if any(buffer in wide for buffer in buffers):
                 return replace(part, buffers=tuple(wide.get(buffer, buffer) for buffer in buffers), index=(*part.index, lane))
-            case Alloc(buffer, body):
-                return Alloc(wide[buffer], rewrite(body))
+            case Alloc(buffers, body):
+                return allocate((wide[buffer] for buffer in buffers), rewrite(body))
             case Prefetch(buffer=buffer) if buffer in wide:
                 return Block(())
             case _:
@@ -49,7 +45,7 @@ def hoist_allocations(stmt: Stmt) -> Stmt:
     """Large storage moves out of serial loops, so that it is taken once."""
     stmt = map_statements(stmt, hoist_allocations)
     if isinstance(stmt, For) and stmt.kind == "serial" and isinstance(stmt.body, Alloc):
-        buffer = stmt.body.buffer
-        if buffer.memory != "register" and not any(axes_of(extent) for extent in buffer.shape):
-            return Alloc(buffer, hoist_allocations(replace(stmt, body=stmt.body.body)))
+        moved = [buffer for buffer in stmt.body.buffers if buffer.memory != "register" and not any(map(axes_of, buffer.shape))]
+        left = allocate((buffer for buffer in stmt.body.buffers if buffer not in moved), stmt.body.body)
+        return allocate(moved, replace(stmt, body=left)) if moved else stmt
     return stmt

@@ -30,6 +30,7 @@ from tensorlang.ir import (
     Stmt,
     Store,
     Window,
+    allocate,
     block,
 )
 from tensorlang.polyhedra import find
@@ -69,8 +70,9 @@ def _statement(nest: Nest, stmt: Stmt, scope: _Scope) -> Stmt:
                 return _statement(nest, then, scope)
             known = scope if axes_of(test) or any(loads_of(test)) else replace(scope, facts=(*scope.facts, test))
             return If(test, _statement(nest, then, known), None if orelse is None else _statement(nest, orelse, scope))
-        case Alloc(buffer, body):
-            return Alloc(replace(buffer, shape=tuple(map(scope.of, buffer.shape))), _statement(nest, body, scope))
+        case Alloc(buffers, body):
+            sized = (replace(buffer, shape=tuple(map(scope.of, buffer.shape))) for buffer in buffers)
+            return allocate(sized, _statement(nest, body, scope))
         case Prefetch(buffer, index):
             return Prefetch(buffer, tuple(map(scope.of, index)))
         case For():

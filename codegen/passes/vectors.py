@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.dtype import DType
-from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Prefetch, Stmt, Store, block
+from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Prefetch, Stmt, Store, allocate, block
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 
@@ -36,8 +36,10 @@ def _distributed(stmt: Stmt, vector: For, masks: tuple[Expr, ...]) -> Stmt:
             return Prefetch(buffer, tuple(simplify(substitute(part, {vector.loop: vector.lo})) for part in index))
         case Block(body=parts):
             return block(*(_distributed(part, vector, masks) for part in parts))
-        case For() | Alloc():
+        case For():
             return replace(stmt, body=_distributed(stmt.body, vector, masks))
+        case Alloc(buffers, body):
+            return allocate(buffers, _distributed(body, vector, masks))
         case If(cond, then, orelse) if vector.loop not in axes_of(cond):
             return If(cond, _distributed(then, vector, masks), None if orelse is None else _distributed(orelse, vector, masks))
         case If(cond, then, orelse):

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang import ir
+from tensorlang.bounds import interval
 from tensorlang.codegen.counts import Conditions, operations
 from tensorlang.dtype import INT64
 from tensorlang.errors import InternalError
 from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
-from tensorlang.polyhedra import interval
 from tensorlang.schedules.ragged import ragged
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, loads_of, substatements, walk

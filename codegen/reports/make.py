@@ -72,7 +72,7 @@ def make(kernel: Kernel, inputs: Sequence[Any], repeats: int, keywords: Mapping[
     return Report(
         name=kernel.name,
         signature=str(program.signature),
-        target=kernel.target,
+        target=kernel.target.with_caches(here.caches),
         dims=dims,
         flops=done.flops,
         calls=done.calls,

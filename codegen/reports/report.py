@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
-from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.timing import Timing
 from tensorlang.errors import BuildError
+from tensorlang.files import replacing
 
 SHOWN: Final = 12
 NOISY: Final = 1.5
@@ -135,7 +135,8 @@ class Report:
         svg = picture(self.name, self.flops.value, self.bytes, self.time, self.rates, self.home)
         if path is not None:
             try:
-                Path(path).write_text(svg)
+                with replacing(path) as file:
+                    file.write(svg.encode())
             except OSError as error:
                 raise BuildError(f"the picture cannot be written to {str(path)!r}: {error}") from None
         return svg

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
+from tensorlang.lazy import cached_property
 from tensorlang.linear import linear
 from tensorlang.printer import short
 from tensorlang.relations import closure
@@ -147,9 +147,12 @@ class Group:
 
 
 def size(loop: For) -> int:
-    """The number of iterations, with a guess where it is known only at run time."""
+    """The number of iterations to plan for: a guess where it is known only at run time, and 1 where there is none.
+
+    It divides work, bytes and tiles, and whatever is planned for a loop that never runs is right.
+    """
     extent = literal_extent(loop)
-    return UNKNOWN_EXTENT if extent is None else extent
+    return UNKNOWN_EXTENT if extent is None else max(1, extent)
 
 
 def filled(extent: int, tile: int) -> float:

@@ -16,16 +16,18 @@ while it is in registers (`epilogue`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import Buffer, For, Load
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
+from tensorlang.schedules.local import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, label, size
 from tensorlang.schedules.strategies.around import BLOCKED, Around, place_of, reused
+from tensorlang.schedules.strategies.chains import GROUP, TILE_BLOCK, Level, in_blocks, levels, rounds, split_levels, summed_apart
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.packing import pack
 from tensorlang.schedules.strategies.parting import parted
@@ -33,6 +35,8 @@ from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.sliding import producer_of
 
+COLUMNS = 1024
+"""Columns whose sums are kept apart where nobody knows how many there are."""
 STREAMS = 16
 """Rows that are read side by side where nothing is reused; half as many where they fall into one set of the first-level cache."""
 
@@ -150,8 +154,10 @@ class Contraction(Around):
         vectors, j_i = self._vectors(s, j_i, config)
         outer = {"j": j_o}
         depth, k = min(config["depth"], size(roles.depth)), roles.depth.loop
+        target, inexact = self.stage.store.buffers[0].name, rounds(self.stage.store)
+        cuts: Sequence[str] = ()
         if depth < size(roles.depth):
-            outer["k"], k = s.split(k, depth, tail)
+            k, outer["k"], *cuts = self._parts_of_depth(s, depth, tail) if inexact else reversed(s.split(k, depth, tail))
         k, products, others = self._products(s, k)
         unrolled = [] if roles.between is None else [roles.between.loop]
         if config["unroll"] > 1:
@@ -162,7 +168,10 @@ class Contraction(Around):
             unrolled.append(outer.pop("r"))
         unrolled += vectors
         names = self._order(config)
-        order = list(self._placed(names, outer))
+        columns = () if not cuts or roles.vector.literal else s.split(j_o, max(1, COLUMNS // (config["vectors"] * self.lanes)))
+        j_o, outer["j"] = columns or (j_o, j_o)
+        around = {outer.get("k"): reversed(cuts)}
+        order = [*columns[:1], *(part for loop in self._placed(names, outer) for part in (*around.get(loop, ()), loop))]
         summed = [k if loop is roles.depth else others.get(loop.loop, loop.loop) for loop in self.stage.reduced]
         s.reorder(*order, *filter(None, summed), *unrolled, j_i, *products)
         panels = (self._packs_vector(config), reused(names), roles.operand), (config.get("pack_row"), "j", roles.row_operand)
@@ -171,8 +180,12 @@ class Contraction(Around):
             if wanted and place is not None and load is not None and isinstance(load.buffer, Buffer):
                 whole = reuse != "j" and self.panels and s.can("pack", load.buffer.name, at=self.panels)
                 pack(s, load.buffer, self.panels if whole else outer[place], self._copied(load))
-        target = self.stage.store.buffers[0].name
-        s.accumulate(target, at=order[-1])
+        for cut in reversed(cuts):
+            target = summed_apart(s, target, cut)
+        tile = tile_name(s.nest, target)
+        s.accumulate(target, at=order[-1], partial=inexact and "k" in outer)
+        if inexact:
+            in_blocks(s, tile, list(filter(None, summed)), TILE_BLOCK, config["unroll"])
         if "b" in names and s.can("prefetch", target, outer["i"]):
             s.prefetch(target, outer["i"])
         self._compute(s, j_i)
@@ -180,6 +193,20 @@ class Contraction(Around):
             s.unroll(loop)
         self._make(s, config)
         self._finish(s, config, j_o, outer)
+
+    def _parts_of_depth(self, s: Schedule, depth: int, tail: Any) -> Sequence[str]:
+        """The loops over a part of the depth and over the parts, then those over groups of parts that are summed apart; innermost first."""
+        loop = self.roles.depth
+        parts = None if not is_literal(loop) else -(-size(loop) // depth)
+        (chosen,) = levels([parts], min(max(depth, GROUP), TILE_BLOCK))
+        if len(chosen) == 1 or not self._known:
+            return tuple(reversed(s.split(loop.loop, depth, tail)))
+        return split_levels(s, loop.loop, (Level(depth, starts=False), *chosen), "0", tail)
+
+    @property
+    def _known(self) -> bool:
+        """Is the part of the result literal that all tiles of a part of the depth add to?"""
+        return self.roles.row is None or (self.roles.vector.literal and self.roles.row.literal)
 
     @property
     def _prefix(self) -> str:

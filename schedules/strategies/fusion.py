@@ -7,29 +7,47 @@ cache and nothing is computed twice; a pointwise intermediate that is read once 
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Final
 
-from tensorlang.ir import Axis
+from tensorlang.ir import Axis, Expr
+from tensorlang.schedules.inline import ComputeInline
+from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.sliding import sliding
+from tensorlang.traverse import depth
+
+DEEP: Final = 64
+"""How deep expressions are made: more arithmetic on an element than this hides what it costs to store and load it."""
 
 
 def inline_pointwise(s: Schedule) -> None:
-    """Write pointwise intermediates that are read once for each element into their readers."""
+    """Write pointwise intermediates that are read once for each element into their readers.
+
+    One pass goes through the stages in program order. What it writes into a reader moves the reads of that stage alone, so the passes
+    end when one finds nothing; all but the last take a stage each at least, and a chain of any length takes two.
+    """
     changed = True
     while changed:
         changed = False
         infos = {info.name: info for info in stages_of(s.nest)}
+        uses: dict[str, list[tuple[str, tuple[Expr, ...]]]] = {}
+        for access in accesses(s.nest.body):
+            if not access.writes:
+                uses.setdefault(access.buffer.name, []).append((access.stage, access.index))
+        depths = {name: max(map(depth, info.store.values)) for name, info in infos.items()}
+        moved: set[str] = set()
         for name, info in infos.items():
-            uses = readers(s.nest, info.store.buffers)
-            if len(uses) != 1 or info.reduced or not s.can("compute_inline", name):
+            found = [use for buffer in info.store.buffers for use in uses.get(buffer.name, ())]
+            if info.reduced or len(found) != 1 or found[0][0] in moved:
                 continue
-            reader = infos.get(uses[0][0])
-            if reader is not None and reads_once(reader, uses[0][1]):
-                s.compute_inline(name)
-                changed = True
-                break
+            reader = infos.get(found[0][0])
+            deep = depths.get(name, 0) + depths.get(found[0][0], 0)
+            if reader is not None and deep <= DEEP and reads_once(reader, found[0][1]) and s.attempt(ComputeInline(name)):
+                depths[reader.name] = deep
+                moved.add(name)
+        changed = bool(moved)
 
 
 def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:

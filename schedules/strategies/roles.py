@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from tensorlang.ir import Buffer, For, Load
+from tensorlang.lazy import cached_property
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size
 
 LEAST_LANES = 4

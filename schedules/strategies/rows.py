@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
-from tensorlang.schedules.edit import find_loop
+from tensorlang.schedules.edit import find_loop, literal_extent
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
+from tensorlang.schedules.local import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.schedules.strategies.chains import BLOCK, in_blocks, in_lanes, rounds
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.streaming import stream, streamed
 
@@ -71,7 +75,7 @@ class Rows:
         config: dict[str, Any] = {}
         if self.vector is not None:
             counts, extent = self._counts(size(self.vector)), size(self.vector)
-            wanted = 1 if self.ragged else 4 if self.stage.reduced else 2
+            wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
             whole = [count for count in counts if count * self.lanes == extent]
             config[f"{prefix}vectors"] = max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
@@ -82,6 +86,13 @@ class Rows:
             config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM and size(self.stage.outer[0]) > 1 else "none"
         return config
 
+    def _long(self, lanes: int) -> bool:
+        """Is this a sum whose lanes would add up more than a block?"""
+        if not (self.reduces and rounds(self.stage.store)):
+            return False
+        extents = [literal_extent(loop) for loop in self.stage.reduced]
+        return None in extents or prod(extent or 0 for extent in extents) > BLOCK * lanes
+
     def _counts(self, extent: int) -> tuple[int, ...]:
         """How many vectors may be in flight: powers of two, and as many as a short row has."""
         most = max(1, min(-(-extent // self.lanes), MAX_LANES // self.lanes))
@@ -91,19 +102,31 @@ class Rows:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
-            width = config[f"{prefix}vectors"] * self.lanes
-            tail: Any = "peel" if is_literal(self.vector) and not self.ragged else "mask"
-            outer, inner = s.split(self.vector.loop, min(width, MAX_LANES), tail)
-            if outermost == self.vector.loop:
-                outermost = outer
-            if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
-                self._move_inside(s, outer, inner)
-            if s.can("vectorize", inner):
-                s.vectorize(inner)
+            width = min(config[f"{prefix}vectors"] * self.lanes, MAX_LANES)
+            if not (self.reduces and not self.ragged and rounds(self.stage.store) and self._in_blocks(s, width)):
+                tail: Any = "peel" if is_literal(self.vector) and not self.ragged else "mask"
+                outer, inner = s.split(self.vector.loop, width, tail)
+                if outermost == self.vector.loop:
+                    outermost = outer
+                if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
+                    self._move_inside(s, outer, inner)
+                if s.can("vectorize", inner):
+                    s.vectorize(inner)
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
             s.parallel(outermost)
+
+    def _in_blocks(self, s: Schedule, lanes: int) -> bool:
+        """Sum in vectors and in blocks, where the loops are long and nothing else is in the way; else leave the schedule as it was."""
+        assert self.vector is not None
+        loops = [*(loop.loop for loop in self.stage.reduced if loop is not self.vector), self.vector.loop]
+        before = len(s.directives)
+        try:
+            return in_lanes(s, self.stage.name, self.stage.store.buffers[0].name, loops, lanes)
+        except ScheduleError:
+            s.undo(len(s.directives) - before)
+            return False
 
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
         """Put the vector loop inside the reduction and keep its results in registers."""
@@ -112,7 +135,10 @@ class Rows:
             s.reorder(*reduced, inner)
             target = self.stage.store.buffers[0].name
             if s.can("accumulate", target, at=outer):
+                tile = tile_name(s.nest, target)
                 s.accumulate(target, at=outer)
+                if rounds(self.stage.store):
+                    in_blocks(s, tile, reduced, BLOCK)
 
 
 def _vector(stage: StageInfo, lanes: int) -> For | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, Source, const
+from tensorlang.lazy import cached_property
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of

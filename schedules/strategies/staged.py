@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final, TypeAlias, assert_never
 
 from tensorlang.errors import ScheduleError
+from tensorlang.lazy import cached_property
 from tensorlang.schedules.knobs import Flag, Knob
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.space import Config, Space

@@ -24,8 +24,10 @@ from typing import Any
 from tensorlang.ir import For
 from tensorlang.schedules.footprints import Footprint
 from tensorlang.schedules.knobs import Choice, Knob, Sizes
+from tensorlang.schedules.local import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, filled, is_literal, size
+from tensorlang.schedules.strategies.chains import TILE_BLOCK, in_blocks, rounds
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.sliding import Sliding, producer_of, sliding, written_in
@@ -298,7 +300,12 @@ class Windows:
             first = len(window.around)
             at = {"plane": self.stage.outer[first - 1], "rows": self.stage.outer[first]}.get(place)
             self._make(s, config, None if at is None else tiles[at.loop])
-        s.accumulate(self.stage.store.buffers[0].name, at=outer[-1])
+        target = self.stage.store.buffers[0].name
+        tile = tile_name(s.nest, target)
+        s.accumulate(target, at=outer[-1])
+        if rounds(self.stage.store):
+            taps = self._unrolled()[config["unroll"]]
+            in_blocks(s, tile, [loop.loop for loop in window.reduced if loop not in taps], TILE_BLOCK, prod(map(size, taps)))
         s.vectorize(lanes)
         for loop in (*inner, *(loop.loop for loop in self._unrolled()[config["unroll"]])):
             s.unroll(loop)

@@ -87,7 +87,7 @@ def resize2d(
 
         def element(at: tuple[Expr, ...]) -> Expr:
             y, x = place(at)
-            return read(at, _kept(y * height // down, height, down), _kept(x * width // across, width, across))
+            return read(at, _kept(y * height // as_expr(down), height, down), _kept(x * width // as_expr(across), width, across))
 
     else:
         floating(op, "input", input)

@@ -11,6 +11,7 @@ from tensorlang import ir
 from tensorlang.codegen import binding
 from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.program import Program
+from tensorlang.codegen.seal import sealed
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import target
 from tensorlang.dtype import DType
@@ -99,7 +100,8 @@ def _extent(part: int | str | ir.Expr) -> ir.Expr:
 def build(text: str, signature: Signature, on: str = "native", **facts: Any) -> Kernel:
     """A kernel from LLVM IR."""
     machine = target(on)
-    return Kernel(Program(signature, machine, binding.compile_module(text, machine.machine), nest="for i in range(16): ...", **facts))
+    compiled = binding.compile_module(sealed(text, signature, machine), machine.machine)
+    return Kernel(Program(signature, machine, compiled, nest="for i in range(16): ...", **facts))
 
 
 def add() -> Kernel:

@@ -121,7 +121,7 @@ def tile_nest(m: int, n: int, k: int, *, rows: int, lanes: int, vectors: int = 1
             tile("w", guard("w", store(c, whole("w"), Load(acc, at("w"))))),
         )
     )
-    nest = loop("io", m // rows, loop("jo", -(-n // width), Alloc(acc, body)), "parallel" if parallel else "serial")
+    nest = loop("io", m // rows, loop("jo", -(-n // width), Alloc((acc,), body)), "parallel" if parallel else "serial")
     return Nest("matmul", (a, b), (c,), (), nest)
 
 

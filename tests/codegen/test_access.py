@@ -211,7 +211,7 @@ def test_a_blend_keeps_the_lanes_of_our_own_storage_that_are_off(run: Run, lanes
         data = np.arange(2, lanes + 2).astype(kind.numpy)
         for m, n in itertools.product((0, 1, lanes - 1, lanes), repeat=2):
             where, found = np.arange(lanes), np.zeros(lanes, kind.numpy)
-            run(Nest("f", (x,), (y,), ("m", "n"), Alloc(acc, body)), data, found, dims=(m, n), on=on)
+            run(Nest("f", (x,), (y,), ("m", "n"), Alloc((acc,), body)), data, found, dims=(m, n), on=on)
             want = np.where(where < m, data, 1)
             want = np.where(where < n, want + data, want)
             assert np.array_equal(found, np.where(where < m, want * want, want))

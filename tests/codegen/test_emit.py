@@ -247,7 +247,7 @@ def test_storage_lives_where_it_is_told(run: Run, memory: Memory, n: int) -> Non
     x, y, temporary = arg("X", n), arg("Y", n), Buffer("T", (const(n),), FLOAT32, memory)
     twice = loop("a", n, store(temporary, (Axis("a"),), Binary("add", Load(x, (Axis("a"),)), Load(x, (Axis("a"),)))))
     back = loop("b", n, store(y, (Axis("b"),), Load(temporary, (index((-1, "b"), n - 1),))))
-    nest = Nest("f", (x,), (y,), (), Alloc(temporary, Block((twice, back))))
+    nest = Nest("f", (x,), (y,), (), Alloc((temporary,), Block((twice, back))))
     (data,) = operands((n,))
     found = np.empty_like(data)
     assert run(nest, data, found) == 0
@@ -268,7 +268,9 @@ def test_broken_promises_of_the_lowering_are_named() -> None:
         "all lanes of i write one element of Y": Nest("f", (x,), (y,), (), loop("i", 8, store(y, (zero,), Load(x, (i,))), "vector")),
         "inside the vector loop i": Nest("f", (x,), (y,), (), loop("i", 4, loop("j", 2, store(y, (i,), ZERO), "vector"), "vector")),
         "no constant extent": Nest("f", (x,), (y,), ("n",), loop("i", Dim("n"), store(y, (i,), ZERO), "unroll")),
-        "no constant shape": Nest("f", (x,), (y,), ("n",), Alloc(Buffer("T", (Dim("n"),), FLOAT64, "register"), store(y, (zero,), ZERO))),
+        "no constant shape": Nest(
+            "f", (x,), (y,), ("n",), Alloc((Buffer("T", (Dim("n"),), FLOAT64, "register"),), store(y, (zero,), ZERO))
+        ),
         "differ between the lanes": Nest("f", (x,), (y,), (), loop("i", 4, loop("j", i, store(y, (i,), ZERO)), "vector")),
         "at most 256": Nest("f", (x,), (y,), (), loop("i", 257, store(y, (i,), ZERO), "vector")),
     }

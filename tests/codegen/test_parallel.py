@@ -39,7 +39,7 @@ def test_every_iteration_of_a_parallel_loop_runs_once(run: Run) -> None:
     count = Reducer("sum", (Const(0),), (Binary("add", Param("a0", INT64), Param("b0", INT64)),))
     scratch = Buffer("T", (const(4),), INT64, "heap")
     one = (const(1),)
-    body = Alloc(scratch, Block((store(scratch, one, index("i", 1)), store(y, (Axis("i"), const(1)), Load(scratch, one), count))))
+    body = Alloc((scratch,), Block((store(scratch, one, index("i", 1)), store(y, (Axis("i"), const(1)), Load(scratch, one), count))))
     nest = Nest("f", (), (y,), ("n",), loop("o", 2, loop("i", n, body, "parallel"), lo=0))
     for size in (0, 1, 2, 7, 1000):
         found = np.zeros((size, 3), np.int64)
@@ -63,7 +63,7 @@ def test_a_kernel_that_finds_no_memory_says_so(run: Run, parallel: bool) -> None
     n = Dim("n")
     y, first, second = arg("Y", 8), Buffer("T", (const(100),), FLOAT32, "heap"), Buffer("U", (n, n), FLOAT32)
     corner = (const(0), const(0))
-    inner = Alloc(first, Alloc(second, Block((store(second, corner, ZERO), store(y, (Axis("i"),), Load(second, corner))))))
+    inner = Alloc((first,), Alloc((second,), Block((store(second, corner, ZERO), store(y, (Axis("i"),), Load(second, corner))))))
     nest = Nest("f", (), (y,), ("n",), loop("i", 8, inner, "parallel" if parallel else "serial"))
     found = np.ones(8, np.float32)
     for size in (1 << 30, 1 << 61, (1 << 63) - 1):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.dtype import dtype
 
-from .case import Node, walk
+from .case import Node, trees_of, walk
 from .program import BINARY, HALF, Builder, function
 
 UNIT: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -45,11 +45,7 @@ class Bounds(Builder):
             self.errors[name] = None if inner is None else tl.pad(inner, stage["widths"], mode=stage["mode"], name=f"{name}_err")
             return
         if stage.get("form"):  # ordered, so there is no bound for what comes after an error
-            trees = [
-                *stage["body"],
-                *stage.get("index", ()),
-                *(node for part in stage.get("inner", ()) if isinstance(part, dict) for node in part["body"]),
-            ]
+            trees = trees_of(stage)
             inexact = stage["form"] in ("scatter", "custom") and stage["type"] in UNIT
             if (
                 inexact

@@ -3,7 +3,7 @@
     case   = {"seed", "extents": {name: value}, "symbolic": [name*], "inputs": [operand*], "stages": [stage*], "outputs": [name*],
               "steps": [step*], "fill", "more": [{name: value}*]}
     operand = {"name", "shape": [extent*], "dtype"}
-    stage  = {"name", "kind", "type", "axes": [name*], "shape": [extent*], "body": [node*]}
+    stage  = {"name", "kind", "type", "axes": [name*], "shape": [extent*], "body": [node*], "where"?: node, "start"?: node, ...}
     extent = int | name | [op, extent, extent]
     step   = {"call": method, "args": [...], "named": {...}, "illegal"?: true}
 
@@ -80,7 +80,8 @@ def walk(node: Node) -> list[Node]:
 def trees_of(stage: dict[str, Any]) -> list[Node]:
     """All trees of a stage, those of the stages inside a scan included."""
     inner = [tree for part in stage.get("inner", ()) if isinstance(part, dict) for tree in trees_of(part)]
-    return [*stage["body"], *stage.get("index", ()), *([] if stage.get("where") is None else [stage["where"]]), *inner]
+    more = [stage[name] for name in ("where", "start") if stage.get(name) is not None]
+    return [*stage["body"], *stage.get("index", ()), *more, *inner]
 
 
 def tensors_of(stage: dict[str, Any]) -> set[str]:
@@ -97,7 +98,7 @@ def labels_of(stage: dict[str, Any]) -> set[str]:
 def extents_in(part: Any) -> set[str]:
     """The names of the extents that a piece of a case speaks of."""
     if isinstance(part, str):
-        return {part} if part[:1] == "e" and part[1:].isdigit() else set()
+        return {part} if part[:1] in ("e", "m") and part[1:].isdigit() else set()
     if isinstance(part, dict):
         part = list(part.values())
     return set().union(*(extents_in(entry) for entry in part)) if isinstance(part, list) else set()

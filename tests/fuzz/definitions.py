@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from .case import Case, extents_in, labels_of, tensors_of
 from .draft import Draft
 from .nodes import TYPES
 from .templates import KINDS, pointwise
 
+FAR: Final = (0, 1, 5, 1 << 34)
+"""How far off a read under a condition may lie at run time."""
+
 
 def definition(seed: int) -> Case:
     """A random definition as a case without steps."""
     rng = random.Random(seed)
-    dynamic = rng.choice((0.0, 0.0, 0.0, 0.3, 0.8))
-    fill = rng.choice(("small", "small", "wide", "special"))
-    case: Case = {"seed": seed, "extents": {}, "symbolic": [], "inputs": [], "stages": [], "outputs": [], "steps": [], "fill": fill}
-    draft = Draft(rng, {**case, "type": rng.choice(TYPES), "dynamic": dynamic})
+    draft = Draft(rng, empty_case(seed, rng, rng.choice((0.0, 0.0, 0.0, 0.3, 0.8))))
     kinds, weights = list(KINDS), [weight for _, weight in KINDS.values()]
     for _ in range(rng.choice((1, 1, 2, 2, 2, 3, 3, 4, 5))):
         if len(draft.case["inputs"]) < 6:
             KINDS[rng.choices(kinds, weights)[0]][0](draft)
     if not draft.case["stages"]:
         pointwise(draft)
-    made = draft.case["stages"]
+    return finished(draft)
+
+
+def empty_case(seed: int, rng: random.Random, dynamic: float) -> Case:
+    """A case with nothing in it, what a draft needs to know included: its type, and how often an extent is one of run time."""
+    fill = rng.choice(("small", "wide", "special", "wild"))
+    case: Case = {"seed": seed, "extents": {}, "symbolic": [], "inputs": [], "stages": [], "outputs": [], "steps": [], "fill": fill}
+    return {**case, "type": rng.choice(TYPES), "dynamic": dynamic}
+
+
+def finished(draft: Draft) -> Case:
+    """The case of a draft: its last stage is the output, at times with another one."""
+    made, rng = draft.case["stages"], draft.rng
     results = {
         stage["name"]: [name for name in draft.tensors if name == stage["name"] or name.startswith(f"{stage['name']}_")] for stage in made
     }
@@ -45,6 +58,8 @@ def trimmed(case: Case, rng: random.Random) -> Case:
     used = extents_in([stages, [entry for entry in case["inputs"] if entry["name"] in needed]])
     extents = {name: value for name, value in case["extents"].items() if name in used}
     symbolic = [name for name in case["symbolic"] if name in used]
-    more = [{name: rng.choice((0, 1, 2, 5, 8, 9)) for name in symbolic} for _ in range(2 if symbolic else 0)]
+    more = [
+        {name: rng.choice(FAR if name.startswith("m") else (0, 1, 2, 5, 8, 9)) for name in symbolic} for _ in range(2 if symbolic else 0)
+    ]
     inputs = [entry for entry in case["inputs"] if entry["name"] in needed]
     return {**case, "stages": stages[::-1], "inputs": inputs, "extents": extents, "symbolic": symbolic, "more": more}

@@ -1,5 +1,7 @@
 """A case in the making: shared extents, operands, and stages added one after another.
 
+A draft may be asked that what it adds is `guarded` (its reads and writes are inside only where a condition holds).
+
 Extents are drawn around the sizes at which compilers go wrong (0, 1, and one off the powers of two) and are shared by name, so that
 stages fit together; the work of a case is bounded.
 """
@@ -27,6 +29,14 @@ class Draft:
     rng: random.Random
     case: Case
     tensors: dict[str, Info] = field(default_factory=dict)
+    guarded: bool | None = None
+    """Whether stages read, and write, at places that only a condition makes safe; None: as it falls."""
+
+    form: str | None = None
+    """The `reduce` of scatters and the `keep` of scans; None: any."""
+
+    inner: bool = False
+    """Whether recurrences and scans shall have a reduction inside."""
 
     # Extents and operands
 
@@ -47,10 +57,23 @@ class Draft:
 
     def extent(self, most: int = 64, *, least: int = 0) -> str:
         """A named extent of at most `most`, an old one more often than not."""
-        old = [str(name) for name, value in self.case["extents"].items() if least <= value <= most]
+        old = [str(name) for name, value in self.case["extents"].items() if least <= value <= most and name.startswith("e")]
         if old and self.rng.random() < 0.65:
             return self.rng.choice(old)
         return self.fresh(most, least=least)
+
+    def offset(self) -> Extent:
+        """How far a read that needs its condition lies off: a number, or one known only at run time that no loop counts to."""
+        if self.rng.random() >= max(self.case["dynamic"], 0.2):
+            return self.rng.randint(1, 3)
+        name = f"m{len(self.case['extents'])}"
+        self.case["extents"][name] = self.rng.randint(0, 4)
+        self.case["symbolic"].append(name)
+        return name
+
+    def maybe(self, often: float) -> bool:
+        """Is this stage to be a guarded one? `often`: where nobody asked."""
+        return self.rng.random() < often if self.guarded is None else self.guarded
 
     def value(self, extent: Extent) -> int:
         """The value of an extent."""
@@ -73,7 +96,7 @@ class Draft:
         fits = [name for name, info in self.tensors.items() if list(info.shape) == shape and info.dtype == of]
         if fits and self.rng.random() < 0.7:
             return self.rng.choice(fits)
-        name = "ABCDEFGH"[len(self.case["inputs"])]
+        name = "ABCDEFGHIJKLMNOP"[len(self.case["inputs"])]
         self.case["inputs"].append({"name": name, "shape": shape, "dtype": of})
         self.tensors[name] = Info(tuple(shape), of, rough=False)
         return name

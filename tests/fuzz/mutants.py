@@ -34,6 +34,7 @@ from tensorlang.schedules import (
 from tensorlang.schedules import cache_read as cache_reads
 from tensorlang.schedules import fuse as fuses
 
+from .misplaced import MISPLACED
 from .weaken import (
     around,
     as_signed,
@@ -142,7 +143,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "store-unmasked": ("masked stores write every lane", around(memory, "store", unmasked_store)),
     "load-unmasked": ("masked loads read every lane", around(memory, "load", unmasked_load)),
     "heap-too-small": ("heap storage has half its extents", around(storage, "_heap", heap_too_small)),
-    "stack-too-small": ("a tile on the stack has one row", around(storage, "allocate", stack_too_small)),
+    "stack-too-small": ("a tile on the stack has one row", around(storage, "_allocate", stack_too_small)),
     "division-truncates": ("// rounds towards zero", table_row(integers.SIGNED, "floordiv", truncated)),
     "unsigned-as-signed": ("unsigned comparisons are signed", around(expression, "compare", as_signed)),
     "nan-dropped": ("max ignores NaN", table_row(arithmetic._FLOATING, "max", arithmetic._FLOATING["fmax"])),
@@ -169,7 +170,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "expansion-short": ("storage between the parts of a fission lacks the last iteration", around(fission, "_widened", expansion_short)),
     "fission-unordered": ("statements are taken apart whatever they need", constant(fission, "overtaken", None)),
     "joined-unordered": ("loops are joined whatever their statements need", constant(join, "overtaken", None)),
-    "pack-unguarded": ("packing copies what lies outside", constant(pack.Pack, "_guard", None)),
+    "pack-unguarded": ("packing copies what lies outside", constant(pack, "access_guard", None)),
     "inline-axes-swapped": ("inlining swaps the axes of the producer", around(inline, "substitute", axes_swapped)),
     "tile-always-fresh": ("an accumulated tile starts from the identity each time", every(accumulate.Accumulate, "_first", always_first)),
     "tile-never-fresh": ("an accumulated tile is never initialised", every(accumulate.Accumulate, "_first", never_first)),
@@ -185,5 +186,6 @@ FAULTS: Final[dict[str, Fault]] = {
     "where-lost": ("where= of a reduction is ignored", around(lowering._Lowering, "update", where_lost)),
     "identity-zero": ("every reduction starts at 0", around(lowering._Lowering, "_reduction", starts_at_zero)),
     "init-lost": ("reductions are not initialised", every(lower, "realise", in_nest(init_lost))),
+    **MISPLACED,
     "mod-wrong": ("x % 3 simplifies to x", around(tails, "simplify", simplified_wrongly)),
 }

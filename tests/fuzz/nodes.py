@@ -102,6 +102,43 @@ class Scope:
         self.mark(info)
         return guarded(cast(["ld", name, index], info.dtype, to), tests, to)
 
+    def unsafe(self, to: str, offset: Extent) -> tuple[Node, list[Node]] | None:
+        """A read that is inside only under conditions, as a value of type `to`, and these; None where there is nothing to read.
+
+        It lies `offset` off, or where another tensor says that is itself read `offset` off.
+        """
+        names = [name for name, info in self.tensors.items() if info.shape and not info.rough and name not in ("STATE0", "STATE1")]
+        if not names or not self.axes:
+            return None
+        name = self.rng.choice(names)
+        far, tests = self.off(self.tensors[name].shape, offset)
+        info = self.tensors[name]
+        others = [other for other in names if self.known(self.tensors[other].shape[0])] if info.dtype in SIGNED else []
+        if others and self.rng.random() < 0.6:  # what is read off is an index itself
+            target = self.rng.choice(others)
+            shape = self.tensors[target].shape
+            parts = [self.index(extent) for extent in shape]
+            inner = [["clamp", ["cast", "int64", ["ld", name, far]], 0, (self.known(shape[0]) or 1) - 1], *[part for part, _ in parts[1:]]]
+            tests += [test for _, test in parts[1:] if test is not None]
+            return cast(["ld", target, inner], self.tensors[target].dtype, to), tests
+        return cast(["ld", name, far], info.dtype, to), tests
+
+    def off(self, shape: tuple[Extent, ...], offset: Extent) -> tuple[list[Node], list[Node]]:
+        """An index into a tensor of which one part lies `offset` off an axis, and the conditions under which it is inside."""
+        place = self.rng.randrange(len(shape))
+        parts = [self.index(extent) for extent in shape]
+        index, tests = [part for part, _ in parts], [test for at, (_, test) in enumerate(parts) if test is not None and at != place]
+        same = [axis for axis, own in self.axes.items() if own == shape[place]]
+        axis = self.rng.choice(same or list(self.axes))
+        index[place] = [self.rng.choice("--+"), ["ax", axis], ["ext", offset] if isinstance(offset, str) else offset]
+        tests += [[">=", index[place], 0], ["<", index[place], ["ext", shape[place]]]]
+        return index, tests
+
+    def protected(self, to: str, offset: Extent) -> Node | None:
+        """A read that a select protects."""
+        found = self.unsafe(to, offset)
+        return None if found is None else guarded(found[0], found[1], to)
+
     # Values
 
     def leaf(self, to: str) -> Node:
@@ -163,14 +200,22 @@ def cast(node: Node, own: str, to: str) -> Node:
     return node if own == to else ["cast", to, node]
 
 
+def cast_all(body: Node, of: str) -> Node:
+    """A body whose type is sure even where it is a bare literal."""
+    return body if isinstance(body, list) else ["cast", of, body]
+
+
 def guarded(read: Node, tests: list[Node], to: str) -> Node:
     """A read that happens only where all tests hold."""
-    if not tests:
-        return read
+    return ["sel", together(tests), read, ["cast", to, 0]] if tests else read
+
+
+def together(tests: list[Node]) -> Node:
+    """All tests hold."""
     test = tests[0]
     for other in tests[1:]:
         test = ["&", test, other]
-    return ["sel", test, read, ["cast", to, 0]]
+    return test
 
 
 def literal(rng: random.Random, to: str) -> Any:

@@ -2,8 +2,10 @@
 
 verify, replay      after each step, and of the whole schedule
 tags                every output element is the same term in the scheduled and in the unscheduled nest, and nothing races
+forward             every dependence of the program points forward in its schedule (`tests.oracle`)
 nest                the scheduled nest, run statement by statement, gives what the evaluator gives
-kernel, plain       machine code, scheduled and unscheduled, gives what the evaluator gives; exactly, or within a derived bound
+kernel              machine code gives what the evaluator gives; exactly, or within a derived bound
+plain, default      so does that of the unscheduled program, and of the default schedule
 twin                the same over wrap-around integers, exactly
 memory              outputs are poisoned before, inputs unchanged after, nothing beside them written, guard pages untouched
 threads             one and several threads agree bit for bit
@@ -20,15 +22,21 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import meaning
+from tensorlang.codegen.target import target as find_target
 from tensorlang.ir import For, If, Load, Nest, Select, Store
 from tensorlang.nest_interpreter import run_nest
 from tensorlang.schedules import trace as trace_of_steps
+from tensorlang.schedules.strategies import choose
 from tensorlang.traverse import expressions, loads_of, statements, walk
+from tests.oracle.dependences import TooMuch
 
 from . import schedules
 from .bounds import UNIT, Bounds, Rough
 from .case import Case, sizes, to_json
+from .coverage import Cell, concerned, spelled
 from .definitions import definition
+from .directed import aimed
+from .forward import Forward
 from .memory import Guarded, Memory
 from .program import Builder, Program, operands
 from .replay import Tally, Wrong, attempt, label, replayed
@@ -39,6 +47,8 @@ Array = np.ndarray[Any, Any]
 TAG_WORK: Final = 2500
 NEST_WORK: Final = 4000
 THREADS: Final = 3
+CPU: Final = "cascadelake"
+"""The machine that the strategies are asked for: a case is the same on every one."""
 
 
 @dataclass(slots=True)
@@ -50,9 +60,19 @@ class Judge:
     say: Callable[[str], None] = lambda _: None
 
     def generate(self, seed: int) -> Case:
-        """The case of a seed: a definition, and steps drawn for it while they are applied."""
+        """The case of a seed: a definition, and steps drawn for it while they are applied.
+
+        One in two is drawn for a cell of the coverage table; in one of ten the first steps are those of a point of the strategies' space.
+        """
         for attempt_number in range(20):
-            case = definition(seed * 1000 + attempt_number)
+            number = seed * 1000 + attempt_number
+            found, aim = definition(number), None
+            if seed % 2 == 0 and attempt_number < 10:
+                drawn = aimed(number)
+                if drawn is None:
+                    continue
+                found, aim = drawn
+            case = found
             try:
                 program = Builder(case).program()
                 schedule = tl.Schedule(program.outputs)
@@ -60,7 +80,7 @@ class Judge:
                 self.tally.add("definition refused")
                 continue
             case["seed"] = seed
-            scratch = Tally()
+            scratch, rng = Tally(), random.Random(seed)
 
             def go(on: Any, step: Step, scratch: Tally = scratch) -> bool:
                 try:
@@ -69,7 +89,10 @@ class Judge:
                     return False
                 return True
 
-            case["steps"] = schedules.steps(schedule, random.Random(seed), go)
+            first = strategic(program.outputs, rng) if seed % 10 == 7 else []
+            if all(go(schedule, step) for step in first):
+                first += schedules.steps(schedule, rng, go, aim)
+            case["steps"] = first
             return case
         raise Wrong("generator", f"no definition for seed {seed}")
 
@@ -79,52 +102,96 @@ class Judge:
         for stage in case["stages"]:
             self.tally.add("stage", stage["kind"])
         program = Builder(case).program()
-        schedule, kept = self.scheduled(case, program)
+        schedule, kept, covered, forward = self.scheduled(case, program)
         self.say("replay")
         replayed(schedule)
         everywhere = sizes(case)
         for extents in everywhere:
             self.interpreted(case, program, schedule, extents)
+        for extents in everywhere[:2]:
+            self.forward(case, program, schedule, forward, extents)
         self.compiled(case, program, schedule, everywhere, "kernel", twin=False)
         if case["seed"] % 5 == 0:
             self.compiled(case, program, tl.Schedule(program.outputs), everywhere[:1], "plain", twin=False)
+        if case["seed"] % 5 == 1:
+            self.compiled(case, program, program.outputs, everywhere, "default", twin=False)
         if any(name in UNIT for name in types(case)):
             self.twin(case, kept, everywhere)
+        for cell in sorted(covered):
+            self.tally.add(spelled(cell))
 
-    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step]]:
-        """The schedule after all steps of a case, and the steps that were accepted."""
+    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step], set[Cell], Forward]:
+        """The schedule after all steps of a case, those that were accepted, the cells that they cover, and what judges dependences."""
         self.say("schedule")
-        schedule, kept = tl.Schedule(program.outputs), []
+        schedule, kept, covered = tl.Schedule(program.outputs), list[Step](), set[Cell]()
+        forward = Forward(schedule.nest)
         for position, step in enumerate(case["steps"]):
             probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in trace_of_steps.STEPS
             verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
-            accepted = attempt(schedule, step, self.tally, lambda forced: self.needed(case, program, schedule, forced))
+            before, steps = schedule.nest, len(schedule.directives)
+            accepted = attempt(schedule, step, self.tally, lambda nest, made: self.needed(case, program, forward, nest, made))
             if verdict is not None and bool(verdict) != accepted:
                 raise Wrong("can", f"can says {bool(verdict)} to {step}, which is {'accepted' if accepted else 'refused'}")
             if accepted:
                 kept.append(step)
-        return schedule, kept
+                covered |= concerned(case, before, step)
+                forward.follow(schedule.directives[steps:], schedule.nest)
+        return schedule, kept, covered, forward
 
     # Nests
 
-    def needed(self, case: Case, program: Program, schedule: Any, forced: Nest) -> bool:
-        """Does a nest that was made without proof differ from the plain one, or race? True where that cannot be told."""
-        plain = tl.Schedule(program.outputs).nest
-        if data_dependent(plain):
-            return True
-        several = [*sizes(case), *([{**case["extents"], **dict.fromkeys(case["symbolic"], 5)}] if case["symbolic"] else [])]
-        for extents in several:
-            if work(forced.body, sizes_of(extents)) > TAG_WORK or work(plain.body, sizes_of(extents)) > TAG_WORK:
-                return True
-            terms, dims = Terms(operands(program, case, extents, twin=False)), dims_of(schedule, extents)
-            wanted, _ = trace(plain, terms, dims)
-            try:
-                found, races = trace(forced, terms, dims)
-            except Exception:  # noqa: BLE001 - it was forced
-                return True
-            if races or found != wanted:
-                return True
-        return False
+    def needed(self, case: Case, program: Program, forward: Forward, forced: Nest, directive: Any) -> bool | None:
+        """Is a nest that was made without proof wrong by one of the oracles that run it? None where that cannot be told.
+
+        Where data decides what is touched, the drawn data are one case and those in which all indices agree another.
+        """
+        plain, marked = forward.plain, forward.forced(directive)
+        loaded, told = data_dependent(plain), False
+        for extents in [*sizes(case), *([{**case["extents"], **dict.fromkeys(case["symbolic"], 5)}] if case["symbolic"] else [])]:
+            dims = {name: extents[name] for name in plain.dims}
+            if max(work(nest.body, sizes_of(extents)) for nest in (forced, plain)) > TAG_WORK:
+                continue
+            feeds = operands(program, case, extents, twin=False)
+            if not loaded:
+                terms = Terms(feeds)
+                wanted, _ = trace(plain, terms, dims)
+                try:
+                    found, races = trace(forced, terms, dims)
+                except Exception:  # noqa: BLE001 - it was forced
+                    return True
+                if races or found != wanted:
+                    return True
+                told = True
+            if marked is None or not forward.small(marked, extents):
+                continue
+            for name, data in {"drawn": feeds, **({"equal": equal(feeds)} if loaded else {})}.items():
+                try:
+                    if forward.wrong(marked, {**data, **blank(plain, extents)}, dims, data=name) is not None:
+                        return True
+                    told = True
+                except TooMuch:
+                    continue
+                except Exception:  # noqa: BLE001 - it was forced
+                    return True
+        return False if told else None
+
+    def forward(self, case: Case, program: Program, schedule: Any, forward: Forward, extents: dict[str, int]) -> None:
+        """The oracle of dependences."""
+        if forward.shadow is None or not forward.small(forward.shadow, extents):
+            self.tally.add("forward", "other" if forward.shadow is None else "large")
+            return
+        self.say("forward")
+        arrays = {**operands(program, case, extents, twin=False), **blank(forward.plain, extents)}
+        try:
+            wrong = forward.wrong(forward.shadow, arrays, dims_of(schedule, extents), data="drawn")
+        except TooMuch:
+            self.tally.add("forward", "too much")
+            return
+        except Exception as error:
+            raise Wrong("forward", f"at {extents}: {type(error).__name__}: {error!s:.300}") from error
+        self.tally.add("oracle", "forward")
+        if wrong is not None:
+            raise Wrong("forward", f"at {extents}: {wrong}")
 
     def interpreted(self, case: Case, program: Program, schedule: Any, extents: dict[str, int]) -> None:
         """The oracles that run the nest itself."""
@@ -150,7 +217,7 @@ class Judge:
         if effort <= NEST_WORK:
             self.say("nest")
             self.tally.add("oracle", "nest")
-            outputs = {buffer.name: poisoned(buffer, schedule.nest, extents) for buffer in schedule.nest.outputs}
+            outputs = blank(schedule.nest, extents)
             try:
                 run_nest(schedule.nest, {**feeds, **outputs}, dims)
             except Exception as error:
@@ -169,14 +236,15 @@ class Judge:
                 self.tally.add("twin refuses", label(step))
         self.compiled(case, program, schedule, everywhere, "twin", twin=True)
 
-    def compiled(self, case: Case, program: Program, schedule: Any, everywhere: list[dict[str, int]], oracle: str, *, twin: bool) -> None:
-        """The oracles that run machine code."""
+    def compiled(self, case: Case, program: Program, of: Any, everywhere: list[dict[str, int]], oracle: str, *, twin: bool) -> None:
+        """The oracles that run machine code: of a schedule, or of tensors under their default schedule."""
         self.say(f"{oracle} build")
         self.tally.add("oracle", oracle)
         try:
-            kernel = tl.build(schedule)
+            kernel = tl.build(of)
         except Exception as error:
             raise Wrong("build", f"{oracle}: {type(error).__name__}: {error!s:.300}") from error
+        schedule = of if isinstance(of, tl.Schedule) else tl.Schedule(of)
         threaded = any(isinstance(part, For) and part.kind == "parallel" for part in statements(schedule.nest.body))
         for turn, extents in enumerate(everywhere):
             self.say(f"{oracle} run")
@@ -258,6 +326,25 @@ class Judge:
             raise Wrong(
                 oracle, f"at {extents}: {name}{list(at)} is {a[at]!r}, not {b[at]!r} within {limit[at]!r}; {difference(result, expected)}"
             )
+
+
+def strategic(outputs: Any, rng: random.Random) -> list[Step]:
+    """The steps of a point of the strategies' own space: one in three times the default."""
+    strategy = choose(outputs, find_target(CPU), rng.choice((1, THREADS)))
+    point = strategy.default if rng.random() < 0.35 else strategy.space.sample(np.random.default_rng(rng.randrange(1 << 30)), 1)[0]
+    made = strategy.schedule(point)
+    steps = made.directives if schedules.emitted(made.nest.body) <= schedules.MAX_CODE else ()
+    return [{"apply": trace_of_steps.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
+
+
+def blank(nest: Nest, extents: dict[str, int]) -> dict[str, Array]:
+    """The outputs of a nest, poisoned."""
+    return {buffer.name: poisoned(buffer, nest, extents) for buffer in nest.outputs}
+
+
+def equal(feeds: dict[str, Array]) -> dict[str, Array]:
+    """Data in which every index is the same."""
+    return {name: np.ones_like(array) if array.dtype.kind in "iu" else array for name, array in feeds.items()}
 
 
 def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:

@@ -130,7 +130,8 @@ class Builder:
 
     def scatter(self, stage: dict[str, Any], shape: tuple[Any, ...]) -> Any:
         """A scatter: `body` is the value, `index` where it goes."""
-        fill = {"name": f"{stage['name']}_from", "axes": stage["axes"], "body": [["cast", stage["type"], stage["outside"]]]}
+        start = stage["start"] if stage.get("start") is not None else ["cast", stage["type"], stage["outside"]]
+        fill = {"name": f"{stage['name']}_from", "axes": stage["axes"], "body": [start]}
         axes = [tl.reduce_axis(self.extent(extent), name=axis) for axis, extent in stage["over"]]
         names = [axis for axis, _ in stage["over"]]
 
@@ -142,8 +143,13 @@ class Builder:
             self.axes = dict(zip(names, values, strict=True))
             return self.node(stage["body"][0])
 
-        init = self.computed(fill, shape)
-        return tl.scatter(init, tuple(axes), function(names, index), function(names, value), reduce=stage["reduce"], name=stage["name"])
+        def where(values: list[Any]) -> Any:
+            self.axes = dict(zip(names, values, strict=True))
+            return self.node(stage["where"])
+
+        more: dict[str, Any] = {} if stage.get("where") is None else {"where": function(names, where)}
+        init, parts = self.computed(fill, shape), (function(names, index), function(names, value))
+        return tl.scatter(init, tuple(axes), *parts, reduce=stage["reduce"], name=stage["name"], **more)
 
     def scan(self, stage: dict[str, Any]) -> Any:
         """A scan whose step has the stages `inner`; the last ones are the new states, `STATE0`, ... are the old ones."""
@@ -260,12 +266,25 @@ def operands(program: Program, case: Case, extents: dict[str, int], *, twin: boo
     return found
 
 
+def _wrapped(values: Any, of: Any) -> np.ndarray[Any, Any]:
+    """Integers of any size as those of a type."""
+    low, count = int(of.lowest), 1 << of.bits
+    return np.asarray((np.asarray(values, object) - low) % count + low).astype(of.numpy)
+
+
 def data(rng: np.random.Generator, shape: tuple[int, ...], name: str, fill: str, *, twin: bool) -> np.ndarray[Any, Any]:
-    """An array: small multiples of 1/4, anything of the type, or numbers with NaN, infinities and zeros of both signs among them."""
+    """An array: small multiples of 1/4, anything of the type, or numbers with NaN, infinities and zeros of both signs among them.
+
+    Integers that are "wild" are places near and very far.
+    """
     of = dtype(TWIN.get(name, name) if twin else name)
     if of == "bool":
         return rng.integers(0, 2, shape).astype(np.bool_)
     if of.is_integer:
+        if fill == "wild":
+            far = np.array([-1, 1 << 40, int(of.lowest), int(of.highest), -5, 11], object)
+            near = rng.integers(0, 9, shape).astype(object)
+            return _wrapped(np.where(rng.random(shape) < 0.3, rng.choice(far, shape), near), of)
         low, high = (int(of.lowest), int(of.highest)) if fill != "small" or twin else (0 if of.kind == "unsigned" else -9, 10)
         return rng.integers(low, high, shape, dtype=of.numpy, endpoint=True)
     values = rng.integers(-16, 17, shape) / 4 if fill == "small" else rng.normal(0, 2, shape)

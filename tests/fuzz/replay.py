@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest import mock
@@ -66,7 +67,7 @@ def perform(schedule: Any, step: Step) -> None:
         getattr(schedule, step["call"])(*step["args"], **named)
 
 
-def attempt(schedule: Any, step: Step, tally: Tally, needed: Callable[[Nest], bool] | None = None) -> bool:
+def attempt(schedule: Any, step: Step, tally: Tally, needed: Callable[[Nest, Any], bool | None] | None = None) -> bool:
     """Apply a step; was it accepted? Raises `Wrong` where it breaks its contract."""
     name, before, directives = label(step), schedule.nest, schedule.directives
     try:
@@ -109,24 +110,28 @@ def refused(schedule: Any, step: Step, error: tl.ScheduleError) -> None:
         raise Wrong("refusal", f"the refusal of {step} cannot be written: {fault}") from fault
 
 
-def judged(schedule: Any, step: Step, error: tl.ScheduleError, tally: Tally, needed: Callable[[Nest], bool]) -> None:
-    """Count whether a refusal for a dependence was needed."""
+def judged(schedule: Any, step: Step, error: tl.ScheduleError, tally: Tally, needed: Callable[[Nest, Any], bool | None]) -> None:
+    """Count whether a refusal for a dependence was needed, where that can be told."""
     directive = error.directive
     if directive is None:
         return
     forced = without_proof(schedule.nest, directive)
-    if forced is None:
-        tally.add("refusal", "not forced")
-    elif needed(forced):
-        tally.add("refusal", "needed")
-    else:
-        tally.add("refusal", "not needed")
+    verdict = None if forced is None else needed(forced, directive)
+    tally.add("refusal", {None: "not judged", True: "needed", False: "not needed"}[verdict])
+    if verdict is False:
         tally.false_rejects.append(f"{error.code} {label(step)} {step.get('args', step.get('fields'))}: {error.reason}")
+
+
+@contextmanager
+def unproved() -> Iterator[None]:
+    """While this lasts, the dependence checks of directives say yes to everything."""
+    with mock.patch.object(legality, "conflict", return_value=None), mock.patch.object(Split, "_require_idempotent", return_value=None):
+        yield
 
 
 def without_proof(nest: Nest, directive: Any) -> Nest | None:
     """The nest after a directive whose dependence checks say yes to everything; None where it refuses for another reason."""
-    with mock.patch.object(legality, "conflict", return_value=None), mock.patch.object(Split, "_require_idempotent", return_value=None):
+    with unproved():
         try:
             return directive.apply(nest)  # type: ignore[no-any-return]
         except Exception:  # noqa: BLE001 - forced, so anything may happen

@@ -76,8 +76,13 @@ def compute_at(view: View) -> Step | None:
     found = view.intermediates()
     if not found:
         return None
-    stage = view.rng.choice(found)
-    pool = [loop for loop in view.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
+    return compute_at_of(view.rng.choice(found), view)
+
+
+def compute_at_of(stage: str, view: View) -> Step | None:
+    """A stage at a loop of one that reads it."""
+    everything = View(view.rng, view.nest)
+    pool = [loop for loop in everything.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
     return call("compute_at", stage, view.rng.choice(pool or view.loops()).loop)
 
 
@@ -356,6 +361,11 @@ def drawn(view: View) -> Step | None:
     """A step that may well be accepted."""
     names = known_methods()
     name = view.rng.choices(names, [ROWS[name][1] if name in ROWS else 2 for name in names])[0]
+    return of_kind(name, view)
+
+
+def of_kind(name: str, view: View) -> Step | None:
+    """A step of this kind that may well be accepted."""
     if not view.loops() and name != "compute_inline":
         return None
     return ROWS[name][0](view) if name in ROWS else generic(name, view)

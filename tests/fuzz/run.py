@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import coverage
 from .case import Case, from_json, to_json
 from .shrink import shrink, signature
-from .tally import STRIDE, Shard, added, cleared, opened, rechecked, rendered, written
+from .tally import COVERAGE, STRIDE, Shard, added, cleared, opened, rechecked, rendered, summed, written
 from .worker import Worker, serve, tell
 
 
@@ -130,6 +131,8 @@ def summary(found: Campaign) -> str:
     ):
         inside = {key.split(" ", 1)[1]: count for key, count in sorted(found.counts.items()) if key.startswith(f"{group} ")}
         rows.append(f"  {title}: " + ", ".join(f"{name} {count}" for name, count in inside.items()))
+    covered = sum(name.startswith("cover ") for name in found.counts)
+    rows.append(f"  cells of the coverage table: {covered}, of {sum(1 for _ in coverage.cells())}")
     needed, spare = found.counts["refusal needed"], found.counts["refusal not needed"]
     share = 100 * spare / max(1, needed + spare)
     rows.append(f"  refusals for a dependence: {needed} needed, {spare} not ({share:.1f} %)")
@@ -165,9 +168,14 @@ def recheck(file: Path) -> int:
 
 
 def show(file: Path, page: Path) -> int:
-    """Put the totals of a table into a page."""
-    written(page, rendered(json.loads(file.read_text())))
-    return 0
+    """Put the totals of a table, and the table of coverage, into a page; the exit code, 1 where a cell is empty."""
+    found = json.loads(file.read_text())
+    counts = summed(found)
+    written(page, rendered(found))
+    written(page, coverage.table(counts), COVERAGE)
+    still = coverage.empty(counts)
+    tell(f"{len(still)} empty cells: {', '.join(' '.join(cell) for cell in still)}" if still else "no empty cell")
+    return int(bool(still))
 
 
 def one(text: str) -> int:

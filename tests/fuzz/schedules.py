@@ -1,4 +1,4 @@
-"""Random steps of a schedule, drawn for the nest of the moment, and calls that must be refused."""
+"""Random steps of a schedule, drawn for the nest of the moment, sequences that move things twice, and calls that must be refused."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensorlang.ir import Const, LoopKind, Nest, Stmt
+from tensorlang.ir import Const, For, LoopKind, Nest, Stmt, Store
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
 from tensorlang.schedules.kinds import code_size
+from tensorlang.traverse import substatements
 
-from .rows import drawn, window
+from .rows import compute_at_of, drawn, of_kind, window
+from .sequences import Coming, sequence
 from .view import Step, View, call, siblings
 
 MAX_CODE: Final = 200
@@ -26,6 +28,18 @@ def affordable(nest: Nest, step: Step) -> bool:
         kind = kinds[step["call"]]
         body = edit_loops(body, lambda loop: loop.loop == step["args"][0], lambda loop: dataclasses.replace(loop, kind=kind))
     return code_size(body) <= MAX_CODE
+
+
+def emitted(stmt: Stmt) -> int:
+    """About how many registers of values the statements of a nest fill once loops are unrolled: a vector has one for each 8 lanes."""
+    match stmt:
+        case For(kind="unroll" | "vector" as kind, body=body):
+            extent = literal_extent(stmt) or 1
+            return emitted(body) * (extent if kind == "unroll" else -(-extent // 8))
+        case Store():
+            return 1
+        case _:
+            return sum(map(emitted, substatements(stmt)))
 
 
 def illegal(view: View, original: Nest) -> Step:
@@ -69,19 +83,51 @@ def illegal(view: View, original: Nest) -> Step:
     return {**rng.choice(found), "illegal": True}
 
 
-def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool]) -> list[Step]:
-    """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on."""
-    original, found, coming = schedule.nest, list[Step](), list[Step]()
-    for _ in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15))):
-        view = View(rng, schedule.nest)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Aim:
+    """What the steps of a case are to cover: a directive on one of these stages."""
+
+    directive: str
+    stages: frozenset[str]
+
+
+def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool], aim: Aim | None = None) -> list[Step]:
+    """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on.
+
+    `perform` gives None where a step breaks its contract: the case ends there.
+    """
+    original, found, coming = schedule.nest, list[Step](), list[Coming]()
+    wanted = 0 if aim is None else rng.choice((0, 0, 1, 2))
+    for turn in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15)) if aim is None else 12):
+        focus = frozenset[str]() if aim is None or rng.random() < 0.3 else aim.stages
+        view = View(rng, schedule.nest, focus)
         if not coming and rng.random() < 0.04:
-            coming = window(view)
-        step = coming.pop(0) if coming else illegal(view, original) if rng.random() < 0.2 else drawn(view)
+            coming = list(window(view))
+        elif not coming and rng.random() < 0.12:
+            coming = list(sequence(view))
+        aimed = aim is not None and turn >= wanted and not coming
+        step: Step | None
+        if aim is not None and aimed:
+            seen = View(rng, schedule.nest, aim.stages if rng.random() < 0.7 else frozenset[str]())
+            step = of_kind(aim.directive, seen)
+            if aim.directive == "compute_root" and step is not None and rng.random() < 0.7:  # it has to stand somewhere else before
+                stage = step["args"][0]
+                coming, step = [step], compute_at_of(stage, seen)
+        elif coming:
+            following = coming.pop(0)
+            step = following(view) if callable(following) else following
+        else:
+            step = illegal(View(rng, schedule.nest), original) if rng.random() < 0.2 else drawn(view)
         if step is None or (not step.get("illegal") and not affordable(schedule.nest, step)):
             continue
         found.append(step)
-        if step.get("call") == "split" and not step.get("illegal") and rng.random() < 0.4:
+        if step.get("call") == "split" and not step.get("illegal") and not coming and rng.random() < 0.4:
             coming = [call(rng.choice(("vectorize", "vectorize", "unroll")), f"{step['args'][0]}_i")]
+        before = len(schedule.directives)
         if not perform(schedule, step):
             break
+        if aimed and aim is not None and len(schedule.directives) > before:
+            aim, wanted = None, 0
+            if turn > 6:
+                break
     return found

@@ -113,7 +113,10 @@ class Terms:
 
     def combined(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         """The states after combining `new` into `old`: the sum of what both hold."""
-        total = self.content(reducer, old) + self.content(reducer, new) & MASK
+        added = self.content(reducer, new)
+        if not added:  # partial results into which nothing was combined
+            return old
+        total = self.content(reducer, old) + added & MASK
         if not total:
             return tuple(self.literal(*literal(identity)) for identity in reducer.identities)
         result = tuple(self.tag("state", reducer.name, component, len(old), total) for component in range(len(old)))

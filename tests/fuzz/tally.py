@@ -23,6 +23,7 @@ from .shrink import signature
 STRIDE: Final = 1_000_000
 """Numbers of a shard: its own number times this, plus the number of the case."""
 MARK: Final = "<!-- campaign -->"
+COVERAGE: Final = "<!-- coverage -->"
 
 Shard = dict[str, Any]
 Table = dict[str, Any]
@@ -109,12 +110,17 @@ def cleared(table: Table, verdicts: Verdicts) -> int:
     return totals(table["shards"])["open"]
 
 
+def summed(table: Table) -> Counter[str]:
+    """The counts of all shards together."""
+    counts: Counter[str] = Counter()
+    for shard in table["shards"]:
+        counts.update(shard["counts"])
+    return counts
+
+
 def rendered(table: Table) -> str:
     """The totals as text for a page."""
-    shards, sums = table["shards"], totals(table["shards"])
-    counts: Counter[str] = Counter()
-    for shard in shards:
-        counts.update(shard["counts"])
+    shards, sums, counts = table["shards"], totals(table["shards"]), summed(table)
     needed, spare = counts["refusal needed"], counts["refusal not needed"]
     share = 100 * spare / max(1, needed + spare)
     last, hours = max((shard["date"] for shard in shards), default="never"), sum(shard["seconds"] for shard in shards) / 3600
@@ -167,5 +173,6 @@ def failures(shards: list[Shard]) -> list[str]:
 
 def written(page: Path, text: str, mark: str = MARK) -> None:
     """Put text between the marks of a page."""
-    before, _, after = (page.read_text() if page.exists() else f"{mark}\n{mark}\n").split(mark)
+    old = page.read_text() if page.exists() else ""
+    before, _, after = (old if mark in old else f"{old}{mark}\n{mark}\n").split(mark)
     page.write_text(f"{before}{mark}\n\n{text}\n\n{mark}{after}")

@@ -1,4 +1,4 @@
-"""Templates of stages, from pointwise to scans, scatters and reducers of the user's."""
+"""Templates of stages, from pointwise to reducers of the user's; `ordered` has those whose order counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from .case import Extent, Node
 from .draft import LETTERS, WORK, Draft, axes_of
-from .nodes import FLOATS, SIGNED, SMOOTH, Info, Scope, cast, guarded
+from .nodes import FLOATS, SIGNED, SMOOTH, cast, cast_all, guarded, together
+from .ordered import recurrence, scan, scatter
 
 REDUCERS: Final = ("sum",) * 5 + ("max", "max", "min", "prod", "argmax", "argmin", "any", "all", "reduce_fmax", "reduce_fmin")
 
@@ -19,12 +20,9 @@ def pointwise(draft: Draft) -> None:
         draft.operand(list(axes.values()), draft.type())
     scope = draft.scope(axes)
     body = scope.value(of, draft.rng.randint(1, 3))
+    off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
+    body = body if off is None else [draft.rng.choice("|^") if of == "bool" else draft.rng.choice(("+", "max")), off, body]
     draft.add("pointwise", axes, [cast_all(body, of)], [of], rough="rough" in scope.marks)
-
-
-def cast_all(body: Node, of: str) -> Node:
-    """A body whose type is sure even where it is a bare literal."""
-    return body if isinstance(body, list) else ["cast", of, body]
 
 
 def pair(draft: Draft) -> None:
@@ -118,6 +116,9 @@ def reduction(draft: Draft) -> None:
     elif rng.random() < 0.4:
         element = [rng.choice(("*", "+", "max")), element, scope.exact(of)]
     where = scope.condition(of) if rng.random() < 0.25 else None
+    unsafe = scope.unsafe(of, draft.offset()) if draft.maybe(0.15) and reducer not in ("any", "all") else None
+    if unsafe is not None:
+        element, where = [rng.choice(("+", "max")), element, unsafe[0]], together([*unsafe[1], *([] if where is None else [where])])
     finish(draft, "reduce", dict(outer), [reducer, inner, element, where, of], rough=info.rough)
 
 
@@ -190,10 +191,21 @@ def gather(draft: Draft) -> None:
     rng = draft.rng
     name = draft.of_rank(1, 3)
     of = draft.tensors[name].dtype
-    indices = draft.operand(draft.shape(rng.randint(1, 2), 200), rng.choice(SIGNED))
+    told = [name for name, info in draft.tensors.items() if info.dtype in SIGNED and 1 <= len(info.shape) <= 2]
+    made = rng.choice(told) if told and rng.random() < 0.3 else None
+    indices = made or draft.operand(draft.shape(rng.randint(1, 2), 200), rng.choice(SIGNED))
     axes = axes_of([*draft.tensors[indices].shape, *draft.shape(rng.randint(0, 1), 8)])
     scope = draft.scope(axes)
     body: Node = scope.gather(name, of, indices)
+    size = scope.known(draft.tensors[name].shape[0])
+    if draft.maybe(0.3):
+        far, tests = scope.off(draft.tensors[indices].shape, draft.offset())
+        at: Node = ["cast", "int64", ["ld", indices, far]]
+        others = [scope.index(extent) for extent in draft.tensors[name].shape[1:]]
+        tests += [test for _, test in others if test is not None]
+        first = ["clamp", at, 0, size - 1] if size else guarded(at, tests, "int64")
+        tests += [] if size else [[">=", first, 0], ["<", first, ["ext", draft.tensors[name].shape[0]]]]
+        body = guarded(["ld", name, [first, *[part for part, _ in others]]], tests, of)
     if rng.random() < 0.4 and of != "bool":
         body = [rng.choice(("+", "max")), body, scope.value(of, 1)]
     draft.add("gather", axes, [body], [of], rough="rough" in scope.marks)
@@ -231,84 +243,6 @@ def normalised(draft: Draft) -> None:
     body: Node = ["-", here, top] if rng.random() < 0.5 else ["+", ["*", here, total], top]
     body = ["call", rng.choice(SMOOTH[:4]), body] if rng.random() < 0.3 else body
     draft.add("normalise", axes, [body], [of], rough=True)
-
-
-def recurrence(draft: Draft) -> None:
-    """A tensor that reads itself earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming."""
-    rng, of = draft.rng, draft.number()
-    shape = draft.shape(rng.randint(1, 3), 400)
-    axes = axes_of(shape)
-    names = list(axes)
-    first = rng.randrange(len(names))
-    distances = [[0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))]
-    scope = draft.scope(axes)
-    body = scope.value(of, 1)
-    for distance in distances:
-        at: list[Node] = [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]
-        earlier: Node = ["self", at]
-        if first < len(names) - 1 and rng.random() < 0.25:  # a whole row of it, in a stage of its own
-            earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], ["self", [*at[:-1], ["ax", "k9"]]], None, of]
-        body = [rng.choice(("+", "-", "max", "min")), earlier, body]
-    if rng.random() < 0.3:
-        body = ["sel", scope.condition(of), body, scope.leaf(of)]
-    draft.add("recurrence", axes, [["cast", of, body]], [of], rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
-
-
-def scatter(draft: Draft) -> None:
-    """Values combined at places that data decides, clamped."""
-    rng, of = draft.rng, draft.number()
-    extent = draft.fresh(17, least=1, literal=True)
-    over = draft.shape(rng.randint(1, 2), 200)
-    indices = draft.operand(over, rng.choice(SIGNED))
-    names = ["p", "q"][: len(over)]
-    scope = draft.scope(dict(zip(names, over, strict=True)))
-    at = ["clamp", ["cast", "int64", ["ld", indices, [["ax", name] for name in names]]], 0, ["ext", ["-", extent, 1]]]
-    how = rng.choice(("add", "min", "max", "set"))
-    value = scope.value(of, 1)
-    rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
-    if of not in FLOATS and rough:
-        return
-    more: dict[str, Any] = {
-        "form": "scatter",
-        "over": [list(pair) for pair in zip(names, over, strict=True)],
-        "index": [at],
-        "reduce": how,
-        "outside": rng.randint(0, 3),
-        "reads": [indices],
-    }
-    draft.add("scatter", {"i": extent}, [cast_all(value, of)], [of], rough=rough, always=False, **more)
-
-
-def scan(draft: Draft) -> None:
-    """Steps over one or two states, each with a stage of its own, at times with a reduction over the state."""
-    rng, of = draft.rng, draft.number()
-    shape = draft.shape(rng.randint(1, 2), 40)
-    states = [draft.operand(shape, of) for _ in range(rng.choice((1, 1, 2)))]
-    if any(draft.tensors[name].rough for name in states):
-        return
-    length = draft.extent(7)
-    axes = axes_of(shape)
-    here: Node = [["ax", axis] for axis in axes]
-    inner = []
-    scope = draft.scope({**axes, "t": length})
-    old = {f"STATE{n}": Info(tuple(shape), of, rough=True) for n in range(len(states))}
-    for n in range(rng.randint(0, 1)):
-        body: Node = [rng.choice(("+", "max")), ["ld", f"STATE{rng.randrange(len(states))}", here], scope.value(of, 1)]
-        inner.append({"name": f"H{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
-        old[f"H{n}"] = Info(tuple(shape), of, rough=True)
-    for n in range(len(states)):
-        wide = Scope(rng, {**draft.tensors, **old}, draft.case["extents"], draft.case["symbolic"], {**axes, "t": length}, scope.marks)
-        mine = "H0" if "H0" in old and rng.random() < 0.5 else f"STATE{n}"
-        names = ["H0"] if mine == "H0" and rng.random() < 0.5 else list(old)  # at times the old states are read by another stage only
-        body = ["+" if rng.random() < 0.7 else "min", ["ld", mine, here], wide.load(rng.choice(names), of)]
-        if rng.random() < 0.3:
-            at: Node = [["ax", "k"], *here[1:]]
-            body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(names), at], None, of]]
-        inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
-    keep = rng.choice(("all", "last"))
-    out: dict[str, Extent] = {"t": length, **axes} if keep == "all" else axes
-    extra = {"form": "scan", "reads": states, "length": length, "keep": keep, "inner": inner, "results": len(states)}
-    draft.add("scan", out, [], [of] * len(states), rough="rough" in scope.marks, always=True, **extra)
 
 
 def custom(draft: Draft) -> None:

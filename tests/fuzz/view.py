@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from tensorlang.ir import Alloc, For, Load, Nest, Stmt, Store
 from tensorlang.schedules.edit import loops, stage_of, stages, stores
 from tensorlang.schedules.legality import reads
-from tensorlang.traverse import statements, substatements
+from tensorlang.traverse import allocations, substatements
 
 Step = dict[str, Any]
 
@@ -22,10 +23,18 @@ class View:
 
     rng: random.Random
     nest: Nest
+    focus: frozenset[str] = frozenset()
+    """The stages of the definition to look at, where there is something to see; none: all."""
+
+    def of_interest(self, stage: str) -> bool:
+        """Does a stage come from one that is looked at?"""
+        return stage in self.focus or re.split(r"[._]", stage, maxsplit=1)[0] in self.focus
 
     def loops(self) -> list[For]:
-        """All loops."""
-        return list(loops(self.nest.body))
+        """All loops, or those of the stages that are looked at."""
+        found = list(loops(self.nest.body))
+        seen = [loop for loop in found if any(map(self.of_interest, (stage_of(loop.loop), *(store.stage for store in stores(loop.body)))))]
+        return seen or found
 
     def loop(self, *, kind: str = "serial") -> For:
         """A loop, rather one that is still serial and belongs to a stage of the definition."""
@@ -52,7 +61,8 @@ class View:
         """Stages that compute no output."""
         outputs = {buffer.name for buffer in self.nest.outputs}
         found = {store.stage: {buffer.name for buffer in store.buffers} for store in stores(self.nest.body)}
-        return [stage for stage in stages(self.nest) if not found[stage] & outputs and not stage.endswith(".init")]
+        every = [stage for stage in stages(self.nest) if not found[stage] & outputs and not stage.endswith(".init")]
+        return [stage for stage in every if self.of_interest(stage)] or every
 
     def results(self) -> list[str]:
         """Stages that compute an output."""
@@ -65,7 +75,8 @@ class View:
 
     def allocated(self) -> list[str]:
         """The names of intermediates."""
-        return [part.buffer.name for part in statements(self.nest.body) if isinstance(part, Alloc)]
+        every = [buffer.name for buffer in allocations(self.nest.body)]
+        return [name for name in every if self.of_interest(name)] or every
 
     def placed(self) -> list[tuple[str, list[str]]]:
         """The intermediates, each with the loops around its storage."""
@@ -73,7 +84,7 @@ class View:
         def inside(stmt: Stmt, around: list[str]) -> Iterator[tuple[str, list[str]]]:
             around = [*around, stmt.loop] if isinstance(stmt, For) else around
             if isinstance(stmt, Alloc):
-                yield stmt.buffer.name, around
+                yield from ((buffer.name, around) for buffer in stmt.buffers)
             for part in substatements(stmt):
                 yield from inside(part, around)
 
@@ -81,7 +92,7 @@ class View:
 
     def rank(self, name: str) -> int:
         """The number of dimensions of an intermediate."""
-        return next(len(part.buffer.shape) for part in statements(self.nest.body) if isinstance(part, Alloc) and part.buffer.name == name)
+        return next(len(buffer.shape) for buffer in allocations(self.nest.body) if buffer.name == name)
 
     def writers(self, names: set[str]) -> list[For]:
         """Loops inside which one of the buffers is written."""
@@ -91,9 +102,14 @@ class View:
         """Loops inside which one of the buffers is read."""
         return [loop for loop in self.loops() if any(name_of(load) in names for load in reads(loop.body))]
 
+    def loads(self, loop: For) -> list[Load]:
+        """What is read inside a loop."""
+        return list(reads(loop.body))
+
     def reductions(self) -> list[Store]:
         """The combining stores."""
-        return [store for store in stores(self.nest.body) if store.reducer is not None]
+        every = [store for store in stores(self.nest.body) if store.reducer is not None]
+        return [store for store in every if self.of_interest(store.stage)] or every
 
 
 def name_of(load: Load) -> str:

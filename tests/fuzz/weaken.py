@@ -191,11 +191,11 @@ def heap_too_small(old: Any, place: Any, buffer: ir.Buffer) -> Any:
     return old(place, dataclasses.replace(buffer, shape=small))
 
 
-def stack_too_small(old: Any, place: Any, buffer: ir.Buffer, body: Any) -> Any:
-    if place.space.depth > 1 and buffer.shape and isinstance(buffer.shape[0], Const) and int(buffer.shape[0].value) > 2:
-        small = dataclasses.replace(buffer, shape=(ir.const(1), *buffer.shape[1:]))
-        return old(place, small, lambda inner: (inner.place(buffer, inner.places[buffer.name].pointer), body(inner))[1])
-    return old(place, buffer, body)
+def stack_too_small(old: Any, frame: Any, buffer: ir.Buffer) -> Any:
+    if frame.space.depth > 1 and buffer.shape and isinstance(buffer.shape[0], Const) and int(buffer.shape[0].value) > 2:
+        old(frame, dataclasses.replace(buffer, shape=(ir.const(1), *buffer.shape[1:])))
+        return frame.place(buffer, frame.places[buffer.name].pointer)
+    return old(frame, buffer)
 
 
 def lanes_down(old: Any, inside: Any, atom: Any, value: Any) -> Any:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlang.schedules.knobs import Choice, Factors, Log2, Order, Sizes, Split, from_json
+from tensorlang.schedules.knobs import Choice, Factors, Log2, Order, Sizes, Split
+from tensorlang.schedules.recorded import Reader
 
 
 @given(st.integers(1, 400), st.integers(1, 4))
@@ -44,7 +45,7 @@ def test_restricting_a_knob_keeps_what_it_is() -> None:
     for knob, kept in ((Split("s", 10, hi=8), [2, 4]), (Order("o", "ijk"), [["i", "j", "k"]]), (Factors("f", 6, 2), [[2, 3]])):
         edited = knob.restricted(kept)
         assert edited.columns() == knob.columns() and edited.features(kept[0]) == knob.features(kept[0])
-        assert list(edited.values) == kept and from_json(edited.to_json()) == edited
+        assert list(edited.values) == kept and Reader().knob(edited.to_json(), "knob") == edited
 
 
 def test_powers_of_two_stay_within_their_bounds() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tensorlang.autotune.search import STRATEGIES, Observation, searcher
+from tensorlang.errors import TuningError
 from tensorlang.schedules.feasible import feasible
 from tensorlang.schedules.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
 
@@ -169,7 +170,7 @@ def test_a_space_survives_json(found: tuple[Knob, ...]) -> None:
 
 def test_what_is_no_space_is_refused() -> None:
     for wrong in ({}, {"knobs": 3, "footprints": []}, {"knobs": [{"kind": "Nothing"}], "footprints": []}):
-        with pytest.raises(ValueError, match="not a search space"):
+        with pytest.raises(TuningError, match="not a search space"):
             Space.from_json(wrong)
 
 

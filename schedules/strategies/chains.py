@@ -1,0 +1,150 @@
+"""Long sums in blocks, so that their rounding errors stay small.
+
+Each addition rounds, so the error of a sum grows with the longest chain of additions from an element to the result: n of them where one
+accumulator takes everything, but 32 + 16 + 16 where blocks of 32 are summed apart, 16 of these together, and so on (Higham 1993, "The
+accuracy of floating point summation"; NumPy adds in pairs above blocks of 128). The first block is as long as its accumulators are cheap
+to start and to add: lanes are accumulators of their own (`rfactor` of the loop over them) and stay apart until the very end.
+
+    k_3: k_2: k_1: acc[:] = 0; for k_0: acc[:] += A[k_0, :]; ... acc_2[:] += acc[:]; ... ; C += the lanes of the outermost
+
+Only sums that round are split so: integers, minima and maxima do not care, and the error of a product is the same in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from tensorlang.ir import Binary, Param, Store
+from tensorlang.schedules.edit import find_loop, literal_extent
+from tensorlang.schedules.local import fresh_buffer, tile_name
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis import label, size
+
+BLOCK: Final = 32
+"""Additions to one accumulator of a vector that is loaded for each of them."""
+TILE_BLOCK: Final = 256
+"""Additions to one accumulator of a register tile, all of which are started and added up for each block."""
+GROUP: Final = 16
+"""Blocks that are summed before their sum is added to the next one."""
+SLACK: Final = 1.5
+"""How much longer than its block a chain may be before it is split at all."""
+UNKNOWN: Final = 8192
+"""Additions that the levels of a loop take together whose extent is known only at run time; an outermost loop adds any number of those."""
+
+
+class Level(NamedTuple):
+    """A loop of a chain of additions once it is split: the iterations of one of it (None: unknown), and whether a new chain starts here."""
+
+    extent: int | None
+    starts: bool
+
+
+def rounds(store: Store) -> bool:
+    """Is this a sum whose every step rounds? The relative errors of factors add up in any order, so products gain nothing."""
+    if store.reducer is None or len(store.buffers) > 1 or not store.buffers[0].dtype.is_floating:
+        return False
+    match store.reducer.results:
+        case (Binary("add", Param(), Param()),):
+            return True
+        case _:
+            return False
+
+
+def levels(extents: Sequence[int | None], block: int, least: int = 1, unknown: int = UNKNOWN) -> tuple[tuple[Level, ...], ...]:
+    """How the loops of a chain, innermost first, are split into levels, each innermost first.
+
+    `least` additions stand inside of them already; `unknown` are taken together of an extent that is not known. Without a level that
+    starts a chain, nothing needs to be split.
+    """
+    total: int | None = least
+    for extent in extents:
+        total = None if extent is None or total is None else total * max(1, extent)
+    if total is not None and total <= SLACK * block:
+        return tuple((Level(extent, starts=False),) for extent in extents)
+    return tuple(_levels(extents, block, least, unknown))
+
+
+def _levels(extents: Sequence[int | None], block: int, length: int, unknown: int) -> Iterator[tuple[Level, ...]]:
+    room, starts = block, False
+    for extent in extents:
+        found: list[Level] = []
+        left = extent
+        while prod(part.extent or 1 for part in found) < unknown if left is None else length * left > SLACK * room:
+            step = max(1, room // length)
+            if left is not None:
+                even = -(-left // -(-left // step))
+                step = next((part for part in range(step, step // 2, -1) if left % part == 0), even)
+            if step > 1:
+                found.append(Level(step, starts))
+                left = None if left is None else -(-left // step)
+            room, length, starts = GROUP, 1, True
+        found.append(Level(left, starts and left != 1))
+        starts, length = starts and left == 1, length * (room if left is None else max(1, left))
+        yield tuple(found)
+
+
+def in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, least: int = 1) -> None:
+    """Sum into the tile `target` in blocks over serial loops of its reduction, given outermost first, where they are long."""
+    inner = list(reversed(loops))
+    chosen = levels([_extent(s, loop) for loop in inner], block, least, max(block, BLOCK * GROUP))
+    _cut(s, target, [split_levels(s, loop, parts, "0") for loop, parts in zip(inner, chosen, strict=True)], chosen)
+
+
+def in_lanes(s: Schedule, stage: str, target: str, loops: Sequence[str], lanes: int) -> bool:
+    """Sum over loops, given outermost first, in vectors of the last one and in blocks, lanes apart; False where the loops are short."""
+    *others, vector = loops
+    around = [part for part in map(partial(find_loop, s.nest), s.loops(stage)) if part.loop not in loops]
+    extent = _extent(s, vector)
+    extents = [None if extent is None else -(-extent // lanes), *(_extent(s, loop) for loop in reversed(others))]
+    chosen = levels(extents, BLOCK, unknown=BLOCK * GROUP if any(size(loop) > 1 for loop in around) else UNKNOWN)
+    if not any(part.starts for parts in chosen for part in parts):
+        return False
+    lane, *first = split_levels(s, vector, (Level(lanes, starts=False), *chosen[0]), "l")
+    split = [first, *(split_levels(s, loop, parts, "0") for loop, parts in zip(reversed(others), chosen[1:], strict=True))]
+    lanewise, before = fresh_buffer(s.nest, f"{target}_rf"), s.stages()
+    s.rfactor(lane)
+    made = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
+    if around and size(around[-1]) > 1 and s.can("compute_at", made, around[-1].loop):
+        s.compute_at(made, around[-1].loop)
+    for name in (f"{made}.init", made):
+        inside, *order = s.loops(name)
+        if order:
+            s.reorder(*order, inside)
+        s.vectorize(inside)
+    s.vectorize(lane)
+    _cut(s, lanewise, [[f"{made}.{label(loop)}" for loop in part] for part in split], chosen)
+    return True
+
+
+def _extent(s: Schedule, loop: str) -> int | None:
+    return literal_extent(find_loop(s.nest, loop))
+
+
+def split_levels(s: Schedule, loop: str, parts: Sequence[Level], innermost: str, tail: Any = "mask") -> list[str]:
+    """The loops of the levels, innermost first, each but the outermost of its `extent`; `tail` is that of an unknown extent."""
+    tail = tail if _extent(s, loop) is None else "peel"
+    found: list[str] = []
+    rest, name = loop, label(loop)
+    for depth in range(len(parts) - 1, 0, -1):
+        factor = prod(part.extent or 1 for part in parts[:depth])
+        outer, rest = s.split(rest, factor, tail, (f"{name}_{depth}", f"{name}_{innermost if depth == 1 else f'in{depth}'}"))
+        found.append(outer)
+    return [rest, *reversed(found)]
+
+
+def _cut(s: Schedule, target: str, split: Sequence[Sequence[str]], chosen: Sequence[Sequence[Level]]) -> None:
+    """Keep a tile of partial results in each iteration of the levels that start a chain, the outermost first."""
+    pairs = [pair for loops, parts in zip(split, chosen, strict=True) for pair in zip(loops, parts, strict=True)]
+    for loop, part in reversed(pairs):
+        if part.starts:
+            target = summed_apart(s, target, loop)
+
+
+def summed_apart(s: Schedule, target: str, at: str) -> str:
+    """The tile in which each iteration of `at` sums what it adds to `target`."""
+    tile = tile_name(s.nest, target)
+    s.accumulate(target, at=at, partial=True)
+    return tile

@@ -1,0 +1,100 @@
+"""What a statement mentions: its stages, loops and buffers, by name, found once for each statement.
+
+Statements never change, so the answer is kept with them, and with a long block also the places of the names in it. A directive that asks
+where a stage stands, or rewrites what reads a buffer, then passes by everything else without a look: a program of a thousand stages is
+scheduled in time that grows with its length, not with its length for every one of its statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from operator import is_
+from typing import Final, assert_never
+
+from tensorlang.ir import Alloc, Block, For, If, Load, Mentions, Prefetch, Stmt, Store, block
+from tensorlang.traverse import expressions, map_statements, substatements, walk
+
+LONG: Final = 8
+"""The places in a block of more statements are kept; in a shorter one looking is as fast."""
+
+
+def mentions(stmt: Stmt) -> Mentions:
+    """The names within a statement."""
+    found = stmt.mentions
+    if found is None:
+        found = _found(stmt)
+        object.__setattr__(stmt, "mentions", found)
+    return found
+
+
+def _found(stmt: Stmt) -> Mentions:
+    nothing: frozenset[str] = frozenset()
+    match stmt:
+        case Store():
+            written = (buffer.name for buffer in stmt.buffers)
+            return Mentions(frozenset((stmt.stage,)), nothing, frozenset((stmt.stage, *written, *_read(stmt))))
+        case Prefetch():
+            return Mentions(nothing, nothing, frozenset((stmt.buffer.name, *_read(stmt))))
+        case For():
+            inner, followed = mentions(stmt.body), () if stmt.follows is None else (stmt.follows,)
+            return Mentions(inner.stages, inner.allocated, inner.names.union((stmt.loop, *followed, *_read(stmt))))
+        case Alloc():
+            inner, own = mentions(stmt.body), [buffer.name for buffer in stmt.buffers]
+            return Mentions(inner.stages, inner.allocated.union(own), inner.names.union(own))
+        case Block() | If():
+            parts = [mentions(part) for part in substatements(stmt)]
+            return Mentions(
+                nothing.union(*(part.stages for part in parts)),
+                nothing.union(*(part.allocated for part in parts)),
+                nothing.union(_read(stmt), *(part.names for part in parts)),
+                _places(parts) if isinstance(stmt, Block) and len(parts) > LONG else None,
+            )
+        case _:
+            assert_never(stmt)
+
+
+def _read(stmt: Stmt) -> set[str]:
+    return {getattr(node.buffer, "name", "") for expr in expressions(stmt) for node in walk(expr) if isinstance(node, Load)}
+
+
+def _places(parts: list[Mentions]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for position, part in enumerate(parts):
+        for name in part.names:
+            found.setdefault(name, []).append(position)
+    return found
+
+
+def among(stmt: Stmt, names: Collection[str]) -> Iterator[Stmt]:
+    """The statements within `stmt` that mention any of some names, outermost first, in program order."""
+    if mentions(stmt).names.isdisjoint(names):
+        return
+    stack = [stmt]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(parts_among(part, names)))
+
+
+def map_among(stmt: Stmt, names: Collection[str], fn: Callable[[Stmt], Stmt]) -> Stmt:
+    """The same statement over `fn` of each direct part that mentions any of some names; itself where nothing changed."""
+    if not isinstance(stmt, Block):
+        return map_statements(stmt, lambda part: part if mentions(part).names.isdisjoint(names) else fn(part))
+    body = list(stmt.body)
+    for position in positions(stmt, names):
+        body[position] = fn(body[position])
+    return stmt if all(map(is_, body, stmt.body)) else block(*body)
+
+
+def parts_among(stmt: Stmt, names: Collection[str]) -> list[Stmt]:
+    """The direct parts of a statement that mention any of some names, in order."""
+    parts = substatements(stmt)
+    return [parts[position] for position in positions(stmt, names)]
+
+
+def positions(stmt: Stmt, names: Collection[str]) -> list[int]:
+    """The positions of those parts."""
+    places = mentions(stmt).places
+    if places is None:
+        return [place for place, part in enumerate(substatements(stmt)) if not mentions(part).names.isdisjoint(names)]
+    return sorted({place for name in names for place in places.get(name, ())})

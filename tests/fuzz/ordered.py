@@ -1,0 +1,133 @@
+"""Templates of stages whose order counts: recurrences, scatters and scans."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .case import Extent, Node
+from .draft import Draft, axes_of
+from .nodes import FLOATS, SIGNED, Info, Scope, cast_all, together
+
+HOW: Final = ("add", "min", "max", "set")
+
+
+def recurrence(draft: Draft) -> None:
+    """A tensor that reads itself earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(2 if draft.inner else 1, 3), 400)
+    axes = axes_of(shape)
+    names = list(axes)
+    first = rng.randrange(len(names) - draft.inner)
+    distances = [[0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))]
+    scope = draft.scope(axes)
+    body = scope.value(of, 1)
+    for distance in distances:
+        at: list[Node] = [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]
+        earlier: Node = ["self", at]
+        if first < len(names) - 1 and rng.random() < (0.9 if draft.inner else 0.25):  # a whole row of it, in a stage of its own
+            earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], ["self", [*at[:-1], ["ax", "k9"]]], None, of]
+        body = [rng.choice(("+", "-", "max", "min")), earlier, body]
+    if rng.random() < 0.3:
+        body = ["sel", scope.condition(of), body, scope.leaf(of)]
+    off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
+    body = body if off is None else [rng.choice(("+", "max")), body, off]
+    draft.add("recurrence", axes, [["cast", of, body]], [of], rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
+
+
+def scatter(draft: Draft) -> None:
+    """Values combined at places that data or axes decide: clamped, inside by themselves, or inside only under `where=`.
+
+    An index need not move with every axis: what a loop does not move is combined, or overwritten, again and again.
+    """
+    rng, of = draft.rng, draft.number()
+    over = draft.shape(rng.randint(1, 2), 200)
+    names = ["p", "q"][: len(over)]
+    scope = draft.scope(dict(zip(names, over, strict=True)))
+    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 else [])]
+    places = [place_of(draft, scope, extent) for extent in target]
+    tests = [test for _, found in places for test in found]
+    if draft.maybe(0.2) and not tests:
+        places[0], tests = (found := raw(draft, scope, target[0])), found[1]
+    how = draft.form or rng.choice(HOW)
+    value = scope.value(of, 1) if rng.random() < 0.85 else ["cast", of, rng.randint(1, 3)]
+    unsafe = scope.unsafe(of, draft.offset()) if draft.maybe(0.1) else None
+    if unsafe is not None:
+        value, tests = [rng.choice(("+", "max")), value, unsafe[0]], [*tests, *unsafe[1]]
+    if rng.random() < 0.2:
+        tests = [*tests, scope.condition(of)]
+    rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
+    if of not in FLOATS and rough:
+        return
+    axes = axes_of(target)
+    start = ["*", ["cast", of, ["ax", "i"]], ["cast", of, rng.choice((3, 100))]] if rng.random() < 0.5 else None
+    more: dict[str, Any] = {
+        "form": "scatter",
+        "over": [list(pair) for pair in zip(names, over, strict=True)],
+        "index": [at for at, _ in places],
+        "reduce": how,
+        "outside": rng.randint(0, 3),
+        "where": together(tests) if tests else None,
+        "start": start,
+    }
+    draft.add("scatter", axes, [cast_all(value, of)], [of], rough=rough, always=False, **more)
+
+
+def place_of(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]]:
+    """An index into a dimension, and the conditions under which it is inside."""
+    rng, size = draft.rng, scope.known(extent)
+    if rng.random() < 0.3 or not size:
+        return raw(draft, scope, extent)
+    if rng.random() < 0.4:
+        axis = rng.choice(list(scope.axes))
+        return rng.choice((["%", ["ax", axis], size], ["clamp", ["-", ["ax", axis], rng.randint(0, 2)], 0, size - 1])), []
+    return ["clamp", told(draft, scope), 0, size - 1], []
+
+
+def raw(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]]:
+    """An index that may lie anywhere, and the conditions under which it is inside."""
+    axis = ["ax", draft.rng.choice(list(scope.axes))]
+    at = told(draft, scope) if draft.rng.random() < 0.6 else [draft.rng.choice("--+"), axis, draft.rng.randint(0, 3)]
+    return at, [[">=", at, 0], ["<", at, ["ext", extent]]]
+
+
+def told(draft: Draft, scope: Scope) -> Node:
+    """What data says at some of the axes."""
+    axes = draft.rng.sample(list(scope.axes), draft.rng.randint(1, len(scope.axes)))
+    indices = draft.operand([scope.axes[axis] for axis in axes], draft.rng.choice(SIGNED))
+    return ["cast", "int64", ["ld", indices, [["ax", axis] for axis in axes]]]
+
+
+def scan(draft: Draft) -> None:
+    """Steps over one or two states, each with a stage of its own, at times with a reduction over the state."""
+    rng, of = draft.rng, draft.number()
+    shape = draft.shape(rng.randint(1, 2), 40)
+    states = [draft.operand(shape, of) for _ in range(rng.choice((1, 1, 2)))]
+    if any(draft.tensors[name].rough for name in states):
+        return
+    length = draft.extent(7)
+    axes = axes_of(shape)
+    here: Node = [["ax", axis] for axis in axes]
+    inner = []
+    scope = draft.scope({**axes, "t": length})
+    old = {f"STATE{n}": Info(tuple(shape), of, rough=True) for n in range(len(states))}
+    for n in range(rng.randint(0, 1)):
+        body: Node = [rng.choice(("+", "max")), ["ld", f"STATE{rng.randrange(len(states))}", here], scope.value(of, 1)]
+        inner.append({"name": f"H{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
+        old[f"H{n}"] = Info(tuple(shape), of, rough=True)
+    for n in range(len(states)):
+        wide = Scope(rng, {**draft.tensors, **old}, draft.case["extents"], draft.case["symbolic"], {**axes, "t": length}, scope.marks)
+        mine = "H0" if "H0" in old and rng.random() < 0.5 else f"STATE{n}"
+        names = ["H0"] if mine == "H0" and rng.random() < 0.5 else list(old)  # at times the old states are read by another stage only
+        body = ["+" if rng.random() < 0.7 else "min", ["ld", mine, here], wide.load(rng.choice(names), of)]
+        if rng.random() < 0.2:  # the states before do not count
+            body = scope.value(of, 1) if rng.random() < 0.7 else ["cast", of, ["ax", "t"]]
+        off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
+        body = cast_all(body if off is None else [rng.choice(("+", "max")), body, off], of)
+        if rng.random() < (0.9 if draft.inner else 0.3):
+            at: Node = [["ax", "k"], *here[1:]]
+            body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(names), at], None, of]]
+        inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
+    keep = draft.form or rng.choice(("all", "last"))
+    out: dict[str, Extent] = {"t": length, **axes} if keep == "all" else axes
+    extra = {"form": "scan", "reads": states, "length": length, "keep": keep, "inner": inner, "results": len(states)}
+    draft.add("scan", out, [], [of] * len(states), rough="rough" in scope.marks, always=True, **extra)

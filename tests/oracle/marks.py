@@ -1,0 +1,141 @@
+"""Statements that say which instance of the program is executed.
+
+Each statement that computes something adds an element of an operand of its own, the *mark*, at the values of its loops: `C[i] = A[i] + 1`
+becomes `C[i] = A[i] + 1 + mark0[i]`. A directive takes that for any other read: wherever it moves, copies, inlines or renames the
+statement, it rewrites the index of the mark with the rest, and what the index is when the scheduled nest runs tells the instance. Marks
+are 0, so all values stay. Statements that only copy, or that store constants, have none: they hand on what others made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.traverse import dtype_of, map_children
+
+PREFIX: Final = "mark of "
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of the unscheduled nest, with the loops, conditions and positions around it, outermost first."""
+
+    label: str
+    store: Store
+    loops: tuple[For, ...]
+    conditions: tuple[tuple[Expr, bool], ...]
+    time: tuple[int | str, ...]
+    """Positions and loops in turn: what orders instances."""
+
+    @property
+    def computes(self) -> bool:
+        """Does it make values, and not only hand them on?"""
+        return not all(isinstance(value, (Const, Load)) for value in self.store.values) or (
+            self.store.reducer is not None and not all(isinstance(value, Const) for value in self.store.values)
+        )
+
+
+def statements_of(nest: Nest) -> tuple[Statement, ...]:
+    """The statements of a nest, in program order; two of one stage are told apart."""
+    found: list[Statement] = []
+    for statement in _inside(nest.body, (), (), (), itertools.count()):
+        taken = sum(other.label.split("#")[0] == statement.label for other in found)
+        found.append(dataclasses.replace(statement, label=f"{statement.label}#{taken}" if taken else statement.label))
+    return tuple(found)
+
+
+def _inside(
+    stmt: Stmt, loops: tuple[For, ...], conditions: tuple[tuple[Expr, bool], ...], time: tuple[int | str, ...], position: Iterator[int]
+) -> Iterator[Statement]:
+    """The statements within one; `position` counts those that follow each other inside the innermost loop."""
+    match stmt:
+        case Store():
+            yield Statement(stmt.stage, stmt, loops, conditions, (*time, next(position)))
+        case For(loop=loop, body=body):
+            yield from _inside(body, (*loops, stmt), conditions, (*time, next(position), loop), itertools.count())
+        case Block(body):
+            for part in body:
+                yield from _inside(part, loops, conditions, time, position)
+        case If(cond, then, orelse):
+            yield from _inside(then, loops, (*conditions, (cond, True)), time, position)
+            if orelse is not None:
+                yield from _inside(orelse, loops, (*conditions, (cond, False)), time, position)
+        case Alloc(_, body):
+            yield from _inside(body, loops, conditions, time, position)
+        case Prefetch():
+            return
+
+
+def marked(nest: Nest) -> Nest:
+    """The unscheduled nest with a mark in each statement that computes something."""
+    marks: list[Buffer] = []
+    stores: dict[int, Store] = {}
+    for statement in statements_of(nest):
+        if statement.computes:
+            stores[id(statement.store)], used = _marked(statement)
+            marks += used
+    return dataclasses.replace(nest, inputs=(*nest.inputs, *marks), body=_replaced(nest.body, stores))
+
+
+def _marked(statement: Statement) -> tuple[Store, list[Buffer]]:
+    index, shape = tuple(Axis(loop.loop) for loop in statement.loops), tuple(loop.hi for loop in statement.loops)
+    marks = [Buffer(f"{PREFIX}{statement.label}.{place}", shape, dtype_of(value)) for place, value in enumerate(statement.store.values)]
+    values = tuple(
+        Binary("xor" if mark.dtype == "bool" else "add", value, Load(mark, index))
+        for mark, value in zip(marks, statement.store.values, strict=True)
+    )
+    return dataclasses.replace(statement.store, values=values), marks
+
+
+def _replaced(stmt: Stmt, stores: dict[int, Store]) -> Stmt:
+    match stmt:
+        case Store():
+            return stores.get(id(stmt), stmt)
+        case For() | Alloc():
+            return dataclasses.replace(stmt, body=_replaced(stmt.body, stores))
+        case Block(body):
+            return Block(tuple(_replaced(part, stores) for part in body))
+        case If(cond, then, orelse):
+            return If(cond, _replaced(then, stores), None if orelse is None else _replaced(orelse, stores))
+        case Prefetch():
+            return stmt
+
+
+def label_of(buffer: str) -> str | None:
+    """The statement whose mark a buffer is; None where it is none."""
+    return buffer[len(PREFIX) :].rsplit(".", 1)[0] if buffer.startswith(PREFIX) else None
+
+
+def unmarked(nest: Nest) -> Nest:
+    """A nest without its marks."""
+    inputs = tuple(buffer for buffer in nest.inputs if label_of(buffer.name) is None)
+    return dataclasses.replace(nest, inputs=inputs, body=_without(nest.body))
+
+
+def _without(stmt: Stmt) -> Stmt:
+    match stmt:
+        case Store():
+            return dataclasses.replace(stmt, index=tuple(map(_bare, stmt.index)), values=tuple(map(_bare, stmt.values)))
+        case For():
+            return dataclasses.replace(stmt, lo=_bare(stmt.lo), hi=_bare(stmt.hi), body=_without(stmt.body))
+        case Alloc():
+            return dataclasses.replace(stmt, body=_without(stmt.body))
+        case Block(body):
+            return Block(tuple(map(_without, body)))
+        case If(cond, then, orelse):
+            return If(_bare(cond), _without(then), None if orelse is None else _without(orelse))
+        case Prefetch():
+            return stmt
+
+
+def _bare(expr: Expr) -> Expr:
+    match expr:
+        case Binary("add" | "xor", value, Load(buffer)) if label_of(getattr(buffer, "name", "")) is not None:
+            return _bare(value)
+        case Binary("add" | "xor", Load(buffer), value) if label_of(getattr(buffer, "name", "")) is not None:
+            return _bare(value)
+        case _:
+            return map_children(expr, _bare)

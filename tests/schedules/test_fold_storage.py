@@ -1,0 +1,93 @@
+"""`store_root` and `fold_storage`: a window along the outermost loop, in as many rows as it is high."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tests.schedules.programs import blur, check
+
+
+def window(height: int = 3, step: int = 1, rows: Any = 12) -> tl.Schedule:
+    """v[y] = sum of h[step * y + r] for r < height, over h of all rows."""
+    image = tl.placeholder((step * rows + height, 9), "int32", name="X")
+    h = tl.compute((step * rows + height, 9), lambda y, x: image[y, x] * 2 + y, name="h")
+    r = tl.reduce_axis(height, name="r")
+    s = tl.Schedule(tl.compute((rows, 9), lambda y, x: tl.sum(h[step * y + r, x], axis=r), name="v"))
+    s.compute_at("h", "v.y")
+    s.store_root("h")
+    return s
+
+
+def test_storage_outside_all_loops_lets_the_window_slide_along_the_outermost_one() -> None:
+    s = tl.Schedule(blur())
+    s.compute_at("h", "v.y")
+    s.store_root("h")
+    assert "for h.y in range(y + select(y > 0, 2, 0), y + 3):" in str(s)
+    check(s)
+    assert s.can("store_root", "h").error.code == "TL-S301"
+
+
+@pytest.mark.parametrize(("height", "step"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (5, 2), (5, 3), (2, 2), (2, 3)])
+def test_a_window_needs_as_many_rows_as_it_is_high(height: int, step: int) -> None:
+    s = window(height, step)
+    for extent in range(1, height):
+        assert s.can("fold_storage", "h", 0, extent).error.code == "TL-S305"
+    for extent in (height, height + 1, height + 4):
+        folded = s.copy()
+        folded.fold_storage("h", 0, extent)
+        check(folded)
+
+
+def test_a_folded_axis_counts_from_either_end() -> None:
+    s = window()
+    s.fold_storage("h", -2, 3)
+    assert "h: int64[3, 9]" in str(s)
+    assert s.can("fold_storage", "h", 2, 3).error.code == "TL-S005"
+    assert s.can("fold_storage", "h", 0, 0).error.code == "TL-S005"
+
+
+def test_a_tensor_that_is_whole_before_it_is_read_is_not_folded() -> None:
+    s = tl.Schedule(blur())
+    assert s.can("fold_storage", "h", 0, 3).error.code == "TL-S305"
+    s.fold_storage("h", 0, 15)
+    check(s)
+
+
+def test_storage_of_one_tile_is_folded_in_each() -> None:
+    s = tl.Schedule(blur())
+    y_o, x_o, y_i, _ = s.tile("v.y", "v.x", 5, 8)
+    s.compute_at("h", y_i)
+    s.store_at("h", x_o)
+    s.fold_storage("h", 0, 3)
+    assert s.can("parallel", y_i).error.code == "TL-S101"
+    s.parallel(y_o)
+    s.vectorize(s.split("h.x", 8)[1])
+    check(s)
+
+
+def test_rows_of_run_time_extent_are_folded_too() -> None:
+    n = tl.dim("n")
+    image = tl.placeholder((n + 2, 9), "int32", name="X")
+    h = tl.compute((n + 2, 9), lambda y, x: image[y, x] * 2, name="h")
+    s = tl.Schedule(tl.compute((n, 9), lambda y, x: h[y, x] + h[y + 2, x], name="v"))
+    s.compute_at("h", "v.y")
+    s.store_root("h")
+    s.fold_storage("h", 0, 3)
+    given = {image: np.arange(63, dtype="int32").reshape(7, 9)}
+    assert (tl.build(s)(*given.values()) == tl.evaluate(s.outputs, given)).all()
+
+
+def test_a_reduction_that_fills_its_rows_is_folded_with_its_initialisation() -> None:
+    image = tl.placeholder((14, 9, 4), "int32", name="X")
+    c = tl.reduce_axis(4, name="c")
+    h = tl.compute((14, 9), lambda y, x: tl.sum(image[y, x, c], axis=c), name="h")
+    s = tl.Schedule(tl.compute((12, 9), lambda y, x: h[y, x] + h[y + 2, x], name="v"))
+    s.compute_at("h", "v.y")
+    s.store_root("h")
+    assert not s.can("fold_storage", "h", 0, 2)
+    s.fold_storage("h", 0, 3)
+    check(s)

@@ -1,0 +1,274 @@
+"""A forked child builds and calls kernels like its parent, whatever the parent's other threads were doing; it never waits for them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from tensorlang.lazy import cached_property
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PRELUDE = """
+import os, sys, threading, time, warnings
+import numpy as np
+import tensorlang as tl
+warnings.simplefilter("ignore")
+
+def child(work):
+    '''The exit code of a child that does this: 0 where it went well.'''
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException as error:
+            print(type(error).__name__, error, flush=True)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def threaded(rows=512, name="team"):
+    '''A kernel with a parallel loop, whose sums depend on their order.'''
+    a = tl.placeholder((rows, 64), name="a")
+    k = tl.reduce_axis((0, 64), "k")
+    s = tl.Schedule(tl.compute((rows,), lambda i: tl.sum(tl.exp(a[i, k]), k), name="b"))
+    s.parallel("i")
+    return tl.build(s, name=name)
+
+DATA = np.linspace(-1, 1, 512 * 64, dtype="f4").reshape(512, 64)
+
+def os_threads():
+    return len(os.listdir("/proc/self/task"))
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    """What a fresh process prints; it has to end well and in time."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TENSORLANG_NUM_THREADS": "3", "TENSORLANG_CACHE": "off", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_children_and_grandchildren_call_parallel_kernels_with_threads_of_their_own() -> None:
+    told = run("""
+        kernel = threaded()
+        before = kernel(DATA)
+
+        def again():
+            assert os_threads() == 1
+            assert np.array_equal(kernel(DATA), before)
+            assert os_threads() == tl.get_threads() == 3
+
+        def both():
+            again()
+            assert child(again) == 0
+            again_in_parent = kernel(DATA)
+            assert np.array_equal(again_in_parent, before)
+
+        print(child(both), child(both), np.array_equal(kernel(DATA), before), os_threads())
+    """)
+    assert told.split() == ["0", "0", "True", "3"]
+
+
+def test_a_pool_of_forked_processes_calls_and_builds() -> None:
+    told = run("""
+        import multiprocessing
+
+        kernel = threaded()
+        want = kernel(DATA)
+
+        def work(rows):
+            assert np.array_equal(kernel(DATA), want)
+            return float(threaded(rows, f"team{rows}")(DATA[:rows]).sum()) == float(want[:rows].sum())
+
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            print(pool.map(work, range(100, 112), chunksize=1))
+    """)
+    assert told.split() == str([True] * 12).split()
+
+
+def test_a_child_forked_while_a_thread_calls_parallel_kernels_calls_them_too() -> None:
+    told = run("""
+        kernel, stop = threaded(), threading.Event()
+        want = kernel(DATA)
+
+        def busy():
+            while not stop.is_set():
+                kernel(DATA)
+
+        thread = threading.Thread(target=busy)
+        thread.start()
+
+        def work():
+            assert np.array_equal(kernel(DATA), want)
+
+        print([child(work) for _ in range(20)])
+        stop.set()
+        thread.join()
+    """)
+    assert told.split() == str([0] * 20).split()
+
+
+@pytest.mark.parametrize("cache", ["off", "on"])
+def test_a_child_forked_while_threads_build_builds_too(cache: str, tmp_path: Path) -> None:
+    told = run(
+        """
+        from tensorlang.codegen import build
+        build._kernels.size = 2  # kernels are unloaded all the time
+        stop = threading.Event()
+
+        def product(n, factor):
+            a = tl.placeholder((n, n), name="a")
+            return tl.build(tl.compute((n, n), lambda i, j: a[i, j] * factor + a[j, i], name="b"))
+
+        def busy(seed):
+            factor = float(seed)
+            while not stop.is_set():
+                factor += 2
+                product(8, factor)
+
+        threads = [threading.Thread(target=busy, args=(seed,)) for seed in range(2)]
+        for thread in threads:
+            thread.start()
+
+        def work():
+            x = np.ones((9, 9), "f4")
+            assert product(9, 2.0)(x).sum() == 3 * 81
+            assert product(8, 4.0)(x[:8, :8].copy()).sum() == 5 * 64
+
+        found = []
+        for wait in range(16):
+            time.sleep(0.011 * wait)
+            found.append(child(work))
+        print(found)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        """,
+        TENSORLANG_CACHE="off" if cache == "off" else str(tmp_path),
+    )
+    assert told.split() == str([0] * 16).split()
+
+
+def test_a_child_forked_while_a_thread_loads_the_compiler_loads_it_too() -> None:
+    told = run("""
+        def first():
+            a = tl.placeholder((4,), name="a")
+            assert tl.build(tl.compute((4,), lambda i: a[i] + 1.0, name="b"))(np.ones(4, "f4")).sum() == 8
+
+        threading.Thread(target=first, daemon=True).start()
+        time.sleep(0.03)
+        print(child(first), flush=True)
+        os._exit(0)
+    """)
+    assert told.split() == ["0"]
+
+
+def test_a_child_forked_while_a_thread_reads_a_log_reads_it_too(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("")
+    told = run(f"""
+        from tensorlang.autotune.database import Database
+
+        database, reading = Database({str(tmp_path / "log.jsonl")!r}), threading.Event()
+
+        def slow(*_):
+            reading.set()
+            time.sleep(100)
+
+        Database._take, quick = slow, Database._take
+        threading.Thread(target=database.refresh, daemon=True).start()
+        reading.wait()
+        Database._take = quick
+        print(child(database.refresh), flush=True)
+        os._exit(0)
+    """)
+    assert told.split() == ["0"]
+
+
+def test_where_the_runtime_cannot_be_put_to_rest_the_child_stays_on_one_thread() -> None:
+    told = run("""
+        from tensorlang.codegen import openmp
+
+        openmp._PAUSE = "an entry point of a later version"
+        kernel = threaded()
+        want = kernel(DATA)
+
+        def work():
+            assert tl.get_threads() == os_threads() == 1
+            assert np.array_equal(kernel(DATA), want)
+            assert os_threads() == 1
+            tl.set_threads(1)
+            try:
+                tl.set_threads(2)
+            except tl.CallError as error:
+                print(error, flush=True)
+            assert tl.get_threads() == 1
+
+        def deeper():
+            work()
+            assert child(work) == 0
+
+        print(child(deeper))
+    """)
+    assert told.count("this process cannot have 2 threads") == 2
+    assert told.split()[-1] == "0"
+
+
+@pytest.mark.parametrize("imported", [False, True], ids=["loaded in the child", "loaded before"])
+def test_a_runtime_that_others_used_before_the_fork_is_not_waited_for(imported: bool) -> None:
+    """As in a data loader's process: the parent computes with another library, and only the child with this one."""
+    told = run(f"""
+        import ctypes, importlib.util, pathlib
+
+        folder = pathlib.Path(importlib.util.find_spec("sklearn").submodule_search_locations[0]).parent
+        library = ctypes.CDLL(str(next(folder.glob("scikit_learn.libs/libgomp*"))))
+        body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
+        if {imported}:
+            import tensorlang.codegen.openmp
+        library.GOMP_parallel(body, None, 4, 0)
+        assert os_threads() >= 4
+
+        def work():
+            rows = threaded()(DATA)
+            np.testing.assert_allclose(rows, np.exp(DATA).sum(axis=1), rtol=1e-5)
+            assert child(lambda: np.testing.assert_array_equal(threaded()(DATA), rows)) == 0
+
+        print(child(work), child(work))
+    """)
+    assert told.split() == ["0", "0"]
+
+
+def test_one_object_does_not_wait_for_what_another_makes() -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self) -> int:
+            """It takes its time."""
+            if threading.current_thread() is not threading.main_thread():
+                started.set()
+                go_on.wait()
+            return 3
+
+    one, other = Slow(), Slow()
+    thread = threading.Thread(target=lambda: one.value)
+    thread.start()
+    started.wait()
+    assert other.value == 3
+    assert vars(other) == {"value": 3}
+    go_on.set()
+    thread.join()
+    assert Slow.value.__doc__ == "It takes its time."

@@ -1,0 +1,84 @@
+"""The coverage table of the fuzzer: what a stage is, which cells there are, and that an empty one is reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tensorlang as tl
+from tests.fuzz import coverage
+from tests.fuzz.coverage import IMPOSSIBLE, KINDS, MODES, cells, concerned, empty, kind_of, modes_of, spelled, table
+from tests.fuzz.directed import aimed
+from tests.fuzz.mutants import FAULTS
+from tests.fuzz.program import Builder
+from tests.fuzz.run import main
+
+
+def test_every_directive_has_cells_or_a_reason_why_not() -> None:
+    known = {cell[0] for cell in cells()} | {name for entry in IMPOSSIBLE for name in entry.directives}
+    assert known == set(coverage.DIRECTIVES)
+    assert all(entry.reason and set(entry.kinds) <= set(KINDS) and set(entry.modes) <= set(MODES) for entry in IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_definition_is_drawn_for_each_kind_in_each_mode(kind: str, mode: str) -> None:
+    drawn = [found for seed in range(120) if (found := aimed(seed, ("split", kind, mode))) is not None]
+    assert drawn
+    for case, aim in drawn:
+        stages = [stage for stage in case["stages"] if stage["name"] in aim.stages]
+        assert stages
+        assert any(kind_of(stage) == kind and mode in modes_of(case, stage) for stage in case["stages"])
+
+
+def example() -> dict[str, Any]:
+    """A reduction under a condition, over an extent of run time."""
+    where = [">=", ["-", ["ax", "k"], 1], 0]
+    body = [["red", "sum", [["k", 0, "e1"]], ["ld", "A", [["ax", "i"], ["-", ["ax", "k"], 1]]], where, "float32"]]
+    stage = {"name": "S", "kind": "reduce", "type": "float32", "axes": ["i"], "shape": ["e0"], "body": body}
+    return {
+        "seed": 1, "extents": {"e0": 5, "e1": 6}, "symbolic": ["e1"], "inputs": [{"name": "A", "shape": ["e0", "e1"], "dtype": "float32"}],
+        "stages": [stage], "outputs": ["S"], "steps": [], "fill": "small",
+    }  # fmt: skip
+
+
+def test_a_step_covers_the_kind_and_the_modes_of_the_statements_in_its_loop() -> None:
+    case = example()
+    nest = tl.Schedule(Builder(case).program().outputs).nest
+    step = {"call": "split", "args": ["S.k", 4]}
+    assert concerned(case, nest, step) == {("split", "reduction", "where"), ("split", "reduction", "symbolic")}
+
+
+def test_the_table_names_its_empty_cells() -> None:
+    every = {spelled(cell): 1 for cell in cells()}
+    assert empty(every) == []
+    assert "No cell is empty." in table(every)
+    del every[spelled(("split", "store", "plain"))]
+    assert empty(every) == [("split", "store", "plain")]
+    assert "Empty cells: `split` on a store (plain)." in table(every)
+
+
+def test_the_command_fails_where_a_cell_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {spelled(cell): 1 for cell in cells()}
+    shard = {"seed": 1, "cases": 5, "seconds": 1, "date": "2026-01-01", "failures": {}, "open": {}, "counts": counts}
+    file, page = tmp_path / "fuzz.json", tmp_path / "page.md"
+    file.write_text(json.dumps({"shards": [shard]}))
+    assert main(["--table", str(file), str(page)]) == 0
+    counts.popitem()
+    file.write_text(json.dumps({"shards": [shard]}))
+    assert main(["--table", str(file), str(page)]) == 1
+    assert "1 empty cells" in capsys.readouterr().out
+    assert "Empty cells" in page.read_text()
+
+
+def test_every_fault_replaces_something_that_exists() -> None:
+    """A fault whose target was renamed would live for ever without being one."""
+    for name, (_, inject) in FAULTS.items():
+        parts = [inject, *(cell.cell_contents for cell in inject.__closure__ or ())]
+        targets = [part for part in parts if getattr(part, "__closure__", None) and {"owner", "name"} <= set(part.__code__.co_freevars)]
+        for target in targets:
+            held = dict(zip(target.__code__.co_freevars, (cell.cell_contents for cell in target.__closure__), strict=True))
+            assert hasattr(held["owner"], held["name"]), f"{name}: {held['owner']} has no {held['name']}"
