@@ -182,12 +182,17 @@ class Compiled:
     @property
     def llvm(self) -> str:
         """The optimised LLVM IR."""
-        return render(self.source, self.machine, "llvm", self.passes)
+        return self._rendered("llvm")
 
     @property
     def assembly(self) -> str:
         """The assembly text."""
-        return render(self.source, self.machine, "asm", self.passes)
+        return self._rendered("asm")
+
+    def _rendered(self, form: Literal["llvm", "asm"]) -> str:
+        from tensorlang.codegen.proven import rendered  # noqa: PLC0415 - what is not proven is rendered elsewhere
+
+        return rendered(self.source, self.machine, form, self.passes)
 
 
 def compile_module(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Compiled:

@@ -14,23 +14,24 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from tensorlang.codegen import counts, object_files
-from tensorlang.codegen.binding import compile_module
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.identity import digest
 from tensorlang.codegen.kernel import Kernel
 from tensorlang.codegen.lower import lower
 from tensorlang.codegen.object_cache import ObjectCache
 from tensorlang.codegen.program import Origin, Program, Provenance
+from tensorlang.codegen.proven import compiled
 from tensorlang.codegen.seal import sealed
 from tensorlang.codegen.signature import Argument, Signature
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
 from tensorlang.codegen.threads import get_threads
-from tensorlang.errors import BuildError
+from tensorlang.errors import BuildError, ScheduleError
 from tensorlang.ir import Buffer, For, Nest, Stmt
 from tensorlang.printer import print_nest
 from tensorlang.program import bound_arrays, lower_definition
 from tensorlang.schedules import instructions
+from tensorlang.schedules.budget import MAX_EMITTED, MAX_INSTRUCTIONS, REGISTER, too_much
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.tensor import Tensor, as_inputs, as_outputs
@@ -66,7 +67,12 @@ def build(
 def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset(), threads: int | None = None) -> Schedule:
     """The schedule that is used where none is given or known; there is one for every definition. `constants` are packed for nothing."""
     strategy = choose(outputs, target, get_threads() if threads is None else threads, constants)
-    return strategy.schedule(strategy.default)
+    try:
+        return strategy.schedule(strategy.default)
+    except ScheduleError as error:
+        if error.code != "TL-S202":
+            raise
+        return Schedule(outputs)  # an expression that is nearly too large by itself, and would be once it is vectorised
 
 
 def build_schedule(
@@ -109,6 +115,7 @@ def kept_default(
     _require_name(plain.name)
 
     def scheduled() -> Nest:
+        _require_small(plain, MAX_INSTRUCTIONS)
         chosen = default_schedule(tensors, target, threads=threads).nest
         return replace(plain, body=chosen.body, relations=chosen.relations)
 
@@ -125,13 +132,14 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     """The program of a scheduled nest, compiled now, with no operand fixed."""
     nest = origin.nest
     lowered = lower(nest, target)
+    _require_small(lowered, MAX_EMITTED, target.vector_bits)
     arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
     signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
     text = sealed(emit(lowered, target, name=nest.name), signature, target)
     return Program(
         signature=signature,
         target=target,
-        compiled=compile_module(text, target.machine),
+        compiled=compiled(text, target.machine),
         nest=print_nest(nest),
         flops=counts.flops(origin.plain),
         bytes=counts.traffic(origin.plain),
@@ -169,12 +177,20 @@ def _kept(
 
 
 def _origin(schedule: Schedule, name: str | None, inputs: Sequence[Tensor] | None, provenance: Provenance | None) -> Origin:
-    """Where the kernel of a schedule comes from. Raises `BuildError` for a name that a C function cannot have."""
+    """Where the kernel of a schedule comes from. Raises `BuildError` for a name that a C function cannot have, and for too much code."""
     label, order = name or schedule.nest.name, schedule.inputs if inputs is None else as_inputs(inputs)
     _require_name(label)
+    _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = lower_definition(schedule.outputs, label, order)
     nest = replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
     return Origin(schedule.outputs, order, plain, lambda: nest, provenance == "default")
+
+
+def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
+    """Raise `BuildError` for a nest that is too much code, lowered or as it was defined."""
+    reason = too_much(nest, limit, register)
+    if reason is not None:
+        raise BuildError(f"{nest.name!r} cannot be built: {reason}")
 
 
 def _require_name(name: str) -> None:

@@ -5,22 +5,20 @@ tiny function that needs "this CPU and that feature" and a caller for "this CPU"
 features that the CPU has. That is exact for every CPU and every combination of features, with no table to keep.
 
 A name that LLVM does not know ends the process, and so do some combinations ("-sse2" on x86-64). Names outside the short list
-below, and features written by a user, are therefore tried in a process of their own first: once to list what LLVM knows, once to
+below, and features written by a user, are therefore tried in a process that may die first: once to list what LLVM knows, once to
 compile the probe.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from dataclasses import astuple
 from functools import cache
 from typing import Final
 
-from tensorlang.codegen import binding
+from tensorlang.codegen import apart, binding
 from tensorlang.codegen.binding import Machine
-from tensorlang.errors import BuildError, did_you_mean
+from tensorlang.errors import BuildError, InternalError, did_you_mean
 
 
 def _words(text: str) -> frozenset[str]:
@@ -75,8 +73,6 @@ UNUSED: Final = _words(
 )
 """Instructions that LLVM uses only when a program names them: code runs on a host that lacks (or hides) them."""
 
-_TIMEOUT: Final = 60.0
-
 
 def probe(triple: str, arch: str, cpu: str, extra: str) -> tuple[str, ...]:
     """The features of `ISA` that a CPU has. In this process: the names must be known to be good."""
@@ -107,20 +103,23 @@ def features_of(triple: str, arch: str, cpu: str, extra: str = "") -> tuple[str,
             if item[:1] not in ("+", "-") or item[1:] not in features:
                 hint = did_you_mean(item.lstrip("+-"), sorted(features))
                 raise BuildError(f"{item!r} is not a feature that LLVM knows for {triple}, written +name or -name{hint}")
-        status, _, errors = _child("probe", triple, arch, cpu, extra)
-        if status:
-            last = errors.strip().splitlines()[-1:] or ["no message"]
-            raise BuildError(f"LLVM cannot compile for CPU {cpu!r} with features {extra!r} on {triple}: {last[0]}")
+        try:
+            apart.ask("probe", triple, arch, cpu, extra)
+        except apart.Died as death:
+            raise BuildError(f"LLVM cannot compile for CPU {cpu!r} with features {extra!r} on {triple}: {death}") from None
     return probe(triple, arch, cpu, extra)
 
 
 @cache
 def known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
     """Every CPU and every feature that LLVM knows for a triple. Raises `BuildError` where it cannot be asked."""
-    status, _, errors = _child("names", triple)
-    head, _, features = errors.partition("Available features for this target:")
+    try:
+        _, printed = apart.ask("names", triple, fresh=True)
+    except apart.Died:
+        printed = ""
+    head, _, features = printed.partition("Available features for this target:")
     _, found, cpus = head.partition("Available CPUs for this target:")
-    if status or not found:
+    if not found:
         raise BuildError(f"LLVM does not tell which CPUs there are for {triple!r}")
     return _first_words(cpus), _first_words(features)
 
@@ -131,35 +130,8 @@ def _first_words(listing: str) -> frozenset[str]:
 
 def compiles_apart(text: str, machine: Machine) -> str | None:
     """Why LLVM cannot compile a module, tried in a process that may die of it; None where it can."""
-    status, _, errors = _child("compile", machine.triple, machine.cpu, machine.features, given=text)
-    last = [line.strip() for line in errors.splitlines() if line.strip()][-2:]
-    return (" ".join(last) or "no message") if status else None
-
-
-def _child(*arguments: str, given: str = "") -> tuple[int, str, str]:
-    """Run this module in a process that may die, on an input: exit status, output, error output."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, *arguments],
-            capture_output=True,
-            input=given,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},  # noqa: PTH109
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"a target cannot be checked: the process that asks LLVM did not run ({error})") from None
-    return done.returncode, done.stdout, done.stderr
-
-
-if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["names", triple]:
-            binding.print_names(triple)
-        case ["compile", triple, cpu, features]:
-            binding.compile_module(sys.stdin.read(), Machine(triple, cpu, features))
-        case ["probe", triple, arch, cpu, extra]:
-            print(json.dumps(probe(triple, arch, cpu, extra)))  # noqa: T201 - the answer of the child process
-            machine = Machine(triple, cpu, extra)
-            binding.compile_module("define double @f(double %x, double %y) {\n %z = fadd double %x, %y\n ret double %z\n}", machine)
+        apart.ask("compile", machine.triple, machine.cpu, machine.features, json.dumps(astuple(binding.DEFAULT_PASSES)), text=text)
+    except (apart.Died, BuildError, InternalError) as error:
+        return str(error)
+    return None

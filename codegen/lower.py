@@ -18,7 +18,9 @@ from tensorlang.codegen.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.passes.tails import realise
 from tensorlang.codegen.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
-from tensorlang.ir import Nest, Split
+from tensorlang.ir import Expr, Nest, Split
+from tensorlang.schedules.budget import MAX_INSTRUCTIONS, instructions
+from tensorlang.traverse import map_expressions, shared
 
 
 def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambda _name, _nest: None) -> Nest:
@@ -31,13 +33,26 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("privatise", lambda part: replace(part, body=privatise(part.body))),
         ("distribute", lambda part: replace(part, body=distribute(part.body))),
         ("vector_partials", vector_partials),
-        ("hoist", lambda part: replace(part, body=hoist(part.body))),
+        ("hoist", lambda part: _versioned(part, target)),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("digits", lambda part: replace(part, body=digits(part.body))),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
+        ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:
         nest = step(nest)
         watch(name, nest)
     return nest
+
+
+def _versioned(nest: Nest, target: Target) -> Nest:
+    """The nest with whole tiles apart from partial ones, where that is not too much code."""
+    versions = replace(nest, body=hoist(nest.body))
+    return versions if instructions(versions.body, target.vector_bits) <= MAX_INSTRUCTIONS else nest
+
+
+def _with_equal_nodes_shared(nest: Nest) -> Nest:
+    """The nest whose equal expressions are one node: code is emitted once for each node of a statement."""
+    table: dict[tuple[object, ...], Expr] = {}
+    return replace(nest, body=map_expressions(nest.body, lambda expr: shared(expr, table)))

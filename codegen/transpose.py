@@ -10,9 +10,9 @@ transposed by interleaving its halves log2(rows) times (each step rotates the bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from llvmlite import ir as llvm
@@ -43,6 +43,8 @@ from tensorlang.dtype import BOOL
 from tensorlang.traverse import loads_of, statements
 
 LEAST_ROWS: Final = 2
+SHORTEST: Final = 4
+"""Lanes of the shortest part that a row is taken apart into, where it has as many."""
 MASKED_STORES: Final = 512
 """Bits of a vector from which a store under a constant mask is one cheap instruction."""
 
@@ -119,25 +121,43 @@ def _runs(waiting: list[Pending]) -> Iterable[list[Pending]]:
 def _store(frame: Frame, rows: list[Pending]) -> None:
     """The rows' lanes as contiguous stores."""
     builder, first = frame.builder, rows[0].access
-    dtype, lanes, count = first.place.dtype, first.lanes, len(rows)
-    values = [splat(builder, row.value, lanes) for row in rows]  # of more lanes, perhaps, of which the first ones are wanted
-    if dtype == BOOL:
+    values = [splat(builder, row.value, first.lanes) for row in rows]  # of more lanes, perhaps, of which the first ones are wanted
+    if first.place.dtype == BOOL:
         values = [builder.zext(value, shaped(I8, lanes_of(value))) for value in values]
-    padded, width = 1 << (count - 1).bit_length(), 1 << (lanes - 1).bit_length()
-    if lanes_of(values[0]) != width:
-        whole = [min(lane, lanes - 1) for lane in range(width)]
-        values = [_picked(builder, value, Poison(value.type), whole) for value in values]
+    for start, size in _pieces(first.lanes):
+        base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
+        part = range(start, start + size)
+        taken = values if lanes_of(values[0]) == size else [_picked(builder, value, Poison(value.type), part) for value in values]
+        _turned(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
+
+
+def _pieces(count: int) -> Iterator[tuple[int, int]]:
+    """Starts and sizes of parts that are powers of two, the last of which may overlap the one before.
+
+    What is no power of two LLVM takes apart itself, but not always into what it can select: shuffles of 12 lanes end the process.
+    """
+    start = 0
+    while start < count:
+        size = max(1 << ((count - start).bit_length() - 1), min(SHORTEST, 1 << (count.bit_length() - 1)))
+        start = min(start, count - size)
+        yield start, size
+        start += size
+
+
+def _turned(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
+    """Store rows of as many lanes as `first` has, a power of two, along memory."""
+    builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
+    padded = 1 << (count - 1).bit_length()
     columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
     if count == padded == first.step:  # what the lanes leave between them is what the other rows fill
-        for place in range(0, lanes * count, width):
+        for place, column in zip(range(0, lanes * count, lanes), columns, strict=True):
             base = address(builder, dtype, first.base, literal(I64, place))
-            wanted = min(width, lanes * count - place)
-            _write(frame, replace(first, base=base, lanes=wanted, step=1), columns[place // width], 0, streamed=rows[0].streamed)
+            _write(frame, replace(first, base=base, step=1), column, 0, streamed=streamed)
         return
-    for lane in range(lanes):
-        vector, start = divmod(lane * padded, width)
-        base = address(builder, dtype, first.base, literal(I64, first.step * lane))
-        _write(frame, replace(first, base=base, lanes=count, step=1), columns[vector], start, streamed=rows[0].streamed)
+    for lane, row in product(range(lanes), range(0, count, lanes)):
+        vector, start = divmod(lane * padded + row, lanes)
+        base = address(builder, dtype, first.base, literal(I64, first.step * lane + row))
+        _write(frame, replace(first, base=base, lanes=min(lanes, count - row), step=1), columns[vector], start, streamed=streamed)
 
 
 def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed: bool) -> None:
@@ -149,11 +169,18 @@ def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed:
             memory.stream(builder, access, column)
         else:
             builder.store(column, access.base, align=align)
-    elif start == 0 and frame.target.vector_bits >= MASKED_STORES:
-        mask = llvm.Constant(llvm.VectorType(I1, lanes_of(column)), [int(lane < count) for lane in range(lanes_of(column))])
+        return
+    width = lanes_of(column)
+    if start:
+        column = _picked(builder, column, Poison(column.type), [min(start + lane, width - 1) for lane in range(width)])
+    if frame.target.vector_bits >= MASKED_STORES:
+        mask = llvm.Constant(llvm.VectorType(I1, width), [int(lane < count) for lane in range(width)])
         intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
-    else:
-        builder.store(_picked(builder, column, column, range(start, start + count)), access.base, align=align)
+        return
+    for place, size in _pieces(count):
+        base = address(builder, access.place.dtype, access.base, literal(I64, place))
+        part = column if size == width else _picked(builder, column, Poison(column.type), range(place, place + size))
+        builder.store(part, base, align=align)
 
 
 def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:

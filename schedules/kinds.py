@@ -5,7 +5,7 @@
 
 `unroll` is legal where the extent is a literal. `vectorize` is legal where the extent is a literal and no two lanes touch one element
 that either writes; the lanes of an associative reduction keep partial results, which re-associates it. `parallel` is legal where no
-two iterations do; over a reduction it is refused (use `rfactor`). Budgets bound lanes and code before LLVM sees them.
+two iterations do; over a reduction it is refused (use `rfactor`). The number of lanes is bounded here, code in `budget`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorlang.ir import Alloc, Block, For, If, LoopKind, Nest, Prefetch, Stmt, Store
+from tensorlang.ir import For, LoopKind, Nest, Store
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Directive, Refusal
@@ -22,11 +22,9 @@ from tensorlang.schedules.edit import edit_loop, literal_extent, loops, path_to_
 from tensorlang.schedules.lanes import aligned
 from tensorlang.schedules.legality import race
 from tensorlang.schedules.split import Split
-from tensorlang.schedules.storage import within_memory
 from tensorlang.traverse import axes_of, statements
 
 MAX_LANES = 128
-MAX_STATEMENTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Unroll:
         """The nest with the loop unrolled."""
         loop, _ = _serial(nest, self.loop)
         _literal(loop, "unroll", 8)
-        return within_budget(_with_kind(nest, self.loop, "unroll"), self.loop)
+        return _with_kind(nest, self.loop, "unroll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Vectorize:
             )  # fmt: skip
         for each, around in ((loop, outer), *_followers(nest, self.loop)):
             self._require_lanes(nest, each, around)
-        return within_budget(_with_kind(nest, self.loop, "vector"), self.loop)
+        return _with_kind(nest, self.loop, "vector")
 
     def _require_lanes(self, nest: Nest, loop: For, outer: list[For]) -> None:
         for part in loops(loop.body):
@@ -156,30 +154,3 @@ def _literal(loop: For, what: str, factor: int) -> int:
 
 def _with_kind(nest: Nest, loop: str, kind: LoopKind) -> Nest:
     return edit_loop(nest, loop, lambda part: replace(part, kind=kind))
-
-
-def within_budget(nest: Nest, loop: str) -> Nest:
-    """The nest, if its code is small enough. Raises `Refusal`."""
-    size = code_size(nest.body)
-    if size > MAX_STATEMENTS:
-        raise Refusal("TL-S202", f"the nest would hold {size} statements once unrolled (at most {MAX_STATEMENTS})", loop=loop)
-    return within_memory(nest, loop=loop)
-
-
-def code_size(stmt: Stmt) -> int:
-    """How many stores are emitted once loops are unrolled; a vector store counts once for each 64 lanes."""
-    match stmt:
-        case Store() | Prefetch():
-            return 1
-        case Block(body):
-            return sum(code_size(part) for part in body)
-        case If(_, then, orelse):
-            return code_size(then) + (0 if orelse is None else code_size(orelse))
-        case Alloc(_, body):
-            return code_size(body)
-        case For(body=body, kind="unroll"):
-            return code_size(body) * (literal_extent(stmt) or 1)
-        case For(body=body, kind="vector"):
-            return code_size(body) * -(-(literal_extent(stmt) or 1) // 64)
-        case For(body=body):
-            return code_size(body)

@@ -52,7 +52,7 @@ from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 from tensorlang.schedules.inside import access_guard
-from tensorlang.schedules.kinds import require_kind, within_budget
+from tensorlang.schedules.kinds import require_kind
 from tensorlang.schedules.legality import conditions_around, repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.simplify import simplify
@@ -148,7 +148,7 @@ class Rfactor:
                     loop=self.loop,
                     counterexample=refusal.counterexample,
                 ) from None
-        return within_budget(nest, self.loop)
+        return nest
 
     def _instead(self, nest: Nest, chain: list[For], store: Store) -> tuple[Directive, ...]:
         """The same for other loops of the reduction, where it would be accepted."""

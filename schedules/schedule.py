@@ -17,6 +17,7 @@ from tensorlang.printer import print_nest, short
 from tensorlang.program import lower_definition
 from tensorlang.schedules import placement, structural, trace
 from tensorlang.schedules.accumulate import Accumulate
+from tensorlang.schedules.budget import within_budget
 from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
 from tensorlang.schedules.diff import Difference, difference
@@ -140,7 +141,7 @@ class Schedule(Placement, Structural):
     def _tried(self, directive: AnyDirective) -> Nest:
         if type(directive) not in trace.NAMES:
             raise Refusal("TL-S007", f"{directive!r:.60} is not a directive")
-        return directive.apply(self.nest)
+        return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
 
     def _error(self, refusal: Refusal, directive: AnyDirective | None) -> ScheduleError:
         marks = {refusal.loop: "<-- here"} if refusal.loop in axis_names(self.nest) else {}

@@ -27,7 +27,6 @@ from tensorlang.schedules.conditions import parsed
 from tensorlang.schedules.copies import Names, copied
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import loops
-from tensorlang.schedules.kinds import within_budget
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, walk
 
@@ -58,7 +57,7 @@ class Specialize:
 
         special = map_expressions(nest.body, known)
         relations = (*(rebounded(relation, known) for relation in nest.relations), *generic.relations)
-        return within_budget(replace(nest, body=If(condition, special, generic.body), relations=relations), "")
+        return replace(nest, body=If(condition, special, generic.body), relations=relations)
 
 
 def _literals(condition: Expr) -> Iterator[tuple[Dim, Const]]:

@@ -25,7 +25,6 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
-from tensorlang.schedules.kinds import within_budget
 from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
@@ -72,7 +71,7 @@ class PrefetchRegion:
             )
         hints = self._hints(nest, buffer, spans)
         result = edit_loops(nest.body, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(hints, part.body)))
-        return within_budget(replace(nest, body=result), self.loop)
+        return replace(nest, body=result)
 
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, reason, stage=self.tensor, loop=self.loop)

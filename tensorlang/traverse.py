@@ -116,6 +116,49 @@ def _over(expr: Expr, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> Expr:
             assert_never(expr)
 
 
+def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
+    """The same expression in which equal nodes are one: that of `table`, which grows by those that are new.
+
+    Rewriting takes an expression for a tree; where parts of it stand many times, most of that tree are copies.
+    """
+    found: dict[int, Expr] = {}
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        missing = [part for part in children(node) if id(part) not in found] if id(node) not in found else []
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if id(node) not in found:
+            made = map_children(node, lambda part: found[id(part)])
+            found[id(node)] = table.setdefault((type(made), *_label(made), *map(id, children(made))), made)
+    return found[id(expr)]
+
+
+def _label(expr: Expr) -> tuple[object, ...]:
+    """What a node says beside its operands."""
+    match expr:
+        case Const(value, dtype):
+            return repr(value), dtype
+        case Axis(name) | Dim(name):
+            return (name,)
+        case Param(name, dtype) | Call(name, _, dtype):
+            return name, dtype
+        case Load(buffer):
+            return (id(buffer),)
+        case Cast(_, dtype):
+            return (dtype,)
+        case Unary(op) | Binary(op) | Compare(op):
+            return (op,)
+        case Select():
+            return ()
+        case Reduce():
+            return (id(expr),)
+        case _:
+            assert_never(expr)
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every node of an expression, parents first."""
     stack = [expr]

@@ -18,11 +18,12 @@ from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.linear import linear
 from tensorlang.rules import FALSE, TRUE
-from tensorlang.schedules.kinds import code_size
+from tensorlang.schedules.budget import instructions
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, map_statements, substatements, substitute
 
-MAX_VERSIONED: Final = 512
+MAX_VERSIONED: Final = 8192
+"""Instructions of a body that is versioned at most; half as many inside a version, and so on."""
 
 
 def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decided: frozenset[Expr] = frozenset()) -> Stmt:
@@ -38,7 +39,7 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
         for guard, whole in _guards(stmt.body, {}, frozenset(), ())
         if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided
     }
-    if not found or code_size(stmt.body) > MAX_VERSIONED >> depth:
+    if not found or instructions(stmt.body) > MAX_VERSIONED >> depth:
         return replace(stmt, body=hoist(stmt.body, inside, depth, decided))
     test: Expr = TRUE
     for whole in dict.fromkeys(found.values()):

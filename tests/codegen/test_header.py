@@ -47,7 +47,7 @@ def inside(*path: Any, value: Any) -> Callable[[Any], None]:
 
 
 NAMES = ["", "\0", "a\0b", "1y", "y.z", "a b", "ü", "\ud800", 3, None, [], "y" * 5000]
-SHAPES = [
+SHAPES: list[Any] = [
     None,
     {},
     [-1, 5],
@@ -61,6 +61,13 @@ SHAPES = [
     [DEEP, 5],
     [10**40],
 ]
+ODD_DIMS: list[Any] = [None, "n", [""], ["n", "n"], [1], ["n"] * 2000]
+ODD_LISTS: list[Any] = [None, [], {}, [[]], [["x"]], "xy"]
+ODD_PASSES: list[Any] = [None, [], [2, 0, 0], [9, False, False], [-1, False, False], ["2", False, False]]
+ODD_TARGETS: list[Any] = ["", "\0", None, "a b", "x" * 10_000_000, "+avx,\n"]
+ODD_BOUND: list[Any] = [None, [], {}, [[]], [["x", "float32", [5]]], [["v", "float32", [-5]]]]
+ODD_COUNTS: list[Any] = [None, "n", [], ["add"], DEEP, 10**40, 1.5]
+ODD_ORIGINS: list[Any] = ["", "mine", 1, [], {}]
 NUMBERS = [-1, 2**70, 1.5, True, "3", None, [3]]
 
 
@@ -70,16 +77,16 @@ NUMBERS = [-1, 2**70, 1.5, True, "3", None, [3]]
         *(inside("signature", "name", value=name) for name in NAMES),
         *(inside("signature", side, 0, 0, value=name) for side in ("inputs", "outputs") for name in NAMES),
         *(inside("signature", "inputs", 0, 1, value=shape) for shape in SHAPES),
-        *(inside("signature", "dims", value=dims) for dims in (None, "n", [""], ["n", "n"], [1], ["n"] * 2000)),
+        *(inside("signature", "dims", value=dims) for dims in ODD_DIMS),
         *(inside("signature", "inputs", 0, 2, value=kind) for kind in ("float99", "", None, 4, ">f4", "float32\0")),
-        *(inside("signature", side, value=value) for side in ("inputs", "outputs") for value in (None, [], {}, [[]], [["x"]], "xy")),
+        *(inside("signature", side, value=value) for side in ("inputs", "outputs") for value in ODD_LISTS),
         *(inside("workspace_bytes", value=number) for number in NUMBERS),
         *(inside("object", value=number) for number in [*NUMBERS, 0, 10**6]),
-        *(inside("flops", value=value) for value in (None, "n", [], ["add"], DEEP, 10**40, 1.5)),
-        *(inside("passes", value=value) for value in (None, [], [2, 0, 0], [9, False, False], [-1, False, False], ["2", False, False])),
-        *(inside("target", at, value=value) for at in range(3) for value in ("", "\0", None, "a b", "x" * 10_000_000, "+avx,\n")),
-        *(inside("provenance", value=value) for value in ("", "mine", 1, [], {})),
-        *(inside("bound", value=value) for value in (None, [], {}, [[]], [["x", "float32", [5]]], [["v", "float32", [-5]]])),
+        *(inside("flops", value=value) for value in ODD_COUNTS),
+        *(inside("passes", value=value) for value in ODD_PASSES),
+        *(inside("target", at, value=value) for at in range(3) for value in ODD_TARGETS),
+        *(inside("provenance", value=value) for value in ODD_ORIGINS),
+        *(inside("bound", value=value) for value in ODD_BOUND),
         inside("bound", 0, 2, value=[2**40, 2**40]),
         inside("bound", 0, 1, value="float16"),
         *(inside(key, value=3) for key in ("source", "nest", "more")),

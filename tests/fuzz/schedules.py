@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensorlang.ir import Const, For, LoopKind, Nest, Stmt, Store
+from tensorlang.schedules.budget import instructions
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
-from tensorlang.schedules.kinds import code_size
 from tensorlang.traverse import substatements
 
 from .rows import compute_at_of, drawn, of_kind, window
 from .sequences import Coming, sequence
 from .view import Step, View, call, siblings
 
-MAX_CODE: Final = 200
-"""Statements once unrolled, beyond which compiling would take too long for a test."""
+MAX_CODE: Final = 2500
+"""Instructions beyond which compiling would take too long for a test."""
 
 
 def affordable(nest: Nest, step: Step) -> bool:
@@ -27,7 +27,7 @@ def affordable(nest: Nest, step: Step) -> bool:
     if step.get("call") in kinds:
         kind = kinds[step["call"]]
         body = edit_loops(body, lambda loop: loop.loop == step["args"][0], lambda loop: dataclasses.replace(loop, kind=kind))
-    return code_size(body) <= MAX_CODE
+    return instructions(body) <= MAX_CODE
 
 
 def emitted(stmt: Stmt) -> int:

@@ -102,7 +102,7 @@ def test_misuse_is_refused() -> None:
 
 
 def test_too_much_code_is_refused() -> None:
-    s = tl.Schedule(scale(64, 64))
+    s = tl.Schedule(scale(96, 64))
     s.unroll("i")
     for _ in range(5):
         s.peel("j", first=1)

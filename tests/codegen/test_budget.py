@@ -1,0 +1,170 @@
+"""What is bounded is the code that LLVM is given, by an estimate that a directive can afford."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.build import default_schedule
+from tensorlang.codegen.emit import emit
+from tensorlang.codegen.lower import lower
+from tensorlang.codegen.target import target
+from tensorlang.ir import Nest
+from tensorlang.schedules.budget import MAX_INSTRUCTIONS, instructions, parts
+from tensorlang.schedules.strategies import choose
+
+OPERATORS: dict[str, Callable[[], Any]] = {
+    "matmul": lambda: tl.ops.matmul(tl.placeholder((37, 29)), tl.placeholder((29, 53))),
+    "bytes": lambda: tl.ops.matmul(tl.placeholder((64, 64), "int8"), tl.placeholder((64, 64), "int8")),
+    "conv2d": lambda: tl.ops.conv2d(tl.placeholder((1, 16, 14, 14)), tl.placeholder((32, 16, 3, 3)), padding=1),
+    "depthwise": lambda: tl.ops.depthwise_conv2d(tl.placeholder((1, 8, 28, 28)), tl.placeholder((8, 1, 3, 3)), padding=1),
+    "pool": lambda: tl.ops.max_pool2d(tl.placeholder((1, 8, 28, 28)), 3),
+    "softmax": lambda: tl.ops.softmax(tl.placeholder((17, 100))),
+    "norm": lambda: tl.ops.layer_norm(tl.placeholder((8, 96)), (96,)),
+    "attention": lambda: tl.ops.attention(*(tl.placeholder((1, 2, 17, 16)) for _ in range(3))),
+    "gelu": lambda: tl.ops.gelu(tl.placeholder((1000,), "bfloat16")),
+}
+MACHINES = ("x86-64", "x86-64-v3", "x86-64-v4")
+
+
+def emitted(nest: Nest, name: str) -> int:
+    """The instructions of the module of a lowered nest."""
+    machine = target(name)
+    return sum(line.startswith("  ") for line in emit(nest, machine, name="f").splitlines())
+
+
+def estimated(nest: Nest) -> float:
+    return sum(part.total for part in parts(nest))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_estimate_is_near_what_is_emitted(name: str, machine: str) -> None:
+    """Of a lowered nest within a factor of six; of the schedule, which knows no registers and no versions of tiles, of ten."""
+    nest = default_schedule(OPERATORS[name](), target(machine)).nest
+    lowered = lower(nest, target(machine))
+    real = emitted(lowered, machine)
+    assert real / 3 <= instructions(lowered.body, target(machine).vector_bits) <= 6 * real
+    assert real / 10 <= estimated(nest) <= 10 * real
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_points_of_the_strategies_are_far_from_the_budget(name: str) -> None:
+    strategy = choose(OPERATORS[name](), target("x86-64-v4"), 2)
+    points = [strategy.default, *strategy.space.sample(np.random.default_rng(0), 3)]
+    assert max(estimated(strategy.schedule(one).nest) for one in points) < MAX_INSTRUCTIONS / 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("function", ["exp", "expm1", "log", "log1p", "sqrt", "tanh", "sigmoid", "erf", "sin", "tan", "floor", "isnan"])
+def test_a_function_counts_as_many_instructions_as_it_has(function: str, dtype: str) -> None:
+    x = tl.placeholder((64,), dtype)
+    s = tl.Schedule(tl.compute((64,), lambda i: getattr(tl, function)(x[i]), name="Y"))
+    s.unroll("i")
+    nest = lower(s.nest, target("x86-64-v3"))
+    assert 0.5 <= instructions(nest.body) / emitted(nest, "x86-64-v3") <= 2
+
+
+def chain(i: Any, x: Any, depth: int) -> Any:
+    value = x[i]
+    for step in range(depth):
+        value = tl.tanh(value) * tl.exp(x[i] + step)
+    return value
+
+
+def test_copies_of_a_large_expression_are_refused_by_the_directive_that_makes_them() -> None:
+    x = tl.placeholder((2048,), name="X")
+    s = tl.Schedule(tl.compute((2048,), lambda i: chain(i, x, 30), name="Y"))
+    before = s.nest
+    with pytest.raises(
+        tl.ScheduleError, match=r"about \d+ instructions \(at most 40000\), most of them for 'Y': copies 2048 by 'i'"
+    ) as refused:
+        s.unroll("i")
+    assert refused.value.code == "TL-S202"
+    assert s.nest is before
+    s.split("i", 8)
+    s.unroll("i_i")
+
+
+def test_lanes_of_a_large_expression_are_refused_where_they_take_many_registers() -> None:
+    x = tl.placeholder((128,), "float64", name="X")
+    s = tl.Schedule(tl.compute((128,), lambda i: chain(i, x, 60), name="Y"))
+    assert s.can("vectorize", "i").error.code == "TL-S202"
+    s.split("i", 8)
+    s.vectorize("i_i")
+
+
+def test_a_step_that_makes_code_no_larger_is_not_refused_for_its_size() -> None:
+    x = tl.placeholder((4, 8), name="X")
+
+    def body(i: Any, j: Any) -> Any:
+        return sum((tl.sin(x[i, j] + n) for n in range(150)), start=x[i, j])
+
+    s = tl.Schedule(tl.compute((4, 8), body, name="Y"))
+    assert estimated(s.nest) > MAX_INSTRUCTIONS
+    s.reorder("j", "i")
+    assert not s.can("unroll", "i")
+
+
+def test_a_definition_that_is_too_much_code_by_itself_is_refused_by_build() -> None:
+    x = tl.placeholder((64,), name="X")
+    y = tl.compute((64,), lambda i: sum((tl.sin(x[i] + n) for n in range(150)), start=x[i]), name="Y")
+    for program in (y, tl.Schedule(y)):
+        with pytest.raises(
+            tl.BuildError, match=r"'Y' cannot be built: .* an expression of \d+; compute parts of it in stages of their own"
+        ):
+            tl.build(program)
+
+
+def test_a_definition_that_only_fits_unscheduled_is_built_unscheduled() -> None:
+    x = tl.placeholder((40,), name="X")
+    y = tl.compute((40,), lambda i: sum((tl.sin(x[i] + n) for n in range(60)), start=x[i]), name="Y")
+    values = np.linspace(-3, 3, 40, dtype=np.float32)
+    want = values + sum(np.sin(values + n) for n in range(60))
+    np.testing.assert_allclose(tl.build(y)(values), want, rtol=1e-4, atol=1e-4)
+
+
+def test_what_stands_twice_in_an_expression_counts_once() -> None:
+    x = tl.placeholder((8,), name="X")
+
+    def squared(depth: int) -> float:
+        def body(i: Any) -> Any:
+            value = tl.tanh(x[i])
+            for _ in range(depth):
+                value = value * value
+            return value
+
+        return estimated(tl.Schedule(tl.compute((8,), body, name="Y")).nest)
+
+    assert squared(10) - squared(9) == squared(2) - squared(1) < 4
+
+
+def test_code_is_emitted_once_for_what_stands_often_in_an_expression() -> None:
+    """Ten squares of squares are ten products, though they are written out as a thousand."""
+    x = tl.placeholder((8,), name="X")
+
+    def body(i: Any) -> Any:
+        value = x[i] * 0.5
+        for _ in range(10):
+            value = value * value
+        return value
+
+    nest = lower(tl.Schedule(tl.compute((8,), body, name="Y")).nest, target())
+    assert emit(nest, target(), name="f").count("fmul") == 11
+
+
+def test_choices_between_reads_that_stand_deep_in_one_another_are_refused() -> None:
+    x = tl.placeholder((256,), name="X")
+
+    def body(i: Any) -> Any:
+        value = x[i]
+        for n in range(120):
+            value = tl.select(x[i] > n, x[(i + n) % 256], value)
+        return value
+
+    with pytest.raises(tl.BuildError, match="choices between reads stand 119 deep in one another"):
+        tl.build(tl.Schedule(tl.compute((256,), body, name="Y")))
