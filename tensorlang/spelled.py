@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from tensorlang import ir
+from tensorlang.domain import axis_bound
 from tensorlang.dtype import BOOL, INT64, DType, dtype
 from tensorlang.elementary import select
 from tensorlang.errors import DefinitionError
@@ -17,7 +18,7 @@ from tensorlang.extent import MAX_EXTENT, dim
 from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import BINARY, COMPARE, UNARY
 from tensorlang.simplify import simplify
-from tensorlang.tensor import Itself, Tensor, axis_bound
+from tensorlang.tensor import Itself, Tensor
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""

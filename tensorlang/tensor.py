@@ -23,11 +23,10 @@ import numpy as np
 from tensorlang import ir
 from tensorlang.dtype import INT64, DType, dtype
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, as_expr, binary, convert
-from tensorlang.extent import Extent, checked_name, extent, extent_node, optional_name, shape_nodes
-from tensorlang.ranges import is_near
+from tensorlang.expr import Expr, as_expr, convert
+from tensorlang.extent import Bound, Extent, checked_name, extent, optional_name, shape_nodes
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, dtype_of, loads_of, walk
+from tensorlang.traverse import axes_of, dtype_of, loads_of
 
 _serial = itertools.count()
 
@@ -223,46 +222,20 @@ class ReduceAxis(Expr):
         self.bounds = bounds
 
 
-Bound: TypeAlias = "Extent | Expr"
-
-
 def reduce_axis(
     domain: Bound | tuple[Bound, Bound], name: str | None = None, within: Extent | tuple[Extent, Extent] | None = None
 ) -> ReduceAxis:
     """A reduction axis over `range(domain)`, or over `range(lo, hi)` for a pair; it is empty where `hi <= lo`.
 
-    A bound is an extent, or an integer expression over axes and elements of tensors: `reduce_axis((ptr[i], ptr[i + 1]))`, made in the body
-    where `i` is in scope. `within` is a range of extents that the axis never leaves, whatever the data says: it is what proves that an
-    element read at the axis exists.
+    A bound is an extent, or an integer expression: `reduce_axis((ptr[i], ptr[i + 1]))`, made in the body where `i` is in scope. `within` is
+    a range of extents that the axis never leaves, whatever the data says.
     Raises `DefinitionError` for a domain that is none, and for a bound that is no integer, holds a reduction or reads a recurrence itself.
     """
-    lo, hi = (axis_bound(bound) for bound in _pair(domain))
-    if within is not None:
-        least, most = (Expr(extent_node(bound, "within= of a reduction axis")) for bound in _pair(within))
-        lo, hi = binary("max", lo, least), binary("min", hi, most)
-        lo, hi = lo if is_near(lo.node) else binary("min", lo, most), hi if is_near(hi.node) else binary("max", hi, least)
+    from tensorlang.domain import bounds_of  # noqa: PLC0415 - it tells what a bound reads
+
+    lo, hi = bounds_of(domain, within)
     label = "" if name is None else checked_name(name, "a reduction axis")
     return ReduceAxis(ir.ReduceAxis(fresh_axis(label), simplify(lo.node), simplify(hi.node)), (lo, hi))
-
-
-def _pair(domain: Any) -> tuple[Any, ...]:
-    pair = tuple(domain) if isinstance(domain, (tuple, list)) else (0, domain)
-    if len(pair) != 2:
-        raise DefinitionError(f"a reduction axis runs over an extent or a pair (lo, hi), not {domain!r}")
-    return pair
-
-
-def axis_bound(value: object) -> Expr:
-    """A bound of a reduction axis, as int64. Raises `DefinitionError` for what is none."""
-    if not isinstance(value, Expr):
-        return Expr(extent_node(value, "a bound of a reduction axis"))
-    if not value.dtype.is_integer:
-        raise DefinitionError(f"a bound of a reduction axis is {value!r} ({value.dtype}); bounds are integers: use tl.cast")
-    for node in walk(value.node):
-        if isinstance(node, ir.Reduce) or (isinstance(node, ir.Load) and isinstance(node.buffer, Itself)):
-            what = "holds a reduction" if isinstance(node, ir.Reduce) else "reads the recurrence itself"
-            raise DefinitionError(f"a bound of a reduction axis, {value!r}, {what}; compute it as a tensor of its own and read that")
-    return convert(value, INT64)
 
 
 def fresh_axis(label: str) -> str:
