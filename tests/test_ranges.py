@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -295,3 +296,30 @@ def test_a_recurrence_is_not_told_its_ranges_by_itself() -> None:
     X = tl.placeholder((8,), name="X")
     with pytest.raises(tl.DefinitionError, match="reads the recurrence itself"):
         tl.recurrence((8,), lambda i, self: summed(X, (0, tl.cast(self[i - 1], "int32")), within=8), dtype="float32")
+
+
+def test_a_sparse_triangular_system_is_a_recurrence_over_ragged_rows() -> None:
+    A, (p, c, v) = csr(9, 9, 0.5)
+    ptr, col = tl.placeholder((10,), "int32", name="ptr"), tl.placeholder((A.nnz,), "int32", name="col")
+    val, b = tl.placeholder((A.nnz,), name="val"), tl.placeholder((9,), name="b")
+
+    def solve(i: Any, x: Any) -> Any:
+        j = tl.reduce_axis((ptr[i], ptr[i + 1]), name="j", within=A.nnz)
+        below = (col[j] >= 0) & (col[j] < i)
+        return b[i] - tl.sum(val[j] * x[col[j]], axis=j, where=below)
+
+    known = rng.random(9).astype("f4")
+    want = scipy.linalg.solve_triangular(np.tril(A.toarray(), -1) + np.eye(9), known, lower=True)
+    agree(tl.recurrence((9,), solve, name="x"), {ptr: p, col: c, val: v, b: known}, want.astype("f4"), rtol=1e-4)
+
+
+def test_a_range_in_the_step_of_a_scan_may_follow_from_the_time() -> None:
+    X, start = tl.placeholder((6,), "float64", name="X"), tl.placeholder((6,), name="start")
+
+    def step(t: Any, state: Any) -> Any:
+        k = tl.reduce_axis((0, t), name="k", within=6)
+        return tl.compute((6,), lambda i: state[i] + tl.cast(tl.sum(X[k], axis=k), "float32"), name="next")
+
+    x = rng.random(6)
+    want = np.float32(sum(x[:t].sum() for t in range(5)))
+    agree(tl.scan(step, start, 5, keep="last", name="S"), {X: x, start: np.zeros(6, "f4")}, np.full(6, want))
