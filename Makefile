@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz
+.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz faults figures-campaign figures-coverage figures-injected figures-files
 
 check:
 	$(PYTHON) -m ruff check .
@@ -46,5 +46,29 @@ docs:
 
 CASES ?= 2000
 SEED ?= 0
+WORKERS ?= 2
 fuzz:
-	$(PYTHON) -m tests.fuzz.run --cases $(CASES) --seed $(SEED) --workers 2
+	$(PYTHON) -m tests.fuzz.run --cases $(CASES) --seed $(SEED) --workers $(WORKERS)
+
+# Every figure of docs/fuzzing.md, each a target of its own; one that is not kept does not keep the others from running, but make fails at
+# the end. Cases and faults accumulate in docs/fuzz.json and docs/faults.json.
+FIGURES = figures-campaign figures-coverage figures-injected figures-files
+faults:
+	failed=0; for figure in $(FIGURES); do echo "== $$figure"; $(MAKE) $$figure || failed=1; done; exit $$failed
+
+figures-campaign:
+	$(PYTHON) -m tests.fuzz.run --cases $(CASES) --seed $(SEED) --workers $(WORKERS) --tally docs/fuzz.json
+
+figures-coverage:
+	$(PYTHON) -m tests.fuzz.run --table docs/fuzz.json docs/fuzzing.md
+
+# How many cases an injected fault may live.
+LIVES ?= 2000
+figures-injected:
+	$(PYTHON) -m tests.fuzz.faults --cases $(LIVES)
+	$(PYTHON) -m tests.fuzz.faults --cases $(LIVES) --table docs/fuzzing.md
+
+MUTATIONS ?= 100000
+figures-files:
+	$(PYTHON) -m tests.fuzz.files --mutations $(MUTATIONS) --seed $(SEED) --workers $(WORKERS) --tally docs/fuzz_files.json
+	$(PYTHON) -m tests.fuzz.files --table docs/fuzz_files.json docs/fuzzing.md

@@ -39,9 +39,14 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        text = os.fspath(path)
+        text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+        if not isinstance(text, str) or "\0" in text:
+            raise LogError(f"a log is named by a path, not {path!r:.60}")
         self.path = Path(text)
-        self.folder = text.endswith(os.sep) or self.path.is_dir()
+        try:
+            self.folder = text.endswith(os.sep) or self.path.is_dir()
+        except OSError as error:
+            raise LogError(f"{text!r:.60} cannot name a log: {error.strerror}") from error
         self.problems: tuple[Problem, ...] = ()
         self._written = 0
         self._synced = 0.0

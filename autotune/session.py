@@ -81,6 +81,8 @@ def tune(
 
     Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
     """
+    if progress is not None and not callable(progress):
+        raise TuningError(f"progress= is a function of what is reported, not {progress!r:.60}")
     return session(
         outputs, log, target=target, space=space, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
         budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
@@ -99,6 +101,10 @@ def session(
     **settings: Any,
 ) -> Session:
     """The job that `tune` runs, checked and ready."""
+    if name is not None and not isinstance(name, str):
+        raise TuningError(f"name= is the operator's in the log, not {name!r:.60}")
+    if space is not None and not callable(space) and not isinstance(space, Space):
+        raise TuningError(f"space= is a space, or a function that edits one, not {space!r:.60}")
     wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
     machine = _machine(target, wanted.dask)
     task = Task.of(outputs, name, dims)
@@ -106,6 +112,8 @@ def session(
 
     strategy = choose(task.outputs, machine, wanted.threads)
     edited = space(strategy.space) if callable(space) else strategy.space if space is None else space
+    if not isinstance(edited, Space):
+        raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")
     plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())))
     return Session(task, plan, machine, wanted, None if log is None else Log(log) if not isinstance(log, Log) else log)
 

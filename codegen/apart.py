@@ -25,6 +25,7 @@ import threading
 import time
 from typing import IO, Final
 
+from tensorlang import forks
 from tensorlang.errors import BuildError, InternalError
 
 LIMIT: Final = 300.0
@@ -104,8 +105,31 @@ class _Helper:
         self.process.returncode = 0
 
 
-_lock = threading.Lock()
-_helper: _Helper | None = None
+class _Seat:
+    """The helper of this process, if there is one, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.helper: _Helper | None = None
+
+    def renew(self) -> None:
+        """In a forked child: share no process, and no lock that a thread of the parent holds."""
+        self.lock = threading.Lock()
+        if self.helper is not None:
+            self.helper.forget()
+        self.helper = None
+
+    def end(self) -> None:
+        """Let the process go."""
+        helper, self.helper = self.helper, None
+        if helper is not None:
+            helper.end(kill=False)
+            helper.log.close()
+
+
+_seat: Final = _Seat()
+forks.anew(_seat)
+atexit.register(_seat.end)
 
 
 def ask(kind: str, *words: str, text: str = "", limit: float = LIMIT, fresh: bool = False) -> tuple[bytes, str]:
@@ -114,18 +138,17 @@ def ask(kind: str, *words: str, text: str = "", limit: float = LIMIT, fresh: boo
     Raises `Died` where LLVM ends or takes longer than `limit` seconds, `BuildError` where no process can be started, and what LLVM or
     our use of it raised there.
     """
-    global _helper  # noqa: PLW0603 - there is one such process
-    with _lock:
+    with _seat.lock:
         if fresh:
-            _end()
+            _seat.end()
         try:
-            helper = _helper = _helper or _Helper()
+            helper = _seat.helper = _seat.helper or _Helper()
         except OSError as error:
             raise BuildError(f"the process in which LLVM runs cannot be started: {error}") from None
         try:
             status, found = helper.ask(kind, words, text, limit)
         except BaseException as error:
-            _helper = None
+            _seat.helper = None
             code = helper.end(kill=not isinstance(error, (ConnectionError, BrokenPipeError)))
             last = _last_words(helper.printed())
             helper.log.close()
@@ -153,23 +176,3 @@ def _last_words(printed: str) -> str:
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     told = next((line for line in lines if "LLVM ERROR" in line or "Assertion" in line), lines[-1] if lines else "")
     return f": {told.removeprefix('LLVM ERROR: ')[:200]}" if told else ""
-
-
-@atexit.register
-def _end() -> None:
-    global _helper
-    helper, _helper = _helper, None
-    if helper is not None:
-        helper.end(kill=False)
-        helper.log.close()
-
-
-def _in_child() -> None:
-    """A forked child shares no process, and no lock that a thread of its parent holds."""
-    global _helper, _lock
-    helper, _helper, _lock = _helper, None, threading.Lock()
-    if helper is not None:
-        helper.forget()
-
-
-os.register_at_fork(after_in_child=_in_child)

@@ -36,7 +36,11 @@ def as_array(value: Any, where: object) -> npt.NDArray[Any]:
         return np.asarray(memoryview(value))
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         got = _describe(value)
-        raise CallError(f"{where}: expected an array (NumPy, the buffer protocol or __dlpack__), got {got}: {error}") from None
+        if isinstance(value, (bool, int, float, complex, list, tuple, type(None))):
+            why = f"; write np.float32({value!r}), of the type of the argument" if isinstance(value, (bool, int, float)) else ""
+        else:
+            why = f": {error}"
+        raise CallError(f"{where}: expected an array (NumPy, the buffer protocol or __dlpack__), got {got}{why}") from None
 
 
 def _from_dlpack(value: Any, where: object) -> npt.NDArray[Any]:

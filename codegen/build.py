@@ -110,6 +110,8 @@ def kept_default(
     provenance: Provenance | None = None,
 ) -> Kernel:
     """The kernel of the default schedule of a definition, from what was built before if it is there; else it is scheduled."""
+    if name is not None:
+        _require_name(name)
     tensors, order, threads = as_outputs(outputs), as_inputs(inputs), get_threads()
     plain = lower_definition(tensors, name, order)
     _require_name(plain.name)
@@ -193,8 +195,8 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
         raise BuildError(f"{nest.name!r} cannot be built: {reason}")
 
 
-def _require_name(name: str) -> None:
-    if not _NAME.match(name) or name in _TAKEN:
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN:
         raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, and no name of the C library")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tensorlang.codegen import apart, binding
@@ -128,6 +128,7 @@ def _first_words(listing: str) -> frozenset[str]:
     return frozenset(line.split(" - ")[0].strip() for line in listing.splitlines() if " - " in line)
 
 
+@lru_cache(maxsize=16)
 def compiles_apart(text: str, machine: Machine) -> str | None:
     """Why LLVM cannot compile a module, tried in a process that may die of it; None where it can."""
     try:

@@ -132,7 +132,7 @@ class Kernel:
 
         Raises `CallError` for another form.
         """
-        match form:
+        match form if isinstance(form, str) else None:
             case "nest":
                 return self.program.nest
             case "llvm":
@@ -140,7 +140,7 @@ class Kernel:
             case "asm":
                 return self._compiled.assembly
             case _:
-                raise CallError(f"{self.name}: inspect() has no form {form!r}{did_you_mean(str(form), FORMS)}")
+                raise CallError(f"{self.name}: inspect() has no form {form!r:.60}{did_you_mean(str(form), FORMS)}")
 
     @property
     def _compiled(self) -> Compiled:

@@ -58,6 +58,7 @@ REGISTER: Final = 256
 _FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "exp": (30, 45), "exp2": (28, 48), "expm1": (50, 60), "log": (48, 50), "log2": (55, 55), "log10": (55, 55), "log1p": (66, 66),
     "sqrt": (1, 1), "rsqrt": (2, 2), "tanh": (45, 90), "sigmoid": (80, 90), "erf": (35, 85), "pow": (115, 230), "isnan": (2, 2),
+    "isinf": (2, 2), "isfinite": (2, 2),
     "sin": (400, 430), "cos": (400, 430), "tan": (400, 440), "floor": (1, 1), "ceil": (1, 1), "round": (1, 1), "trunc": (1, 1),
 }  # fmt: skip
 """Instructions of a function in float32 and float64, on a machine that multiplies and adds in one."""

@@ -104,7 +104,7 @@ class Knob:
     def to_json(self) -> dict[str, Any]:
         """The knob as plain JSON; `recorded.Reader` reads it."""
         below = {text: [child.to_json() for child in children] for text, children in self.opens.items()}
-        own = {name: getattr(self, name) for name in self.extras}
+        own = {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in self.extras}
         return {"kind": type(self).__name__, "name": self.name, "values": list(self.values), "opens": below, **own}
 
     def listing(self) -> str:

@@ -6,6 +6,7 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.pack import Pack
 from tensorlang.schedules.placement import PLACEMENT, Placement
 from tensorlang.schedules.reorder import Reorder
+from tensorlang.schedules.rooted import root_first
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.structural import STRUCTURAL, Structural
 from tensorlang.schedules.trace import AnyDirective
@@ -90,6 +92,10 @@ class Schedule(Placement, Structural):
 
     def loops(self, stage: str) -> tuple[Loop, ...]:
         """Handles of the loops of a stage, outermost first. Raises `ScheduleError` for an unknown stage."""
+        try:
+            stage = _text(stage, "a stage")
+        except Refusal as refusal:
+            raise self._error(refusal, None) from None
         found = tuple(Loop(part.loop) for part in loops(self.nest.body) if stage_of(part.loop) == stage)
         if not found and stage not in stages(self.nest):
             raise self._error(Refusal("TL-S003", f"there is no stage {stage!r}{did_you_mean(stage, stages(self.nest))}", stage=stage), None)
@@ -141,6 +147,7 @@ class Schedule(Placement, Structural):
     def _tried(self, directive: AnyDirective) -> Nest:
         if type(directive) not in trace.NAMES:
             raise Refusal("TL-S007", f"{directive!r:.60} is not a directive")
+        trace.require_fields(directive)
         return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
 
     def _error(self, refusal: Refusal, directive: AnyDirective | None) -> ScheduleError:
@@ -149,9 +156,13 @@ class Schedule(Placement, Structural):
         if isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
             others = (type(directive)(part.loop) for part in loops(self.nest.body) if part.loop != directive.loop and _is_main(part))
             alternatives += [step for step in (*others, *structural.instead(directive)) if self.can(step)]
+        root = root_first(self.nest, directive, refusal)
+        alternatives += [] if root is None else [root]
         return ScheduleError(
             refusal.code,
-            refusal.reason,
+            refusal.reason
+            if root is None
+            else f"{refusal.reason}; {root.stage!r} stands in the loops of another stage: compute_root first",
             directive=directive,
             stage=refusal.stage or (stage_of(refusal.loop) if "." in refusal.loop else ""),
             loop=short(refusal.loop),
@@ -173,7 +184,7 @@ class Schedule(Placement, Structural):
             case "split":
                 loop, factor, *rest = args
                 names = options.pop("names", None)
-                options["names"] = None if names is None else tuple(names)
+                options["names"] = tuple(names) if isinstance(names, list) else names
                 return Split(self._loop(loop), factor, *rest, **options)
             case "fuse":
                 return Fuse(self._loop(args[0]), self._loop(args[1]), *args[2:], **options)
@@ -191,7 +202,9 @@ class Schedule(Placement, Structural):
                 tensor = _text(args[0], "a tensor")
                 at = self._loop(options.pop("at") if "at" in options else args[1])
                 if kind == "pack":
-                    layout = options.pop("layout", None)
+                    layout = options.pop("layout", args[2] if len(args) > 2 else None)
+                    if layout is not None and not isinstance(layout, (tuple, list)):
+                        raise Refusal("TL-S005", f"the layout of a pack is a tuple of loops, not {layout!r:.40}")
                     return Pack(tensor, at, None if layout is None else tuple(self._loop(loop) for loop in layout))
                 return CacheRead(tensor, at) if kind == "cache_read" else Accumulate(tensor, at, **options)
             case _ if kind in PLACEMENT:
@@ -200,6 +213,17 @@ class Schedule(Placement, Structural):
                 return structural.made(kind, self._loop, *args, **options)
             case _:
                 raise Refusal("TL-S007", f"{kind!r} is no directive{did_you_mean(kind, trace.STEPS)}")
+
+    def _asked(self, kind: str, *args: Any, **options: Any) -> AnyDirective:
+        """The frozen value of a method call by name. Raises `Refusal`, also for arguments that the method does not take."""
+        if kind in trace.STEPS:
+            signature = inspect.signature(getattr(self, kind))
+            try:
+                signature.bind(*args, **options)
+            except TypeError as error:
+                spelled = str(signature).partition(" -> ")[0].replace("'", "")
+                raise Refusal("TL-S005", f"{kind} is called as {kind}{spelled}: {error}") from None
+        return self._made(kind, *args, **options)
 
     def split(self, loop: str, factor: int, tail: Tail = "guard", names: tuple[str, str] | None = None) -> tuple[Loop, Loop]:
         """Split a loop into an outer one and an inner one of `factor` iterations; see `schedules.split`."""
@@ -211,6 +235,8 @@ class Schedule(Placement, Structural):
     ) -> tuple[Loop, Loop, Loop, Loop]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
         before = len(self._directives)
+        if names is not None and not (isinstance(names, (tuple, list)) and len(names) == 4):
+            raise self._error(Refusal("TL-S005", f"names= of a tile are four, as the loops that it makes, not {names!r:.40}"), None)
         try:
             io, ii = self.split(i, fi, tail, None if names is None else (names[0], names[2]))
             jo, ji = self.split(j, fj, tail, None if names is None else (names[1], names[3]))
@@ -275,7 +301,7 @@ class Schedule(Placement, Structural):
         """Would a directive, or a method call by name, be accepted? Changes nothing."""
         made = None
         try:
-            made = self._made(directive, *args, **options) if isinstance(directive, str) else directive
+            made = self._asked(directive, *args, **options) if isinstance(directive, str) else directive
             self._tried(made)
         except Refusal as refusal:
             asked, why, step = self.copy(), refusal, made
@@ -328,7 +354,9 @@ class Schedule(Placement, Structural):
         return schedule
 
     def diff(self, other: Schedule) -> Difference:
-        """What `other` does differently: steps removed and added, and the nests compared line by line."""
+        """What `other` does differently: steps removed and added, and the nests compared line by line. Raises `ScheduleError`."""
+        if not isinstance(other, Schedule):
+            raise self._error(Refusal("TL-S005", f"a schedule is compared with a schedule, not {other!r:.40}"), None)
         return difference(self.directives, other.directives, str(self), str(other))
 
     def copy(self) -> Schedule:

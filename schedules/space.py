@@ -322,7 +322,7 @@ class Space:
         """Knobs and footprints as plain JSON, with the labels of the constraints."""
         return {
             "knobs": [knob.to_json() for knob in self.knobs],
-            "footprints": [asdict(footprint) for footprint in self.footprints],
+            "footprints": [{**asdict(footprint), "knobs": list(footprint.knobs)} for footprint in self.footprints],
             "constraints": [constraint.label for constraint in self.constraints],
         }
 

@@ -79,6 +79,28 @@ def call(directive: AnyDirective) -> str:
     return f"s.{NAMES[type(directive)]}({', '.join([*required, *named])})"
 
 
+def require_fields(directive: AnyDirective) -> None:
+    """Raise `Refusal` where a name in a directive is none. Numbers are told by each directive, which knows their range."""
+    for entry in dataclasses.fields(directive):
+        value, (base, optional, _) = getattr(directive, entry.name), _annotation(entry)
+        if optional and value is None:
+            continue
+        if base == "tuple":
+            if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
+                continue
+            raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is a tuple of names, not {value!r:.40}")
+        if base == "bool" and not isinstance(value, bool):
+            raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is True or False, not {value!r:.40}")
+        if base not in ("int", "bool") and not isinstance(value, str):
+            raise Refusal("TL-S005", f"{entry.name} of {NAMES[type(directive)]} is a name, not {value!r:.40}")
+
+
+def _annotation(entry: dataclasses.Field[Any]) -> tuple[str, bool, str]:
+    """What a field holds: "str", "int", "bool", "tuple" or "Tail"; whether it may be None; and how that is spelled."""
+    spelled = str(entry.type)
+    return spelled.split(" | ", maxsplit=1)[0].split("[", maxsplit=1)[0], "None" in spelled, spelled
+
+
 def to_json(directives: tuple[AnyDirective, ...], definition: str) -> str:
     """The directives as JSON text, with the fingerprint of the definition that they were made for."""
     steps = [[NAMES[type(step)], fields(step)] for step in directives]
@@ -113,10 +135,10 @@ def _step(position: int, entry: object) -> AnyDirective:
             "TL-S007", f"step {position} ({name}) " + (f"lacks {missing[0]!r}" if missing else f"has an unknown field {unknown[0]!r}")
         )
     for field, value in given.items():
-        expected = _EXPECTED[str(known[field].type).split(" | ")[0].split("[")[0]]
-        fits = isinstance(value, expected) and isinstance(value, bool) == (expected is bool)
-        if not (fits or (value is None and "None" in str(known[field].type))):
-            raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {known[field].type}")
+        base, optional, spelled = _annotation(known[field])
+        fits = isinstance(value, _EXPECTED[base]) and isinstance(value, bool) == (base == "bool")
+        if not (fits or (value is None and optional)):
+            raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not {spelled}")
         if isinstance(value, list) and not all(isinstance(part, str) for part in value):
             raise Refusal("TL-S007", f"step {position} ({name}) has {field} = {value!r:.40}, which is not a list of names")
     make: Callable[..., AnyDirective] = kind

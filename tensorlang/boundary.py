@@ -6,8 +6,8 @@ from tensorlang.bounds import values
 from tensorlang.elementary import clamp, select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr
-from tensorlang.extent import Extent
-from tensorlang.tensor import Tensor, compute
+from tensorlang.extent import Extent, choice
+from tensorlang.tensor import Tensor, as_tensor, compute
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -18,8 +18,8 @@ def pad(tensor: Tensor, widths: object, mode: str = "constant", value: ExprLike 
     The modes are those of `numpy.pad`: `constant` (with `value`), `edge`, `reflect` (without the edge) and `wrap`.
     Raises `DefinitionError` for another mode, or widths that are not one pair of ints >= 0 for each axis.
     """
-    if mode not in MODES:
-        raise DefinitionError(f"pad mode {mode!r} is not one of {', '.join(MODES)}")
+    choice(mode, "pad mode", MODES)
+    as_tensor(tensor, "what pad extends")
     pairs = _pairs(widths, tensor)
     shape = tuple(before + extent + after for (before, after), extent in zip(pairs, tensor.shape, strict=True))
     if name is None and tensor.name is not None:

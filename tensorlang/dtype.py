@@ -102,14 +102,14 @@ def dtype(value: object) -> DType:
     if isinstance(value, DType):
         return value
     name = value
-    if not isinstance(value, str):
+    if isinstance(value, (type, np.dtype)):
         try:
-            name = np.dtype(value).name  # type: ignore[call-overload]
-        except TypeError:
-            name = repr(value)
-    if name in _KINDS:
+            name = np.dtype(value).name
+        except (TypeError, ValueError):  # a class that NumPy has no type for
+            name = value.__name__ if isinstance(value, type) else str(value)
+    if isinstance(name, str) and name in _KINDS:
         return DType(name)
-    raise DefinitionError(f"{name!r} is not a tensorlang type{did_you_mean(str(name), _KINDS)}")
+    raise DefinitionError(f"{name!r:.60} is not a tensorlang type{did_you_mean(name, _KINDS) if isinstance(name, str) else ''}")
 
 
 @cache

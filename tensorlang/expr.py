@@ -7,11 +7,11 @@ kinds, `int / int` and arithmetic on bool are refused with the cast that would b
 
 from __future__ import annotations
 
-from typing import NoReturn, TypeAlias, Union
+from typing import Any, NoReturn, TypeAlias, Union
 
 import numpy as np
 
-from tensorlang import ir
+from tensorlang import hints, ir
 from tensorlang.dtype import BOOL, FLOAT32, INT64, DType, dtype, promote
 from tensorlang.errors import DefinitionError
 from tensorlang.printer import text
@@ -26,7 +26,6 @@ ExprLike: TypeAlias = Union["Expr", "Scalar"]
 class Expr:
     """An index expression: one value for each point of the axes it mentions."""
 
-    __array_ufunc__ = None  # NumPy scalars on the left give way to our operators
     __slots__ = ("depth", "node", "size", "weak")
 
     def __init__(self, node: ir.Expr, operands: tuple[Expr, ...] = (), *, weak: bool = False) -> None:
@@ -60,7 +59,25 @@ class Expr:
         raise DefinitionError(f"{self!r} is one value and cannot be iterated over")
 
     def __index__(self) -> NoReturn:
-        raise DefinitionError(f"{self!r} has no value while the operator is defined, so Python cannot use it as an integer")
+        raise DefinitionError(
+            f"{self!r} has no value while the operator is defined, so Python cannot use it as an integer; "
+            "to read a list or an array at it, make that an operand first: table = tl.buffer(array), then table[i]"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise DefinitionError(
+            f"{self!r} has no value while the operator is defined, so Python cannot use it as a number; "
+            "for the functions of math write those of tensorlang: tl.exp, tl.sqrt, ..."
+        )
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        raise DefinitionError(f"Python cannot round {self!r} while the operator is defined; write tl.round")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **_: Any) -> Any:
+        return hints.apply(ufunc, method, operands, repr(self))
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        hints.no_array(repr(self))
 
     __hash__ = object.__hash__
 
@@ -171,6 +188,8 @@ def as_expr(value: object) -> Expr:
     """`value` as an expression; Python and NumPy scalars become weak literals."""
     if isinstance(value, Expr):
         return value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, (bool, np.bool_)):
         return Expr(ir.Const(bool(value), BOOL), weak=True)
     if isinstance(value, (int, np.integer)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -74,6 +74,12 @@ class Dim:
 
     def __mod__(self, other: object) -> Any:
         return self._with("mod", self, other)
+
+    def __truediv__(self, other: object) -> Any:
+        return binary("div", self.as_expr(), as_expr(other))
+
+    def __rtruediv__(self, other: object) -> Any:
+        return binary("div", as_expr(other), self.as_expr())
 
     def __lt__(self, other: ExprLike) -> Expr:
         return self.as_expr() < as_expr(other)
@@ -182,6 +188,13 @@ def checked_name(name: object, what: str) -> str:
 def optional_name(name: object, what: str) -> str | None:
     """`name`, if it is None or can name something. Raises `DefinitionError`."""
     return None if name is None else checked_name(name, what)
+
+
+def choice(value: object, what: str, known: Sequence[str]) -> str:
+    """`value`, if it is one of the words `known`. Raises `DefinitionError`."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise DefinitionError(f"{what} {value!r:.60} is not one of {', '.join(map(repr, known))}")
 
 
 def shape_nodes(shape: object, what: str) -> tuple[ir.Expr, ...]:

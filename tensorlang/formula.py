@@ -297,7 +297,7 @@ class Formula:
                         f"({mine} < {theirs} and {name} + {by} <= {product}) or ({mine} = {theirs} and {name} = {product})"
                         f" or ({mine} > {theirs} and {product} + {by} <= {name})"
                     )
-        return found if len(found) <= MAX_PAIRS else []
+        return found[:MAX_PAIRS]
 
 
 def _is_least(value: Expr, here: Bounds) -> bool:

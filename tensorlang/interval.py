@@ -189,7 +189,7 @@ def float_binary(op: str, a: Floats, b: Floats, of: DType) -> Floats:
             found = [_EXACT[op](x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
             return Floats(min(found), max(found), nan).rounded(of)
         case "div" if a.finite and b.finite and (b.low > 0 or b.high < 0):
-            found = [x / y if abs(y) > _TINY["float32"] else math.copysign(math.inf, x) for x in (a.low, a.high) for y in (b.low, b.high)]
+            found = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
             return Floats(min(found), max(found), nan).rounded(of)
         case _:
             return Floats()

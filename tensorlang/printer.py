@@ -39,6 +39,7 @@ from tensorlang.ir import (
     Window,
 )
 from tensorlang.relations import in_scope, sides
+from tensorlang.traverse import substatements
 
 _BINARY = {
     "or": (3, "|"), "xor": (4, "^"), "and": (5, "&"), "shl": (6, "<<"), "shr": (6, ">>"),
@@ -133,11 +134,22 @@ def _described_by(relation: Relation) -> str:
             assert_never(relation)
 
 
-def _names(nest: Nest, scope: tuple[str, ...]) -> Callable[[str], str]:
-    """Short names where no two axes in scope share one, else full names."""
-    derived = [axis for relation in in_scope(nest, scope) for axis in sides(relation)[1]]
-    count = Counter(short(axis) for axis in {*scope, *derived})
-    return lambda axis: short(axis) if count[short(axis)] <= 1 else axis
+def _names(nest: Nest) -> Callable[[str], str]:
+    """Short names, but full ones for the axes that are anywhere in scope beside another of the same short name.
+
+    So the header of a loop and every use of it say the same.
+    """
+    clashing: set[str] = set()
+    open_scopes: list[tuple[Stmt, tuple[str, ...]]] = [(nest.body, ())]
+    while open_scopes:
+        stmt, scope = open_scopes.pop()
+        if isinstance(stmt, For):
+            scope = (*scope, stmt.loop)
+            axes = {*scope, *(axis for relation in in_scope(nest, scope) for axis in sides(relation)[1])}
+            count = Counter(map(short, axes))
+            clashing |= {axis for axis in axes if count[short(axis)] > 1}
+        open_scopes += [(part, scope) for part in substatements(stmt)]
+    return lambda axis: axis if axis in clashing else short(axis)
 
 
 def print_nest(nest: Nest, marks: Mapping[str, str] | None = None) -> str:
@@ -145,23 +157,21 @@ def print_nest(nest: Nest, marks: Mapping[str, str] | None = None) -> str:
     arguments = ", ".join(_declared(buffer) for buffer in nest.inputs)
     results = ", ".join(_declared(buffer) for buffer in nest.outputs)
     bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in nest.limits)
-    return "\n".join([f"{nest.name}({arguments}) -> {results}{bounds}", *_lines(nest.body, nest, "    ", (), marks or {})])
+    return "\n".join([f"{nest.name}({arguments}) -> {results}{bounds}", *_lines(nest.body, nest, "    ", _names(nest), marks or {})])
 
 
 def _declared(buffer: Buffer) -> str:
     return f"{buffer.name}: {buffer.dtype}[{', '.join(text(extent) for extent in buffer.shape)}]"
 
 
-def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapping[str, str]) -> Iterator[str]:
-    name = _names(nest, scope)
+def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: Mapping[str, str]) -> Iterator[str]:
     match stmt:
         case For(loop, lo, hi, body, kind, _):
-            inner = _names(nest, (*scope, loop))
-            notes = [equation(relation) for relation in nest.relations if _described_by(relation) == loop]
+            notes = [equation(relation, name) for relation in nest.relations if _described_by(relation) == loop]
             notes += [stmt.instruction] if stmt.instruction is not None else []
             notes += [marks[loop]] if loop in marks else []
-            yield _with_note(f"{pad}{_HEADER[kind]} {inner(loop)} in {_range(lo, hi, name)}:", "; ".join(dict.fromkeys(notes)))
-            yield from _lines(body, nest, pad + "    ", (*scope, loop), marks)
+            yield _with_note(f"{pad}{_HEADER[kind]} {name(loop)} in {_range(lo, hi, name)}:", "; ".join(dict.fromkeys(notes)))
+            yield from _lines(body, nest, pad + "    ", name, marks)
         case Store(stage, buffers, index, values, reducer):
             targets = [f"{buffer.name}[{', '.join(text(part, name) for part in index)}]" for buffer in buffers]
             new = ", ".join(text(value, name) for value in values)
@@ -174,18 +184,18 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, scope: tuple[str, ...], marks: Mapp
             yield _with_note(pad + line, f"{stage}   stream" if stmt.stream else stage)
         case Block(body):
             for part in body:
-                yield from _lines(part, nest, pad, scope, marks)
+                yield from _lines(part, nest, pad, name, marks)
         case If(cond, then, orelse):
             yield f"{pad}if {text(cond, name)}:"
-            yield from _lines(then, nest, pad + "    ", scope, marks)
+            yield from _lines(then, nest, pad + "    ", name, marks)
             if orelse is not None:
                 yield f"{pad}else:"
-                yield from _lines(orelse, nest, pad + "    ", scope, marks)
+                yield from _lines(orelse, nest, pad + "    ", name, marks)
         case Alloc(buffers, body):
             for buffer in buffers:
                 aligned = f"aligned to {buffer.align}" if buffer.align else ""
                 yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
-            yield from _lines(body, nest, pad, scope, marks)
+            yield from _lines(body, nest, pad, name, marks)
         case Prefetch(buffer, index):
             yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]"
         case _:

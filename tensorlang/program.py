@@ -27,6 +27,8 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
     twice, `inputs` leaves out a placeholder that is read, or takes what is none, or a dim has two pairs of bounds.
     """
+    if name is not None and not isinstance(name, str):
+        raise DefinitionError(f"{name!r:.60} cannot name a kernel; use letters, digits and _")
     results = as_outputs(outputs)
     program = definitions(results)
     given = _unread(program, inputs)

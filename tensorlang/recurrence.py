@@ -96,7 +96,10 @@ def _count(fn: object, rank: int) -> int:
     """How many tensors a body defines: its parameters after the axes; one where that is not said."""
     if not callable(fn):
         return 1
-    found = inspect.signature(fn).parameters.values()
+    try:
+        found = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # `parameters` says what is wrong
+        return 1
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in found):
         return 1
     return max(1, sum(parameter.default is parameter.empty for parameter in found) - rank)

@@ -23,9 +23,11 @@ from tensorlang.simplify import simplify
 from tensorlang.tensor import ReduceAxis
 from tensorlang.traverse import axes_of
 
-Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...]"
+Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...] | None"
 _typed = dtype
 ABSENT: Final = Const(-1, INT64)
+_PAIRS: Final = {"max": "maximum", "min": "minimum", "fmax": "fmax", "fmin": "fmin"}
+"""Functions of two values beside the reducers that are named alike."""
 
 
 @cache
@@ -52,10 +54,14 @@ def _position(name: str, order: str, of: DType) -> Reducer:
 
 
 def _axes(name: str, axis: Axes) -> tuple[ReduceAxis, ...]:
+    if axis is None:
+        raise DefinitionError(f"tl.{name} is over reduction axes: k = tl.reduce_axis(n), then tl.{name}(A[k], axis=k)")
     axes = axis if isinstance(axis, tuple) else (axis,)
     for entry in axes:
         if not isinstance(entry, ReduceAxis):
-            raise DefinitionError(f"axis= of tl.{name} takes reduction axes made by tl.reduce_axis, not {entry!r:.60}")
+            pair = _PAIRS.get(name)
+            hint = "" if pair is None else f"; of two values it is tl.{pair}(a, b)"
+            raise DefinitionError(f"axis= of tl.{name} takes reduction axes made by tl.reduce_axis, not {entry!r:.60}{hint}")
     if not axes or len({entry.axis.name for entry in axes}) != len(axes):
         raise DefinitionError(f"axis= of tl.{name} needs one or more different reduction axes")
     for place, entry in enumerate(axes):
@@ -131,17 +137,17 @@ def _widen_node(node: ir.Expr, to: DType) -> ir.Expr:
             return simplify(ir.Cast(node, to))
 
 
-def sum(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def sum(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The sum over reduction axes, where `where` holds. 8 and 16 bit integers and bool add up in int32, half precision in float32."""
     return _accumulate("sum", "add", 0, expr, axis, where, dtype)
 
 
-def prod(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def prod(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The product over reduction axes, in the type that `sum` uses."""
     return _accumulate("prod", "mul", 1, expr, axis, where, dtype)
 
 
-def mean(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def mean(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The sum over reduction axes, where `where` holds, by the number of what was added up; NaN of an empty domain.
 
     Half precision adds up and divides in float32. Raises `DefinitionError` for integers, which have no type that fits all their means.
@@ -182,32 +188,32 @@ def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to:
     return _reduce(single(name, op, identity, of), (value,), _axes(name, axis), where)
 
 
-def max(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def max(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The greatest value; NaN if any is NaN; minus infinity or the least integer of an empty domain."""
     return _extremum("max", "max", expr, axis, where, dtype)
 
 
-def min(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def min(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The least value; NaN if any is NaN; infinity or the greatest integer of an empty domain."""
     return _extremum("min", "min", expr, axis, where, dtype)
 
 
-def reduce_fmax(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def reduce_fmax(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The greatest value, NaN ignored; NaN (or the least integer) of an empty domain."""
     return _extremum("fmax", "fmax", expr, axis, where, dtype)
 
 
-def reduce_fmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def reduce_fmin(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """The least value, NaN ignored; NaN (or the greatest integer) of an empty domain."""
     return _extremum("fmin", "fmin", expr, axis, where, dtype)
 
 
-def any(expr: ExprLike, axis: Axes, where: object = None) -> Expr:
+def any(expr: ExprLike, axis: Axes = None, where: object = None) -> Expr:
     """Does the condition hold anywhere?"""
     return _reduce(single("any", "or", False, BOOL), (condition(expr, "the operand of tl.any"),), _axes("any", axis), where)
 
 
-def all(expr: ExprLike, axis: Axes, where: object = None) -> Expr:
+def all(expr: ExprLike, axis: Axes = None, where: object = None) -> Expr:
     """Does the condition hold everywhere?"""
     return _reduce(single("all", "and", True, BOOL), (condition(expr, "the operand of tl.all"),), _axes("all", axis), where)
 
@@ -233,12 +239,12 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
     return found if to is None else cast(found, dtype(to))
 
 
-def argmax(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def argmax(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """Where the greatest value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
     return _argument("argmax", "gt", expr, axis, where, dtype)
 
 
-def argmin(expr: ExprLike, axis: Axes, where: object = None, dtype: object = None) -> Expr:
+def argmin(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """Where the least value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
     return _argument("argmin", "lt", expr, axis, where, dtype)
 

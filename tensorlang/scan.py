@@ -48,7 +48,7 @@ def scan(
     first = tuple(init) if isinstance(init, (tuple, list)) else (init,)
     if not first or not all(isinstance(tensor, Tensor) for tensor in first):
         raise DefinitionError(f"init of {what} must be a tensor or a tuple of tensors, not {init!r:.60}")
-    if keep not in ("all", "last"):
+    if not isinstance(keep, str) or keep not in ("all", "last"):
         raise DefinitionError(f'keep= of {what} must be "all" or "last", not {keep!r:.60}')
     bound = simplify(extent_node(length, f"the length of {what}"))
     if isinstance(bound, ir.Const) and bound.value < 0:

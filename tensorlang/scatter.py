@@ -56,8 +56,8 @@ def scatter(
 
 def scatter_reducer(kind: object, of: DType) -> ir.Reducer | None:
     """The reducer of a kind of scatter; None for "set". Raises `DefinitionError` for another kind."""
-    if kind not in KINDS:
-        raise DefinitionError(f"reduce={kind!r} is not one of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise DefinitionError(f"reduce={kind!r:.60} is not one of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
     if kind == "set":
         return None
     if of == BOOL:
@@ -78,6 +78,6 @@ def _typed(value: Expr, init: Tensor, what: str) -> Expr:
 def _called(fn: Callable[..., Any], axes: tuple[ReduceAxis, ...], what: str) -> Any:
     try:
         inspect.signature(fn).bind(*axes)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # what is written in C need not say what it takes
         raise DefinitionError(f"{what} must be a function of the {len(axes)} axes, not {fn!r:.60} ({error})") from None
     return fn(*axes)

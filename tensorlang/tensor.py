@@ -25,6 +25,7 @@ from tensorlang.dtype import INT64, DType, dtype
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, convert
 from tensorlang.extent import Bound, Extent, checked_name, extent, optional_name, shape_nodes
+from tensorlang.hints import Whole
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, loads_of
 
@@ -128,7 +129,7 @@ def enclosing(*exprs: ir.Expr | None) -> tuple[ir.ReduceAxis, ...]:
     return tuple(axis for axis in around if axis.name in used)
 
 
-class Tensor:
+class Tensor(Whole):
     """One result of a definition. `A[i, j]` is an element of it in an index expression.
 
     Type and extents are found when it is made, from those of the tensors that it reads: asked for later, they would be looked for through
@@ -285,7 +286,11 @@ def parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
     if not callable(fn):
         raise DefinitionError(f"the body of {what} must be a function of its axes, not {fn!r:.60}")
     names: list[str] = []
-    for parameter in inspect.signature(fn).parameters.values():
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError) as error:  # what is written in C need not say
+        raise DefinitionError(f"the parameters of the body of {what}, {fn!r:.60}, are not known; wrap it in a lambda") from error
+    for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}{n}" for n in range(rank - len(names))]
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and parameter.default is parameter.empty:
@@ -373,6 +378,13 @@ def as_outputs(outputs: object, *more: object) -> tuple[Tensor, ...]:
     if not flat:
         raise DefinitionError("at least one output is needed")
     return tuple(tensor for tensor in flat if isinstance(tensor, Tensor))
+
+
+def as_tensor(value: object, what: str) -> Tensor:
+    """`value`, if it is a tensor. Raises `DefinitionError`."""
+    if isinstance(value, Tensor):
+        return value
+    raise DefinitionError(f"{what} must be a tensor, not {value!r:.60}")
 
 
 def as_inputs(inputs: object) -> tuple[Tensor, ...] | None:

@@ -264,8 +264,9 @@ class _Points:
         """Look at a condition as well, unless that takes too many points."""
         before = dict(self.variables)
         opened = self._opened(condition)
-        spans = map(self.bounds.values, self.variables)
-        if sum(1 for _ in walk(opened)) <= MAX_NODES and math.prod(high - low + 1 for low, high in spans) <= MAX_POINTS:
+        spans = [self.bounds.values(part) for part in self.variables]
+        points = math.prod(high - low + 1 for low, high in spans)
+        if points <= MAX_POINTS and all(high < 1 << 63 for _, high in spans) and sum(1 for _ in walk(opened)) <= MAX_NODES:
             self.conditions.append(opened)
             return True
         self.variables = before

@@ -190,13 +190,25 @@ def test_a_remainder_by_an_extent_stays_below_it() -> None:
         (255, lambda i: i ^ 1, "at i = 254, axis 0 is read at 255"),
         (15, lambda i: X["uint8"][i] & 15, r"at i = \d+, X_uint8\[\d+\] = \d+, axis 0 is read at 15"),
         (SIZE, lambda i: S[i], r"at i = \d+, S\[\d+\] = -?\d+, axis 0 is read at -?\d+"),
-        (SIZE, lambda i: tl.argmax(S[(k := axis())], axis=k, where=S[k] > 0), "axis 0 is read at -1"),
+        (SIZE, lambda i: tl.argmax(S[(k := axis())], axis=k, where=S[k] > 0), "for some data, axis 0 is read at -1"),
         (SIZE, lambda i: tl.cast(X["float32"][i], "int64"), r"X_float32\[\d+\] = .*, axis 0 is read at"),
     ],
 )
 def test_a_refusal_shows_the_data_that_lead_outside(size: int, index: Callable[[Any], Any], shown: str) -> None:
     with pytest.raises(tl.DefinitionError, match=shown):
         tl.compute((size if size == 255 else SIZE,), lambda i: table(size)[index(i)])
+
+
+def test_data_at_the_end_of_the_widest_type_are_looked_at_too() -> None:
+    U, T = X["uint64"], table(3)
+    top = (1 << 64) - 3
+    Y = tl.compute((SIZE,), lambda i: tl.select(U[i] >= tl.cast(top, "uint64"), T[tl.cast(U[i] - tl.cast(top, "uint64"), "int64")], 0))
+    t, u = np.array([1, 2, 3], "f4"), DATA["uint64"].copy()
+    u[:3] = [top, top + 1, top + 2]
+    for found in results(Y, {T: t, U: u}):
+        np.testing.assert_array_equal(found, [1, 2, 3, *[0] * (SIZE - 3)])
+    with pytest.raises(tl.DefinitionError, match="X_uint64"):
+        tl.compute((SIZE,), lambda i: tl.select(U[i] >= tl.cast(top - 1, "uint64"), T[tl.cast(~U[i] * U[i], "int64")], 0))
 
 
 def test_the_position_in_an_empty_domain_is_outside() -> None:
@@ -224,3 +236,17 @@ def test_a_recurrence_reads_earlier_elements_at_masked_and_shifted_places() -> N
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     with pytest.raises(tl.DefinitionError, match=r"reads self\[t \^ 1\], which is .* while .* is computed"):
         tl.recurrence((SIZE,), lambda t, self: V[t] + self[t ^ 1])
+
+
+def test_a_step_of_a_scan_reads_at_places_that_its_state_clamps() -> None:
+    """A walk along a table: each state says where the next one is read."""
+    T = tl.placeholder((SIZE,), "int64", name="T")
+    start = tl.placeholder((3,), "int64", name="start")
+    walk = tl.scan(lambda t, at: tl.compute((3,), lambda i: T[at[i] & 15] ^ t), start, 5, name="walk")
+    table_, first = rng.integers(-99, 99, SIZE), np.array([1, -7, 1 << 40])
+    expected: list[np.ndarray[Any, Any]] = []
+    for step in range(5):
+        first_or_last = expected[-1] if expected else first
+        expected.append(table_[first_or_last & 15] ^ step)
+    for found in results(walk, {T: table_, start: first}):
+        np.testing.assert_array_equal(found, expected)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, cast
-from tensorlang.extent import Extent
+from tensorlang.extent import Extent, choice
 from tensorlang.reduction import accumulator
 from tensorlang.tensor import Tensor, compute
 
@@ -57,9 +57,7 @@ def whole_axis(op: str, axis: object, tensor: Tensor) -> int:
 
 def one_of(op: str, what: str, value: object, *known: str) -> str:
     """A choice among words."""
-    if value not in known:
-        raise DefinitionError(f"{op}: {what} {value!r} is not one of {', '.join(map(repr, known))}")
-    return str(value)
+    return choice(value, f"{op}: {what}", known)
 
 
 def define(shape: Sequence[Extent], names: Sequence[str], body: Callable[[tuple[Expr, ...]], ExprLike], name: str | None) -> Tensor:

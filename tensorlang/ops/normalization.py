@@ -15,7 +15,7 @@ import numpy as np
 from tensorlang.elementary import exp, log, rsqrt
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, cast
-from tensorlang.extent import Extent
+from tensorlang.extent import Extent, extent, shape_nodes
 from tensorlang.ops.arguments import agree, define, floating, index_names, literal, need, one_of, whole_axis, wide
 from tensorlang.reduction import accumulator
 from tensorlang.reduction import max as max_over
@@ -82,7 +82,7 @@ def log_softmax(input: Tensor, axis: int = -1, name: str | None = "log_softmax")
 
 def _normalised_axes(op: str, input: Tensor, normalized_shape: object, *parameters: tuple[str, Tensor | None]) -> int:
     """How many trailing axes `normalized_shape` names; the parameters have just that shape."""
-    wanted = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+    wanted = tuple(extent(node) for node in shape_nodes(normalized_shape, f"the parameters of {op}"))
     if not wanted or len(wanted) > input.ndim or input.shape[-len(wanted) :] != wanted:
         raise DefinitionError(f"{op}: normalized_shape {normalized_shape!r} is not the last axes of {input!r}")
     for what, tensor in parameters:

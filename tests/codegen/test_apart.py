@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def pid() -> int:
     """The number of the process that may die."""
-    assert apart._helper is not None
-    return apart._helper.process.pid
+    assert apart._seat.helper is not None
+    return apart._seat.helper.process.pid
 
 
 def test_the_object_is_the_same_wherever_it_is_made() -> None:
@@ -77,14 +77,14 @@ from tensorlang.codegen import apart, proven
 from tensorlang.codegen.binding import host
 text = {ODD!r}
 proven.compiled(text, host())
-first = apart._helper.process.pid
+first = apart._seat.helper.process.pid
 child = os.fork()
 if not child:
     proven.compiled(text, host())
-    os._exit(int(apart._helper.process.pid == first))
+    os._exit(int(apart._seat.helper.process.pid == first))
 assert os.waitpid(child, 0)[1] == 0
 proven.compiled(text, host())
-assert apart._helper.process.pid == first
+assert apart._seat.helper.process.pid == first
 print(first)
 """
     words = [sys.executable, "-W", "error", "-c", code]

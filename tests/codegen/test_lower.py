@@ -49,7 +49,7 @@ def test_every_pass_keeps_the_meaning(tail: str) -> None:
     lowered = lower(s.nest, NATIVE, watch)
     assert lowered.relations == ()
     assert seen[0] == "realise"
-    assert seen[-1] == "hoist_allocations"
+    assert seen[-1] == "share"
 
 
 def test_a_tail_of_a_serial_loop_is_a_bound() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tensorlang.codegen import features
 from tensorlang.codegen.caches import TYPICAL, host_caches
+from tensorlang.codegen.processors import TABLE, caches_of
 from tensorlang.codegen.target import Target, target, why_foreign
 from tensorlang.dtype import DType
 from tensorlang.errors import BuildError
@@ -145,3 +146,30 @@ def test_caches_come_from_the_system_or_are_typical(tmp_path: Any) -> None:
 def test_importing_targets_does_not_load_llvm() -> None:
     code = "import sys, tensorlang.codegen.target; assert not any(name.startswith('llvmlite') for name in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_named_cpu_has_its_own_caches() -> None:
+    sizes = {
+        name: (target(name).l1 >> 10, target(name).l2 >> 10) for name in ("haswell", "cascadelake", "icelake-server", "znver4", "znver5")
+    }
+    assert sizes == {
+        "haswell": (32, 256),
+        "cascadelake": (32, 1024),
+        "icelake-server": (48, 1280),
+        "znver4": (32, 1024),
+        "znver5": (48, 1024),
+    }
+    assert target("neoverse-v1").l1 == 64 << 10 and target("cortex-a72").l3 == target("cortex-a72").l2
+
+
+def test_the_table_of_caches_names_each_processor_once_and_levels_grow() -> None:
+    for arch, rows in TABLE.items():
+        names = [name for row in rows for name in row.names.split()]
+        assert len(names) == len(set(names)) and set(names) <= features.SAFE[arch]
+        assert all(0 < row.l1 < row.l2 <= row.l3 and row.cores > 0 and row.source for row in rows)
+    assert caches_of("x86_64", "bonnell") == TYPICAL
+
+
+def test_other_caches_beside_the_same_instructions() -> None:
+    other = target("native").with_caches(target("cascadelake").caches)
+    assert other.is_native and other.l2 == 1 << 20 and other.isa == target("native").isa

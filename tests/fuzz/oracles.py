@@ -143,7 +143,7 @@ class Judge:
     def needed(self, case: Case, program: Program, forward: Forward, forced: Nest, directive: Any) -> bool | None:
         """Is a nest that was made without proof wrong by one of the oracles that run it? None where that cannot be told.
 
-        Where data decides what is touched, the drawn data are one case and those in which all indices agree another.
+        Where data decides what is touched, the drawn data are one case and some in which indices agree are others.
         """
         plain, marked = forward.plain, forward.forced(directive)
         loaded, told = data_dependent(plain), False
@@ -164,7 +164,7 @@ class Judge:
                 told = True
             if marked is None or not forward.small(marked, extents):
                 continue
-            for name, data in {"drawn": feeds, **({"equal": equal(feeds)} if loaded else {})}.items():
+            for name, data in {"drawn": feeds, **(collisions(feeds) if loaded else {})}.items():
                 try:
                     if forward.wrong(marked, {**data, **blank(plain, extents)}, dims, data=name) is not None:
                         return True
@@ -333,7 +333,7 @@ def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     strategy = choose(outputs, find_target(CPU), rng.choice((1, THREADS)))
     point = strategy.default if rng.random() < 0.35 else strategy.space.sample(np.random.default_rng(rng.randrange(1 << 30)), 1)[0]
     made = strategy.schedule(point)
-    steps = made.directives if schedules.emitted(made.nest.body) <= schedules.MAX_CODE else ()
+    steps = made.directives if schedules.small(made.nest.body) else ()
     return [{"apply": trace_of_steps.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
 
 
@@ -342,9 +342,14 @@ def blank(nest: Nest, extents: dict[str, int]) -> dict[str, Array]:
     return {buffer.name: poisoned(buffer, nest, extents) for buffer in nest.outputs}
 
 
-def equal(feeds: dict[str, Array]) -> dict[str, Array]:
-    """Data in which every index is the same."""
-    return {name: np.ones_like(array) if array.dtype.kind in "iu" else array for name, array in feeds.items()}
+def collisions(feeds: dict[str, Array]) -> dict[str, dict[str, Array]]:
+    """Data in which every index is 0, or 1, or one of the two."""
+
+    def given(fill: Callable[[tuple[int, ...]], Any]) -> dict[str, Array]:
+        return {name: np.asarray(fill(array.shape)).astype(array.dtype) for name, array in feeds.items()}
+
+    rng = np.random.default_rng(0)
+    return {"zeros": given(np.zeros), "ones": given(np.ones), "bits": given(lambda shape: rng.integers(0, 2, shape))}
 
 
 def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:

@@ -83,7 +83,8 @@ def compute_at_of(stage: str, view: View) -> Step | None:
     """A stage at a loop of one that reads it."""
     everything = View(view.rng, view.nest)
     pool = [loop for loop in everything.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
-    return call("compute_at", stage, view.rng.choice(pool or view.loops()).loop)
+    pool = pool or view.loops()
+    return call("compute_at", stage, view.rng.choice(pool).loop) if pool else None
 
 
 def compute_inline(view: View) -> Step | None:

@@ -7,10 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensorlang.ir import Const, For, LoopKind, Nest, Stmt, Store
+from tensorlang.ir import Const, LoopKind, Nest, Stmt
 from tensorlang.schedules.budget import instructions
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
-from tensorlang.traverse import substatements
 
 from .rows import compute_at_of, drawn, of_kind, window
 from .sequences import Coming, sequence
@@ -27,19 +26,12 @@ def affordable(nest: Nest, step: Step) -> bool:
     if step.get("call") in kinds:
         kind = kinds[step["call"]]
         body = edit_loops(body, lambda loop: loop.loop == step["args"][0], lambda loop: dataclasses.replace(loop, kind=kind))
+    return small(body)
+
+
+def small(body: Stmt) -> bool:
+    """Is this little code?"""
     return instructions(body) <= MAX_CODE
-
-
-def emitted(stmt: Stmt) -> int:
-    """About how many registers of values the statements of a nest fill once loops are unrolled: a vector has one for each 8 lanes."""
-    match stmt:
-        case For(kind="unroll" | "vector" as kind, body=body):
-            extent = literal_extent(stmt) or 1
-            return emitted(body) * (extent if kind == "unroll" else -(-extent // 8))
-        case Store():
-            return 1
-        case _:
-            return sum(map(emitted, substatements(stmt)))
 
 
 def illegal(view: View, original: Nest) -> Step:
@@ -94,9 +86,10 @@ class Aim:
 def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool], aim: Aim | None = None) -> list[Step]:
     """2 to 15 steps for a schedule, applied one after another by `perform`, which tells whether to go on.
 
-    `perform` gives None where a step breaks its contract: the case ends there.
+    With an aim, its directive is drawn for its stages until it is accepted. A step that was refused is not drawn again for the same nest.
     """
     original, found, coming = schedule.nest, list[Step](), list[Coming]()
+    refused: list[Step] = []
     wanted = 0 if aim is None else rng.choice((0, 0, 1, 2))
     for turn in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15)) if aim is None else 12):
         focus = frozenset[str]() if aim is None or rng.random() < 0.3 else aim.stages
@@ -118,7 +111,7 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
             step = following(view) if callable(following) else following
         else:
             step = illegal(View(rng, schedule.nest), original) if rng.random() < 0.2 else drawn(view)
-        if step is None or (not step.get("illegal") and not affordable(schedule.nest, step)):
+        if step is None or step in refused or (not step.get("illegal") and not affordable(schedule.nest, step)):
             continue
         found.append(step)
         if step.get("call") == "split" and not step.get("illegal") and not coming and rng.random() < 0.4:
@@ -126,6 +119,7 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
         before = len(schedule.directives)
         if not perform(schedule, step):
             break
+        refused = [] if len(schedule.directives) > before else [*refused, step]
         if aimed and aim is not None and len(schedule.directives) > before:
             aim, wanted = None, 0
             if turn > 6:

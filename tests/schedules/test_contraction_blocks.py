@@ -21,7 +21,7 @@ def product(m: int, k: int, n: int, *, relu: bool = False) -> Tensor:
 
 def default(m: int, k: int, n: int, *, threads: int = 1, relu: bool = False) -> dict[str, Any]:
     """The default on a processor with 32 vector registers of 16 lanes."""
-    strategy = choose(product(m, k, n, relu=relu), target("znver4"), threads)
+    strategy = choose(product(m, k, n, relu=relu), target("znver5"), threads)
     assert strategy.space.contains(strategy.default)
     return strategy.default
 
@@ -46,14 +46,14 @@ def test_an_operand_that_is_read_once_from_memory_is_read_in_long_runs_of_few_in
 
 
 def test_the_rows_of_a_block_stay_in_the_second_level_cache_where_the_panel_is_not_copied() -> None:
-    machine = target("znver4")
+    machine = target("znver5")
     for m, k, n in ((32, 4096, 4096), (128, 3072, 768), (64, 5000, 1000)):
         config = default(m, k, n)
         assert not config["pack_vector"] and 4 * m * config["depth"] <= machine.l2 // 4
 
 
 def test_rows_that_outgrow_the_last_level_are_packed_in_blocks_for_the_second_unless_sums_must_be_whole() -> None:
-    machine = target("znver4")
+    machine = target("znver5")
     for m, k, n in ((8192, 8192, 512), (20000, 3000, 1000)):
         for threads in (1, 2):
             config = default(m, k, n, threads=threads)

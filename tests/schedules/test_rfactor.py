@@ -255,18 +255,20 @@ def test_imperfect_nests_and_huge_partial_results_are_refused() -> None:
     assert refusal(tl.Schedule(matmul(4096, 4096, 4096)), "k").code == "TL-S203"
 
 
-def test_a_reduction_into_elements_that_data_choose_is_refused() -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_reduction_into_elements_that_data_choose_has_whole_tensors_as_partial_results(packed: bool) -> None:
     where = tl.placeholder((9,), "int32", name="B")
     zero = tl.compute((4,), lambda i: tl.cast(i, "float32") * 0, name="Z")
     s = tl.Schedule(
         tl.scatter(zero, tl.reduce_axis(9, name="p"), lambda p: tl.clamp(where[p], 0, 3), lambda p: tl.cast(p, "float32"), name="U")
     )
-    for packed in (False, True):
-        if packed:
-            s.pack("B", at="U.p")
-        verdict = s.can("rfactor", "U.p")
-        assert verdict.error is not None
-        assert verdict.error.code == "TL-S304"
+    if packed:
+        s.pack("B", at="U.p")
+    assert s.can("decompose_reduction", "U.p").error.code in ("TL-S301", "TL-S304")
+    s.rfactor("U.p")
+    assert "U_rf: float32[9, 4]" in str(s)
+    s.parallel("U_rf.p")
+    check(s)
 
 
 def test_a_refused_parallel_reduction_names_rfactor_as_the_alternative() -> None:

@@ -1,0 +1,119 @@
+"""What to write instead, where NumPy or Python is asked to compute with what has no value yet.
+
+An operator is defined by index expressions, and none of them has a value while it is written: a function of NumPy, an index into an array
+or arithmetic on whole tensors cannot be meant as it stands. Each says which name of this package, or which form, is the way.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from tensorlang.errors import DefinitionError
+
+OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "true_divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+"""Functions of NumPy that an operator stands for: a NumPy scalar on the left of one calls them."""
+
+FUNCTIONS: Final = {
+    "absolute": "abs",
+    "rint": "round",
+    "power": "pow",
+    "float_power": "pow",
+    "clip": "clamp",
+    "where": "select",
+    "logical_and": "&",
+    "logical_or": "|",
+    "logical_not": "~",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arcsin": "asin",
+    "arccos": "acos",
+}
+"""Functions of NumPy that have another name here."""
+
+
+def instead_of(function: str) -> str:
+    """What to write for a function of NumPy on an index expression."""
+    import tensorlang  # noqa: PLC0415 - the facade, for the names that it has
+
+    name = FUNCTIONS.get(function, function)
+    if not name.isidentifier():
+        return f"write the operator {name}"
+    return f"write tl.{name}" if name in tensorlang.__all__ else "write it with the functions of tensorlang (tl.exp, tl.sqrt, ...)"
+
+
+def apply(ufunc: Any, method: str, operands: tuple[Any, ...], what: str) -> Any:
+    """A function of NumPy on an index expression: an operator's where there is one. Raises `DefinitionError` for any other."""
+    name = ufunc.__name__
+    if method == "__call__" and name in OPERATORS:
+        return OPERATORS[name](*map(_scalar, operands))
+    raise DefinitionError(f"{what} has no value while the operator is defined, so np.{name} cannot take it; {instead_of(name)}")
+
+
+def _scalar(operand: Any) -> Any:
+    """A NumPy scalar as Python's, which gives way to our operators. Raises `DefinitionError` for an array."""
+    if not isinstance(operand, (np.ndarray, np.generic)):
+        return operand
+    if operand.ndim:
+        raise DefinitionError(
+            f"an array of shape {operand.shape} cannot stand in an index expression; make it an operand and index it: "
+            "table = tl.buffer(array), then table[i]"
+        )
+    value = operand.item()
+    return float(value) if isinstance(value, np.generic) else value
+
+
+def no_array(what: str) -> NoReturn:
+    """Refuse to make an array of what has no value."""
+    raise DefinitionError(
+        f"{what} has no value while the operator is defined, so NumPy cannot take it as a number or an index; "
+        "to read an array at an axis, make it an operand first: table = tl.buffer(array), then table[i]"
+    )
+
+
+class Whole:
+    """Arithmetic on whole tensors, which there is none of: elements are what is computed with."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object) -> NoReturn:
+        label = getattr(self, "name", None) or "A"
+        axes = ", ".join("ijklmn"[: getattr(self, "ndim", 1)]) or "()"
+        form = f"tl.compute({label}.shape, lambda {axes.strip('()')}: {label}[{axes}] + ...)"
+        raise DefinitionError(f"{self!r} is a whole tensor, and arithmetic is on elements; write {form}, or a function of tl.ops")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __invert__ = _refuse
+
+    def __array_ufunc__(self, ufunc: Any, _method: str, *_operands: Any, **_options: Any) -> NoReturn:
+        raise DefinitionError(
+            f"{self!r} has no values while the operator is defined, so np.{ufunc.__name__} cannot take it; "
+            "write an index expression over its elements in tl.compute, or a function of tl.ops"
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise DefinitionError(f"{self!r} has no values while the operator is defined; build a kernel and call it, or use tl.evaluate")

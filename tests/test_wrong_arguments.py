@@ -1,0 +1,47 @@
+"""Whatever is given to a public entry, it answers or raises a `TensorlangError`; what a user's own function raises passes through."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tensorlang as tl
+from tensorlang.autotune.session import Session
+from tests.arguments import DIRECTIVES, Entry, Own, calls, entries
+
+EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "12"))
+ENTRIES: Final = entries()
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Files go to a folder of their own, nothing is measured, and the number of threads is put back."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Session, "run", lambda _self, _progress: None)
+    threads = tl.get_threads()
+    yield
+    tl.set_threads(threads)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 12, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_only_our_errors_come_out(entry: Entry, data: st.DataObject) -> None:
+    function = entry.make()
+    args, options = data.draw(calls(DIRECTIVES.get(entry.name, function)), "arguments")
+    if entry.name in DIRECTIVES:
+        options |= dict(zip(DIRECTIVES[entry.name].__dataclass_fields__, args, strict=False))
+        args = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = function(*args, **options)
+            repr(result)
+    except (tl.TensorlangError, Own):
+        pass
