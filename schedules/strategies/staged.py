@@ -94,6 +94,8 @@ class Staged:
         return kinds
 
     def _kind_of(self, info: StageInfo) -> Kind:
+        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
+            return self._apart(info)
         threads = 1 if info.name in self._blocks else self.threads
         product = Dots.of(info, self.machine, threads, self._fixed) or Contraction.of(info, self.machine, threads, self._fixed)
         if product is not None and info.name in self._blocks.moved:
@@ -106,7 +108,7 @@ class Staged:
         rows = Rows.of(info, self.machine, self.threads)
         if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(rows, vector=None)
-        return Turned.of(info, self.machine, self.threads) or rows
+        return rows if info.ragged.bounded else Turned.of(info, self.machine, self.threads) or rows
 
     def _with_epilogue(self, kind: Contraction | Windows) -> Contraction | Windows:
         """The kind with the stage that can be computed from its tiles, if there is one."""
