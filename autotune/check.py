@@ -80,7 +80,7 @@ def _run(kernel: Kernel, arrays: list[Array], results: Sequence[Spec], dims: Map
 def _samplable(outputs: tuple[Tensor, ...], kernel: Kernel, dims: Mapping[str, int]) -> bool:
     """Is the reference evaluator quick at some elements?"""
     stages = [definition for definition in definitions(outputs) if not isinstance(definition, Placeholder)]
-    alone = len(stages) == 1 and isinstance(stages[0], Stage) and stages[0].itself is None
+    alone = len(stages) == 1 and isinstance(stages[0], Stage) and not stages[0].itself
     return alone or kernel.cost(**dims)["flops"] <= AFFORDABLE
 
 

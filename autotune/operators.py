@@ -107,6 +107,7 @@ OPERATORS: Final = {
         Operator("layer_norm", _ROWS, lambda g: ops.layer_norm(g("x", "M", "N"), g["N"], g("w", "N"), g("b", "N"))),
         Operator("rms_norm", _ROWS, lambda g: ops.rms_norm(g("x", "M", "N"), g["N"], g("w", "N"))),
         Operator("batch_norm", _IMAGE, _batch_norm),
+        Operator("group_norm", {**_IMAGE, "G": 8}, lambda g: ops.group_norm(g("x", "N", "C", "H", "W"), g["G"], g("w", "C"), g("b", "C"))),
         Operator("embedding", {"N": 1024, "V": 32000, "D": 512}, lambda g: ops.embedding(g("i", "N", dtype="int64"), g("w", "V", "D"))),
         *(Operator(f.__name__, _LINE, _each(f)) for f in (ops.relu, ops.leaky_relu, ops.sigmoid, ops.tanh, ops.silu, ops.gelu)),
     )

@@ -150,7 +150,7 @@ def _terms(program: tuple[Definition, ...], dims: Mapping[str, int]) -> int:
                 terms = _length((axis,), dims) * (1 + _terms(body, dims))
             case Scatter(axes=axes):
                 terms = _length(axes, dims) * max(1, terms)
-            case Stage(shape=shape, itself=itself) if itself is not None:
+            case Stage(shape=shape, itself=itself) if itself:
                 steps = sum(UNKNOWN_LENGTH if (size := extent_of(extent, dims)) is None else size for extent in shape)
                 terms = steps * max(1, terms)
             case Stage() | Placeholder() | State():

@@ -8,10 +8,11 @@ from typing import Final, TypeAlias
 
 from tensorlang import ir
 from tensorlang.codegen.storage import fits_stack
-from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.linear import Linear, expression, linear
+from tensorlang.schedules.ragged import ragged
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, children, substatements, substitute, walk
+from tensorlang.traverse import axes_of, children, statements, substatements, substitute, walk
 
 Conditions: TypeAlias = tuple[Expr, ...]
 
@@ -35,12 +36,22 @@ def _flops(stmt: Stmt, around: tuple[For, ...]) -> Expr:
             inner = _flops(body, (*around, stmt))
             if inner == ir.const(0):
                 return inner
-            return simplify(Binary("mul", _longest(simplify(Binary("sub", hi, lo)), around), inner))
+            return simplify(Binary("mul", _length(stmt, _longest(simplify(Binary("sub", hi, lo)), around), around), inner))
         case _:
             total = Linear()
             for part in substatements(stmt):
                 total = total.plus(linear(_flops(part, around)))
             return expression(total)
+
+
+def _length(loop: For, trips: Expr, around: tuple[For, ...]) -> Expr:
+    """How often a loop runs, which ranges that data tells (`schedules.ragged`) share with those of the iterations around it."""
+    found = ragged(part.cond for part in statements(loop.body) if isinstance(part, If))
+    for outer in around if loop.loop in found.bounded else ():
+        if outer.loop in found.keys:
+            share = simplify(Binary("sub", outer.hi, outer.lo))
+            trips = Binary("floordiv", Binary("sub", Binary("add", trips, share), ir.const(1)), share)
+    return trips
 
 
 def _longest(trips: Expr, around: tuple[For, ...]) -> Expr:

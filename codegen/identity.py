@@ -65,7 +65,7 @@ class _Numbering:
 @cache
 def _operands(kind: type) -> Any:
     """A function from a node to the values of its fields."""
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind) if field.compare]  # what is only kept with a node is no part of it
     get = attrgetter(*names)
     return get if len(names) > 1 else lambda part: (get(part),)
 

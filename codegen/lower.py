@@ -13,6 +13,7 @@ from tensorlang.codegen.passes.bounds import tighten
 from tensorlang.codegen.passes.digits import digits
 from tensorlang.codegen.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.passes.partials import vector_partials
+from tensorlang.codegen.passes.ranges import bound_by_data
 from tensorlang.codegen.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.passes.tails import realise
 from tensorlang.codegen.passes.vectors import distribute, narrow
@@ -27,6 +28,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
     scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, Split) and relation.tail == "guard")
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
         ("realise", realise),
+        ("bound_by_data", lambda part: replace(part, body=bound_by_data(part.body))),
         ("tighten", lambda part: replace(part, body=tighten(part.body))),
         ("privatise", lambda part: replace(part, body=privatise(part.body))),
         ("distribute", lambda part: replace(part, body=distribute(part.body))),

@@ -18,7 +18,8 @@ from tensorlang.codegen.memory import Place
 from tensorlang.codegen.storage import leave
 from tensorlang.codegen.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
 from tensorlang.errors import InternalError
-from tensorlang.traverse import allocations, expressions, loads_of, statements
+from tensorlang.mentions import allocations
+from tensorlang.traverse import expressions, loads_of, statements
 
 THREADS = "tensorlang_num_threads"
 CHUNKS_PER_THREAD = 8

@@ -40,6 +40,7 @@ from tensorlang.ir import (
     Unary,
 )
 from tensorlang.linear import linear
+from tensorlang.mentions import mentions
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import literal_extent
@@ -111,7 +112,17 @@ def instructions(stmt: Stmt, register: int = REGISTER) -> float:
 def parts(nest: Nest, register: int = REGISTER) -> list[Part]:
     """The statements of a nest, as code."""
     splits = {relation.outer: relation for relation in nest.relations if isinstance(relation, Split)}
-    return list(_parts(nest.body, splits, _Around(register)))
+    found: list[Part] = []
+    stack = [nest.body]
+    while stack:
+        match stack.pop():
+            case Alloc(_, body):
+                stack.append(body)
+            case Block(body):
+                stack.extend(reversed(body))
+            case part:
+                found += _parts(part, splits, _Around(register))
+    return found
 
 
 def within_budget(nest: Nest, before: Nest, loop: str) -> Nest:
@@ -157,40 +168,55 @@ def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator
                 yield from _parts(orelse, splits, around)
         case Alloc(_, body):
             yield from _parts(body, splits, around)
-        case For(loop, lo, hi, body, kind):
-            extent = literal_extent(stmt)
-            if kind == "vector" and not around.vector:
-                around = replace(around, vector=loop, lanes=extent or 1)
-            elif kind == "tensor":  # one instruction, or loops
-                yield Part("", 10, around.copies)
-            elif kind == "unroll":
-                around = replace(around, copies=(*around.copies, (loop, extent or 1)))
-            else:
-                literal = isinstance(lo, Const) and isinstance(hi, Const)
-                size, choices, _ = (0.0, 0, 1) if literal else _measured((lo, hi), around)
-                yield Part("", 6 + size, around.copies, choices)
-            if loop in splits and _has_rest(splits[loop]):
-                around = replace(around, copies=(*around.copies, (splits[loop].inner, _TILES)))
-            yield from _parts(body, splits, around)
+        case For() if around.copies or around.vector:
+            yield from _looped(stmt, splits, around)
+        case For():
+            made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
+            yield from _outermost(_Same(stmt), made, around.register)
+
+
+def _looped(stmt: For, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
+    extent = literal_extent(stmt)
+    if stmt.kind == "vector" and not around.vector:
+        around = replace(around, vector=stmt.loop, lanes=extent or 1)
+    elif stmt.kind == "tensor":  # one instruction, or loops
+        yield Part("", 10, around.copies)
+    elif stmt.kind == "unroll":
+        around = replace(around, copies=(*around.copies, (stmt.loop, extent or 1)))
+    else:
+        literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
+        size, choices, _ = (0.0, 0, 1) if literal else _measured((stmt.lo, stmt.hi), around)
+        yield Part("", 6 + size, around.copies, choices)
+    if stmt.loop in splits and _has_rest(splits[stmt.loop]):
+        around = replace(around, copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
+    yield from _parts(stmt.body, splits, around)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Same:
-    """A store as a key: itself, not what it says, which would take as long to compare as to measure."""
+    """A statement as a key: itself, not what it says, which would take as long to compare as to measure."""
 
-    store: Store
+    stmt: Stmt
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.store is other.store
+        return isinstance(other, _Same) and self.stmt is other.stmt
 
     def __hash__(self) -> int:
-        return id(self.store)
+        return id(self.stmt)
+
+
+@lru_cache(maxsize=4096)
+def _outermost(key: _Same, splits: tuple[Split, ...], register: int) -> tuple[Part, ...]:
+    """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
+    assert isinstance(key.stmt, For)
+    return tuple(_looped(key.stmt, {split.outer: split for split in splits}, _Around(register)))
 
 
 @lru_cache(maxsize=4096)
 def _stored(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
     """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
-    store, around = key.store, _Around(register, (), vector, lanes)
+    store, around = key.stmt, _Around(register, (), vector, lanes)
+    assert isinstance(store, Store)
     results = () if store.reducer is None else store.reducer.results
     size, choices, registers = _measured((*store.values, *store.index, *results), around, tuple(buffer.dtype for buffer in store.buffers))
     return size + len(store.buffers) * (1 + bool(results)) * _accessed(store.index, around, registers), choices

@@ -46,6 +46,7 @@ from tensorlang.ir import (
     allocate,
     block,
 )
+from tensorlang.mentions import allocations
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
@@ -58,7 +59,7 @@ from tensorlang.schedules.local import fresh_buffer
 from tensorlang.schedules.placed import greatest
 from tensorlang.schedules.split import Split
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, axes_of, map_children, map_expressions, map_statements
+from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements
 
 MAX_EXPANDED_BYTES: Final = 1 << 30
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import reduce
 
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Split, Store, Unary, Window
+from tensorlang.mentions import allocations
 from tensorlang.polyhedra import find
 from tensorlang.relations import equations
 from tensorlang.schedules.legality import Instance, accesses, digits, instance, later, moved, rename, same_element
-from tensorlang.traverse import allocations, statements
+from tensorlang.traverse import statements
 
 
 def aligned(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:

@@ -21,12 +21,13 @@ from tensorlang import ir
 from tensorlang.dtype import BOOL
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Unary, Window
 from tensorlang.linear import linear
+from tensorlang.mentions import allocations
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
 from tensorlang.schedules.edit import path_to
 from tensorlang.schedules.folds import Fold, folds
-from tensorlang.traverse import allocations, axes_of, children, expressions, loads_of, map_children, statements, substatements
+from tensorlang.traverse import axes_of, children, expressions, loads_of, map_children, statements, substatements
 
 TRUE = Const(True, BOOL)
 FALSE = Const(False, BOOL)

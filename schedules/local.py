@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
+from tensorlang.mentions import allocations
 from tensorlang.printer import short
 from tensorlang.relations import bounds, closure, in_scope, relation_names, renamed
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
 from tensorlang.schedules.legality import repeated
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, axes_of, substitute
+from tensorlang.traverse import axes_of, substitute
 
 
 @dataclass(frozen=True, slots=True)

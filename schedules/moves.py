@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from tensorlang.ir import Block, For, Nest, Stmt
+from tensorlang.mentions import allocations
 from tensorlang.schedules.accumulate import Accumulate
 from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.cache_write import CacheWrite
@@ -34,7 +35,6 @@ from tensorlang.schedules.split import Split
 from tensorlang.schedules.store_at import StoreAt
 from tensorlang.schedules.store_root import StoreRoot
 from tensorlang.schedules.trace import AnyDirective
-from tensorlang.traverse import allocations
 
 FACTORS: Final = (4, 8, 16, 32, 64)
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Load, Nest, Stmt, Store, allocate
+from tensorlang.mentions import allocations
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_stores, extent_of, path_to, remove, require_single, require_stage, stores, without_alloc
 from tensorlang.schedules.inline import MAX_NODES
 from tensorlang.schedules.legality import accesses
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, loads_of, map_children, map_statements, substitute, walk
+from tensorlang.traverse import loads_of, map_children, map_statements, substitute, walk
 
 
 @dataclass(frozen=True, slots=True)

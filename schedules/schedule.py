@@ -23,7 +23,7 @@ from tensorlang.schedules.cache_read import CacheRead
 from tensorlang.schedules.compute_at import ComputeAt
 from tensorlang.schedules.diff import Difference, difference
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import AUXILIARY, axis_names, loops, stage_of, stages
+from tensorlang.schedules.edit import AUXILIARY, axis_names, loops, path_to, stage_of, stages
 from tensorlang.schedules.fuse import Fuse
 from tensorlang.schedules.inline import ComputeInline
 from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
@@ -109,9 +109,9 @@ class Schedule(Placement, Structural):
         """The full name of a loop. Raises `Refusal`."""
         if not isinstance(name, str):
             raise Refusal("TL-S005", f"a loop is named by a string or a handle, not {name!r:.40}")
-        present = list(loops(self.nest.body))
-        if any(part.loop == name for part in present):
+        if path_to(self.nest.body, lambda part: isinstance(part, For) and part.loop == name, (name,)):
             return str(name)
+        present = list(loops(self.nest.body))
         if "." not in name:
             found = [part for part in present if short(part.loop) == name and part.follows is None]
             defined = set(stages(self._nests[0]))

@@ -19,10 +19,11 @@ from typing import Final
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Buffer, Const, Expr, For, Load, Nest, Prefetch, Stmt, Store
+from tensorlang.mentions import allocations, mentions
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import literal_extent
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, map_children, map_expressions, map_statements, substatements
+from tensorlang.traverse import map_children, map_expressions, map_statements, substatements
 
 MAX_REGISTER_BYTES: Final = 16 << 10
 MAX_STACK_BYTES: Final = 64 << 10
@@ -151,6 +152,8 @@ def least_bytes(buffer: Buffer) -> int:
 
 def _kept(stmt: Stmt, copies: int) -> list[tuple[Buffer, int]]:
     """The buffers on the stack, each with the number of times that it exists: once a lane, once an unrolled iteration."""
+    if not mentions(stmt).allocated:
+        return []
     if isinstance(stmt, For) and stmt.kind in ("vector", "unroll"):
         copies *= max(1, literal_extent(stmt) or 1)
     buffers = stmt.buffers if isinstance(stmt, Alloc) else ()

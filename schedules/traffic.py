@@ -21,6 +21,7 @@ from typing import Final
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
+from tensorlang.mentions import allocations
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.directive import Refusal, require_int
@@ -28,7 +29,7 @@ from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_st
 from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, axes_of, substitute
+from tensorlang.traverse import axes_of, substitute
 
 LINE: Final = 64
 MAX_LINES: Final = 4096

@@ -14,7 +14,7 @@ Expressions are nested lists, spelled as the grammar of `ir`:
     ["neg", value] ... ["add", left, right] ... ["lt", left, right] ... ["select", cond, yes, no]
     ["call", function, dtype, args*]
     ["reduce", reducer, [values*], [[axis, lo, hi]*], where or null, component]
-    ["self", index*]               an earlier element of the recurrence itself
+    ["self", index*]               an earlier element of the recurrence itself; of one of several tensors, ["past", component, index*]
 
 The definitions of a scan's step stand in the scan; its states have the numbers after those of its `init`, and its time axis is one that
 they share: `["time", n]`, counted from the outermost scan. An operand bound to an array is described as a placeholder.
@@ -90,6 +90,7 @@ class _Writer:
     dims: dict[str, str] = field(default_factory=dict)
     axes: dict[str, int] = field(default_factory=dict)
     times: dict[str, int] = field(default_factory=dict)
+    several: bool = False
 
     def document(self, order: tuple[Definition, ...], outputs: tuple[Tensor, ...]) -> dict[str, Any]:
         """The whole description."""
@@ -114,9 +115,11 @@ class _Writer:
             case Stage(axes=axes, shape=shape, values=values, itself=itself):
                 sizes = self.extents(shape)
                 self.axes = {axis: number for number, axis in enumerate(axes)}
+                self.several = len(itself) > 1
                 written = [self.expr(value) for value in values]
                 stage = {"kind": "stage", "name": name, "rank": len(axes), "axes": self.labels(), "shape": sizes, "values": written}
-                return stage if itself is None else {**stage, "kind": "recurrence", "dtype": str(itself.dtype)}
+                types = [str(past.dtype) for past in itself]
+                return {**stage, "kind": "recurrence", "dtype": types if len(types) > 1 else types[0]} if types else stage
             case Scatter(init=init, axes=axes, index=index, value=value, where=where, reducer=reducer):
                 self.axes = {axis.name: number for number, axis in enumerate(axes)}
                 ranges = [[self.lower(axis.lo), self.extent(axis.hi)] for axis in axes]
@@ -210,8 +213,8 @@ class _Writer:
                 return ["dim", name if self.named else self.dims.setdefault(name, f"d{len(self.dims)}"), *bounds]
             case Param(name, dtype):
                 return ["param", name, str(dtype)]
-            case Load(Itself(), index):
-                return ["self", *[self.expr(part) for part in index]]
+            case Load(Itself(component=component), index):
+                return [*(["past", component] if self.several else ["self"]), *[self.expr(part) for part in index]]
             case Load(buffer, index):
                 if not isinstance(buffer, Tensor):
                     raise InternalError(f"a definition reads {buffer!r}, which is no tensor")

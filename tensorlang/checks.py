@@ -18,6 +18,7 @@ from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce,
 from tensorlang.linear import Linear, linear
 from tensorlang.printer import short, text
 from tensorlang.question import Question, Witness, possible, witness
+from tensorlang.ranges import is_fixed, is_limited
 from tensorlang.tensor import Itself, Scatter, Stage, Tensor
 from tensorlang.traverse import children, walk
 
@@ -52,7 +53,11 @@ def scoped(expr: Expr, scope: Scope) -> Iterator[tuple[Expr, Scope]]:
             yield from scoped(yes, scope.where(cond))
             yield from scoped(no, scope.where(Unary("not", cond)))
         case Reduce(_, values, axes, where, _):
-            inner = scope.over(axes)
+            inner = scope
+            for axis in axes:
+                yield from scoped(axis.lo, inner)
+                yield from scoped(axis.hi, inner)
+                inner = inner.over((axis,))
             if where is not None:
                 yield from scoped(where, inner)
                 inner = inner.where(where)
@@ -79,7 +84,12 @@ def check_stage(stage: Stage) -> None:
 def check_scatter(scatter: Scatter) -> None:
     """Raise `DefinitionError` where a scatter uses an axis that it does not own, or can read or write outside a tensor."""
     what = scatter.name or "the tensor"
-    scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within)).over(scatter.axes)
+    scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within))
+    for axis in scatter.axes:
+        check_expression(what, axis.lo, scope)
+        check_expression(what, axis.hi, scope)
+        check_limits(what, (axis,))
+        scope = scope.over((axis,))
     if scatter.where is not None:
         check_expression(what, scatter.where, scope)
         scope = scope.where(scatter.where)
@@ -93,11 +103,13 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
     nodes = list(scoped(value, scope))
     for node, here in nodes:
         if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
-            own = ", ".join(short(name) for name, _, _ in scope.ranges)
+            own = ", ".join(short(name) for name, _, _ in scope.ranges) or "its own"
             raise DefinitionError(
                 f"{what} uses the axis {short(node.name)!r}, which it does not own; "
                 f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
             )
+        if isinstance(node, Reduce):
+            check_limits(what, node.axes)
     dims_in(part for part in _with_dims([node for node, _ in nodes], scope) if not isinstance(part, Const))
     for node, here in nodes:
         match node:
@@ -106,6 +118,17 @@ def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None =
             case Load(Itself()) if stage is not None:
                 _check_element(what, "reads", node, stage.shape, here)
                 _check_earlier(what, stage, node, here)
+
+
+def check_limits(what: str, axes: tuple[ir.ReduceAxis, ...]) -> None:
+    """Raise `DefinitionError` for an axis of `what` whose range could be anything."""
+    for axis in axes:
+        if not is_limited(axis):
+            bounds = f"({text(axis.lo)}, {text(axis.hi)})"
+            raise DefinitionError(
+                f"{what} runs {short(axis.name)!r} over {bounds}, which data alone limits; "
+                "give the range that it never leaves: tl.reduce_axis(..., within=n)"
+            )
 
 
 def _with_dims(nodes: list[Expr], scope: Scope) -> Iterator[Expr]:
@@ -127,7 +150,7 @@ def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
     point = possible(question)
     if point is None:
         return
-    spelled = f"self[{', '.join(text(part) for part in load.index)}]"
+    spelled = text(load)
     hint = "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
     found = witness(question, point)
     if found is None:
@@ -152,7 +175,9 @@ def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], sc
         if inside(index, extent, scope):
             continue
         outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
-        question = Question(scope.ranges, (*scope.conditions, outside), (index,), (*shape, *(hi for _, _, hi in scope.ranges)))
+        question = Question(
+            scope.ranges, (*scope.conditions, outside), (index,), (*shape, *(hi for _, _, hi in scope.ranges if is_fixed(hi)))
+        )
         point = possible(question)
         if point is None:
             continue
@@ -163,15 +188,17 @@ def _outside(what: str, does: str, load: Load, position: int, question: Question
     """The message for an index that can be outside, with the example that was seen if there is one."""
     spelled, index = f"{what} {does} {text(load)}", load.index[position]
     tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
+    told = [name for name, lo, hi in question.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
+    limit = f"limit {short(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""
     if found is None:
-        return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {_hint(does, index)}"
+        return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {limit}{_hint(does, index)}"
     axes = [name for name, _, _ in question.ranges]
     shown = [name for name in (*axes, *(name for name in found.point if name not in axes)) if _matters(name, question)]
     at = [f"{short(name)} = {found.point[name]}" for name in shown]
     at += [f"{element} = {value}" for element, value in found.data.items()]
     verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
     place = f"at {', '.join(at)}" if at else "for some data" if _reads(index) else "at every point"
-    return f"{spelled} outside {tensor}: {place}, axis {position} is {verb} at {found.value[0]}; {hint}"
+    return f"{spelled} outside {tensor}: {place}, axis {position} is {verb} at {found.value[0]}; {limit}{hint}"
 
 
 def _matters(name: str, question: Question) -> bool:

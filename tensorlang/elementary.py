@@ -64,6 +64,16 @@ def abs(x: ExprLike) -> Expr:
     return unary("abs", x)
 
 
+def sign(x: ExprLike) -> Expr:
+    """-1, 0 or 1 in x's type; NaN stays, and either zero gives 0, as `numpy.sign`."""
+    value = as_expr(x)
+    if value.dtype == BOOL:
+        raise DefinitionError(f'tl.sign of {value!r}: there is no arithmetic on bool; write tl.cast(..., "int32")')
+    if value.dtype.kind == "unsigned":
+        return minimum(value, 1)
+    return select(value > 0, 1, select(value < 0, -1, select(value == 0, 0, value)))
+
+
 def exp(x: ExprLike) -> Expr:
     """e ** x."""
     return _call("exp", x)
@@ -122,6 +132,36 @@ def cos(x: ExprLike) -> Expr:
 def tan(x: ExprLike) -> Expr:
     """Tangent of radians."""
     return _call("tan", x)
+
+
+def asin(x: ExprLike) -> Expr:
+    """Arc sine in radians, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
+    return _call("asin", x)
+
+
+def acos(x: ExprLike) -> Expr:
+    """Arc cosine in radians, in [0, pi]; NaN outside [-1, 1]."""
+    return _call("acos", x)
+
+
+def atan(x: ExprLike) -> Expr:
+    """Arc tangent in radians, in [-pi/2, pi/2]."""
+    return _call("atan", x)
+
+
+def atan2(y: ExprLike, x: ExprLike) -> Expr:
+    """The angle of the point (x, y) in radians, in [-pi, pi]; signed zeros and infinities as C's atan2."""
+    return _call("atan2", y, x)
+
+
+def sinh(x: ExprLike) -> Expr:
+    """Hyperbolic sine."""
+    return _call("sinh", x)
+
+
+def cosh(x: ExprLike) -> Expr:
+    """Hyperbolic cosine."""
+    return _call("cosh", x)
 
 
 def tanh(x: ExprLike) -> Expr:

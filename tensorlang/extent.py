@@ -95,6 +95,7 @@ class Dim:
 
 
 Extent: TypeAlias = "int | Dim"
+Bound: TypeAlias = "int | Dim | Expr"
 
 
 def dim(name: str, least: int = 0, most: int = MAX_EXTENT) -> Dim:

@@ -131,5 +131,5 @@ def _as_os_error(path: object) -> Iterator[None]:
     """What is no path at all, and one that goes in circles, as any other trouble with a file."""
     try:
         yield
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise OSError(errno.EINVAL, str(error), repr(path)) from None

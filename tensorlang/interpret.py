@@ -10,17 +10,19 @@ rest, but read nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, assert_never, overload
 
 import numpy as np
 
 from tensorlang import meaning
+from tensorlang.bounds import INDEX_LIMIT
 from tensorlang.errors import CallError, InternalError
 from tensorlang.feeds import bind_dims, collect, extent_of, shape_of
-from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Reducer, Select, Unary
-from tensorlang.meaning import HALF, Array
+from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, ReduceAxis, Reducer, Select, Unary
+from tensorlang.lanes import Scope, inside, is_exact, is_plain, led, plain
+from tensorlang.meaning import Array
 from tensorlang.printer import text
 from tensorlang.sequential import leading
 from tensorlang.tensor import (
@@ -90,20 +92,6 @@ def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[
     return tuple(np.array([point[axis] for point in at], np.int64) for axis in range(len(shape)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """Where an expression is evaluated: the values of axes and parameters over `shape`, and the lanes that count."""
-
-    shape: tuple[int, ...]
-    axes: dict[str, Array]
-    active: Array | None = None
-    params: dict[str, Array] = field(default_factory=dict)
-
-    def where(self, cond: Array) -> _Scope:
-        """The lanes in which `cond` holds too."""
-        return replace(self, active=cond if self.active is None else self.active & cond)
-
-
 class _Evaluator:
     """The arrays known so far, and the value of expressions over them."""
 
@@ -120,17 +108,44 @@ class _Evaluator:
             raise InternalError(f"the bound {text(node)} is not a literal and not made of dims")
         return value
 
-    def ranges(self, node: Reduce) -> list[tuple[int, int]]:
-        """The first value and the extent of each axis of a reduction."""
-        bounds = [(self.extent(axis.lo), self.extent(axis.hi)) for axis in node.axes]
-        return [(lo, max(0, hi - lo)) for lo, hi in bounds]
+    def sizes(self, axes: tuple[ReduceAxis, ...], scope: Scope) -> list[int]:
+        """The greatest extent that each axis of a domain has in any lane that counts."""
+        found: list[int] = []
+        for depth, axis in enumerate(axes):
+            size = 0
+            for inner in self.points(axes[:depth], found, scope):
+                lo, hi = (np.clip(self.value(bound, inner), -INDEX_LIMIT, INDEX_LIMIT) for bound in (axis.lo, axis.hi))
+                extents = hi - lo if inner.active is None else np.where(inner.active, hi - lo, 0)
+                size = max(size, int(np.max(extents, initial=0)))
+                if is_plain(axis):
+                    break
+            found.append(size)
+        return found
+
+    def points(self, axes: tuple[ReduceAxis, ...], sizes: list[int], scope: Scope, length: int | None = None) -> Iterator[Scope]:
+        """The points of a domain in row-major order, chunk by chunk: scopes with a leading dimension, in which other points are masked."""
+        total = math.prod(sizes)
+        length = length or max(1, CHUNK // max(1, math.prod(scope.shape)))
+        for start in range(0, total, length):
+            positions = np.arange(start, min(total, start + length), dtype=np.int64)
+            inner = replace(scope, shape=(len(positions), *scope.shape), axes=dict(scope.axes))
+            steps: list[Array] = []
+            for size in reversed(sizes):
+                positions, step = np.divmod(positions, size)
+                steps.append(step.reshape([-1] + [1] * len(scope.shape)))
+            for axis, step in zip(axes, reversed(steps), strict=True):
+                lo, hi = (np.clip(self.value(bound, inner), -INDEX_LIMIT, INDEX_LIMIT) for bound in (axis.lo, axis.hi))
+                inner.axes[axis.name] = lo + step
+                if not is_plain(axis):
+                    inner = inner.where(lo + step < hi)
+            yield inner
 
     def steps(self, definition: Definition) -> int:
         """About how many scalar steps all elements of a stage take; 0 for what can only be evaluated whole."""
-        if not isinstance(definition, Stage) or definition.itself is not None:
+        if not isinstance(definition, Stage) or definition.itself:
             return 0
         reductions = [node for value in definition.values for node in walk(value) if isinstance(node, Reduce)]
-        inner = sum(math.prod(size for _, size in self.ranges(node)) for node in reductions)
+        inner = sum(math.prod(self.sizes(tuple(filter(is_plain, node.axes)), Scope((), {}))) for node in reductions)
         return math.prod(shape_of(Tensor(definition), self.dims)) * (1 + inner)
 
     def materialise(self, definition: Definition) -> None:
@@ -138,11 +153,11 @@ class _Evaluator:
         match definition:
             case Placeholder() | State():
                 pass
-            case Stage(_, axes, _, values, _, None):
+            case Stage(_, axes, _, values, _, ()):
                 shape = shape_of(Tensor(definition), self.dims)
                 ranges = self._grid(axes, shape)
                 for component, value in enumerate(values):
-                    result = self.value(value, _Scope(shape, ranges)) if math.prod(shape) else np.zeros((), dtype_of(value).numpy)
+                    result = self.value(value, Scope(shape, ranges)) if math.prod(shape) else np.zeros((), dtype_of(value).numpy)
                     self.arrays[definition, component] = np.ascontiguousarray(np.broadcast_to(result, shape)).reshape(shape)
             case Stage():
                 self._recurrence(definition)
@@ -162,34 +177,37 @@ class _Evaluator:
         """Row-major order: together only the elements that read none of each other."""
         shape = shape_of(Tensor(stage), self.dims)
         depth = leading(stage)
-        result = self.arrays[stage, 0] = np.zeros(shape, dtype_of(stage.values[0]).numpy)
-        assert stage.itself is not None
-        self.past[stage.itself] = result
+        results = [np.zeros(shape, dtype_of(value).numpy) for value in stage.values]
+        for itself, result in zip(stage.itself, results, strict=True):
+            self.past[itself] = self.arrays[stage, itself.component] = result
         inner = self._grid(stage.axes[depth:], shape[depth:])
-        for place in np.ndindex(shape[:depth]) if result.size else ():
+        for place in np.ndindex(shape[:depth]) if math.prod(shape) else ():
             fixed = {axis: np.asarray(value, np.int64) for axis, value in zip(stage.axes, place, strict=False)}
-            result[place] = self.value(stage.values[0], _Scope(shape[depth:], {**inner, **fixed}))
-        del self.past[stage.itself]
+            scope = Scope(shape[depth:], {**inner, **fixed})
+            for result, value in zip(results, [self.value(value, scope) for value in stage.values], strict=True):
+                result[place] = value
+        for itself in stage.itself:
+            del self.past[itself]
 
     def _scatter(self, scatter: Scatter) -> None:
         """Every store after the other, in row-major order of the axes."""
         init = Tensor(scatter)
         result = np.array(self._whole(scatter.init), order="C").reshape(shape_of(init, self.dims))
-        bounds = [(self.extent(axis.lo), self.extent(axis.hi)) for axis in scatter.axes]
-        shape = tuple(max(0, hi - lo) for lo, hi in bounds)
         self.arrays[scatter, 0] = result
-        if not math.prod(shape):
-            return
-        grid = self._grid(tuple(axis.name for axis in scatter.axes), shape)
-        for axis, (lo, _) in zip(scatter.axes, bounds, strict=True):
-            grid[axis.name] = grid[axis.name] + lo
-        scope = _Scope(shape, grid)
-        active = np.ones(shape, bool)
-        if scatter.where is not None:
-            active = np.broadcast_to(self.value(scatter.where, scope), shape)
-            if not active.any():
-                return
+        outer = Scope((), dict(self.time))
+        sizes = self.sizes(scatter.axes, outer)
+        for scope in self.points(scatter.axes, sizes, outer, math.prod(sizes)):
+            self._scattered(scatter, scope, result)
+
+    def _scattered(self, scatter: Scatter, scope: Scope, result: Array) -> None:
+        """The stores of some points of a scatter's domain."""
+        shape = scope.shape
+        active = np.ones(shape, bool) if scope.active is None else np.broadcast_to(scope.active, shape)
+        if scatter.where is not None and active.any():
+            active = active & np.broadcast_to(self.value(scatter.where, scope), shape)
             scope = scope.where(active)
+        if not active.any():
+            return
         places = [np.broadcast_to(self.value(part, scope), shape)[active] for part in scatter.index]
         values = np.broadcast_to(self.value(scatter.value, scope), shape)[active]
         for *place, value in zip(*places, values, strict=True):
@@ -229,17 +247,17 @@ class _Evaluator:
         """`count` elements of a tensor, read where it is known and evaluated where not."""
         known = self.arrays.get((tensor.definition, tensor.component))
         definition = tensor.definition
-        if known is None and not (isinstance(definition, Stage) and definition.itself is None):
+        if known is None and not (isinstance(definition, Stage) and not definition.itself):
             known = self._whole(tensor)
         if known is not None:
             return np.array(np.broadcast_to(known[index], (count,)))
         assert isinstance(definition, Stage)
         axes = {**self.time, **dict(zip(definition.axes, index, strict=True))}
         value = definition.values[tensor.component]
-        result = self.value(value, _Scope((count,), axes)) if count else np.zeros((), dtype_of(value).numpy)
+        result = self.value(value, Scope((count,), axes)) if count else np.zeros((), dtype_of(value).numpy)
         return np.array(np.broadcast_to(result, (count,)))
 
-    def value(self, expr: Expr, scope: _Scope) -> Array:
+    def value(self, expr: Expr, scope: Scope) -> Array:
         """The value of an expression, of a shape that broadcasts to the scope's."""
         match expr:
             case Const():
@@ -272,7 +290,7 @@ class _Evaluator:
                 places = tuple([self.value(part, scope) for part in index])
                 if isinstance(buffer, Itself):
                     past = self.past[buffer]
-                    return np.asarray(past[_inside(places, past.shape, scope.active, text(expr))])
+                    return np.asarray(past[inside(places, past.shape, scope.active, text(expr))])
                 if not isinstance(buffer, Tensor):
                     raise InternalError(f"{text(expr)} does not read a tensor")
                 return self._load(buffer, places, scope.active)
@@ -284,51 +302,43 @@ class _Evaluator:
     def _load(self, tensor: Tensor, index: tuple[Array, ...], active: Array | None) -> Array:
         shape = shape_of(tensor, self.dims)
         known = self.arrays.get((tensor.definition, tensor.component))
-        inside = _inside(index, shape, active, repr(tensor))
+        places = inside(index, shape, active, repr(tensor))
         if 0 in shape:
             return np.zeros((), tensor.dtype.numpy)
         if known is not None:
-            return np.asarray(known[inside])
-        lanes = np.broadcast_arrays(*inside)
+            return np.asarray(known[places])
+        lanes = np.broadcast_arrays(*places)
         flat = np.ravel_multi_index(tuple(lanes), shape) if shape else np.zeros((), np.int64)
         distinct, position = np.unique(flat, return_inverse=True)
         return np.asarray(
             self.elements(tensor, np.unravel_index(distinct, shape) if shape else (), len(distinct))[position.reshape(flat.shape)]
         )
 
-    def _reduce(self, node: Reduce, scope: _Scope) -> Array:
+    def _reduce(self, node: Reduce, scope: Scope) -> Array:
         """The final state's component, over the domain in row-major order, chunk by chunk."""
-        ranges = self.ranges(node)
-        total = math.prod(size for _, size in ranges)
-        length = max(1, CHUNK // max(1, math.prod(scope.shape)))
+        masked = node.where is not None or not all(map(is_plain, node.axes))
         state = tuple(meaning.literal(identity) for identity in node.reducer.identities)
-        for start in range(0, total, length):
-            positions = np.arange(start, min(total, start + length), dtype=np.int64)
-            shape = (len(positions), *scope.shape)
-            axes = dict(scope.axes)
-            for axis, (lo, size) in zip(reversed(node.axes), reversed(ranges), strict=True):
-                positions, at = np.divmod(positions, size)
-                axes[axis.name] = (lo + at).reshape([-1] + [1] * len(scope.shape))
-            inner = _Scope(shape, axes, scope.active, scope.params)
-            if node.where is not None:
-                inner = inner.where(self.value(node.where, inner))
-                if not np.any(inner.active):
-                    continue
-            values = [_led(self.value(value, inner), shape) for value in node.values]
-            active = None if node.where is None or inner.active is None else _led(inner.active, shape)
+        for inner in self.points(node.axes, self.sizes(node.axes, scope), scope):
+            shape = inner.shape
+            if node.where is not None and (inner.active is None or np.any(inner.active)):
+                inner = inner.where(self.value(node.where, inner))  # noqa: PLW2901 - the lanes that count
+            if masked and not np.any(inner.active):
+                continue
+            values = [led(self.value(value, inner), shape) for value in node.values]
+            active = led(inner.active, shape) if masked and inner.active is not None else None
             state = self._combine(node.reducer, state, values, active)
         return state[node.component]
 
     def _combine(self, reducer: Reducer, state: tuple[Array, ...], values: list[Array], active: Array | None) -> tuple[Array, ...]:
         """`state` combined with `values` along their leading dimension, in order, in the active lanes."""
-        op = _plain(reducer)
+        op = plain(reducer)
         if op is not None:
             dtype = reducer.identities[0].dtype
             rest = meaning.neutral(op, dtype)
             if rest is not None:
                 chosen = values[0] if active is None else np.where(active, values[0], rest)
                 return (meaning.fold(op, state[0], chosen),)
-        if _is_exact(reducer):
+        if is_exact(reducer):
             parts = tuple(values)
             if active is not None:
                 identities = [meaning.literal(identity) for identity in reducer.identities]
@@ -340,7 +350,7 @@ class _Evaluator:
                 if not half:
                     break
                 pairs = (tuple(part[:half] for part in parts), tuple(part[half : 2 * half] for part in parts))
-                parts = tuple(_led(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
+                parts = tuple(led(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
             return state
         for step in range(len(values[0])):
             new = self._combined(reducer, state, tuple(value[step] for value in values))
@@ -349,7 +359,7 @@ class _Evaluator:
 
     def _combined(self, reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:
         params = {f"{side}{n}": value for side, parts in (("a", old), ("b", new)) for n, value in enumerate(parts)}
-        scope = _Scope(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
+        scope = Scope(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
         return tuple(self.value(result, scope) for result in reducer.results)
 
 
@@ -357,42 +367,3 @@ def combine(reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) ->
     """What a reducer makes of two states, element by element."""
     with meaning.quiet():
         return _Evaluator({}, {})._combined(reducer, old, new)  # noqa: SLF001 - the same module
-
-
-def _inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
-    """An index that is inside in the lanes that count; where a lane is masked, any index will do."""
-    found = []
-    for part, size in zip(index, shape, strict=True):
-        outside = (part < 0) | (part >= size)
-        if outside.any():
-            if active is None or (outside & active).any():
-                raise InternalError(f"a checked definition reads {what} outside its shape {shape}")
-            part = np.where(outside, 0, part)  # noqa: PLW2901 - the lane is masked
-        found.append(part)
-    return tuple(found)
-
-
-def _led(value: Array, shape: tuple[int, ...]) -> Array:
-    """`value` with its leading dimension written out."""
-    full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
-    return np.broadcast_to(full, (shape[0], *full.shape[1:]))
-
-
-def _is_exact(reducer: Reducer) -> bool:
-    """Is a reducer made of choices and integers alone, so that the order of an associative combination cannot show?"""
-    return all(
-        not dtype_of(node).is_floating
-        or isinstance(node, (Const, Param, Select))
-        or (isinstance(node, Binary) and node.op in meaning.ASSOCIATIVE)
-        for result in reducer.results
-        for node in walk(result)
-    )
-
-
-def _plain(reducer: Reducer) -> str | None:
-    """The operation of a reducer that is `a0 op b0` and not in half precision."""
-    match reducer.results:
-        case (Binary(op, Param("a0", dtype), Param("b0", _)),) if dtype not in HALF:
-            return op
-        case _:
-            return None

@@ -1,8 +1,9 @@
 """Definitions to loops, one by one.
 
 Each stage becomes one nest of loops over its axes. A body that is one reduction gives two: `C.init` stores the identity, `C` combines.
-Any other reduction is an implicit stage `C.1`, `C.2`, ... in a scalar at the innermost loop of `C`. A `where=`, and the conditions of the
-selects around a reduction, become an `If` around its update, so that nothing more is read than the definition reads.
+Any other reduction is an implicit stage `C.1`, `C.2`, ... in a scalar at the innermost loop of `C`. A `where=`, the conditions of the
+selects around a reduction, and what keeps an axis in a range that depends on data (`ranges`) become an `If` around its update, so that
+nothing more is read than the definition reads.
 
 A recurrence is the same nest, which reads the buffer that it writes; its reductions are implicit stages, complete before the element. A
 scatter copies its `init` (`H.start`) and then stores, or combines, at computed indices. A scan is a loop over time around its step:
@@ -21,11 +22,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Reduce, Select, Stmt, Store, Unary, allocate, block
+from tensorlang.ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Compare,
+    Expr,
+    For,
+    If,
+    Load,
+    Reduce,
+    ReduceAxis,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    allocate,
+    block,
+)
 from tensorlang.printer import short
+from tensorlang.ranges import conditions, hull
 from tensorlang.simplify import simplify
 from tensorlang.tensor import Definition, Itself, Placeholder, Scan, Scatter, Stage, State, Tensor
-from tensorlang.traverse import children, map_children, substitute, walk
+from tensorlang.traverse import children, map_children, walk
 
 Range = tuple[str, Expr, Expr]
 
@@ -69,6 +88,7 @@ class Program:
     places: dict[tuple[int, int], Place]
     scratch: list[Buffer] = field(default_factory=list)
     axes: dict[str, Expr] = field(default_factory=dict)
+    spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
     states: dict[int, _Past] = field(default_factory=dict)
 
     def definition(self, definition: Definition) -> tuple[Stmt, ...]:
@@ -104,6 +124,7 @@ class Program:
         name = self.names[scan]
         loop = f"{name}.{short(scan.axis.name) or 't'}"
         time = self.axes[scan.axis.name] = Axis(loop)
+        self.spans[scan.axis.name] = scan.axis.lo, scan.axis.hi
         first: list[Stmt] = []
         copies: list[Stmt] = []
         last: list[Stmt] = []
@@ -194,20 +215,24 @@ class _Lowering:
     program: Program
     name: str
     axes: dict[str, Expr] = field(default_factory=dict)
+    spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
-    itself: Place | None = None
+    itself: tuple[Place, ...] = ()
     implicit: int = 0
 
     def stage(self, stage: Stage) -> Stmt:
         """The loops of a stage."""
-        self.axes = dict(self.program.axes)
+        self._enter()
         places = [self.program.places[id(stage), component] for component in range(len(stage.values))]
-        self.itself = places[0]
-        ranges = [self._range(axis, ir.const(0), extent) for axis, extent in zip(stage.axes, stage.shape, strict=True)]
+        self.itself = tuple(places)
+        ranges = [
+            self._range(self.name, ReduceAxis(axis, ir.const(0), extent), self.taken)
+            for axis, extent in zip(stage.axes, stage.shape, strict=True)
+        ]
         index = (*places[0].prefix, *(Axis(loop) for loop, _, _ in ranges))
         targets = tuple(place.buffer for place in places)
         value = stage.values[0]
-        if stage.itself is None and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
+        if not stage.itself and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
         lowered = tuple(prelude.lower(value) for value in stage.values)
@@ -215,26 +240,28 @@ class _Lowering:
 
     def scatter(self, scatter: Scatter) -> Stmt:
         """A copy of the initial tensor, and the loops that change it."""
-        self.axes = dict(self.program.axes)
+        self._enter()
         place = self.program.places[id(scatter), 0]
         first = self.program._copy(f"{self.name}.start", place, scatter.init)  # noqa: SLF001 - its own part
-        ranges = [self._range(axis.name, axis.lo, axis.hi) for axis in scatter.axes]
-        prelude = _Prelude(self, ())
+        ranges = [self._range(self.name, axis, self.taken) for axis in scatter.axes]
+        held = self._held(scatter.axes)
+        prelude = _Prelude(self, held)
         where = () if scatter.where is None else (prelude.lower(scatter.where),)
-        guarded = _Prelude(self, where)
+        guarded = _Prelude(self, (*held, *where))
         index = (*place.prefix, *(guarded.lower(part) for part in scatter.index))
         store = Store(self.name, (place.buffer,), index, (guarded.lower(scatter.value),), scatter.reducer)
         body = guarded.around(store)
-        for cond in where:
-            body = If(cond, body)
-        return block(first, loops(ranges, prelude.around(body)))
+        return block(first, loops(ranges, under(held, prelude.around(under(where, body)))))
 
-    def _range(self, axis: str, lo: Expr, hi: Expr) -> Range:
-        """The loop of an axis, which is known from now on."""
-        loop = self._loop(self.name, axis, self.taken)
-        bounds = substitute(lo, self.axes), substitute(hi, self.axes)
-        self.axes[axis] = Axis(loop)
-        return loop, *bounds
+    def _enter(self) -> None:
+        """Know the axes of the scans around."""
+        self.axes, self.spans = dict(self.program.axes), dict(self.program.spans)
+
+    def _range(self, stage: str, axis: ReduceAxis, taken: set[str]) -> Range:
+        """The loop over the hull of an axis, which is known from now on."""
+        loop = self._loop(stage, axis.name, taken)
+        self.axes[axis.name], self.spans[axis.name] = Axis(loop), hull(axis, self.spans)
+        return loop, *self.spans[axis.name]
 
     def _reduction(self, stage: Stage, reduce: Reduce, ranges: list[Range], targets: tuple[Buffer, ...], prefix: tuple[Expr, ...]) -> Stmt:
         states = targets
@@ -252,22 +279,21 @@ class _Lowering:
         return block(loops(starts, first), loops(ranges, update))
 
     def update(
-        self, reduce: Reduce, stage: str, states: tuple[Buffer, ...], index: tuple[Expr, ...], conditions: tuple[Expr, ...], taken: set[str]
+        self, reduce: Reduce, stage: str, states: tuple[Buffer, ...], index: tuple[Expr, ...], around: tuple[Expr, ...], taken: set[str]
     ) -> Stmt:
-        """The loops over the reduction axes around the combining store."""
-        ranges: list[Range] = []
-        for axis in reduce.axes:
-            loop = self._loop(stage, axis.name, taken)
-            ranges.append((loop, substitute(axis.lo, self.axes), substitute(axis.hi, self.axes)))
-            self.axes[axis.name] = Axis(loop)
-        prelude = _Prelude(self, ())
-        wheres = [*conditions, *(() if reduce.where is None else (prelude.lower(reduce.where),))]
-        guarded = _Prelude(self, tuple(wheres))
+        """The loops over the reduction axes around the combining store; `around` holds of the whole reduction."""
+        ranges = [self._range(stage, axis, taken) for axis in reduce.axes]
+        held = (*around, *self._held(reduce.axes))
+        prelude = _Prelude(self, held)
+        where = () if reduce.where is None else (prelude.lower(reduce.where),)
+        guarded = _Prelude(self, (*held, *where))
         values = tuple(guarded.lower(value) for value in reduce.values)
         body = guarded.around(Store(stage, states, index, values, reduce.reducer))
-        for cond in reversed(wheres):
-            body = If(cond, body)
-        return loops(ranges, prelude.around(body))
+        return loops(ranges, under(held, prelude.around(under(where, body))))
+
+    def _held(self, axes: tuple[ReduceAxis, ...]) -> tuple[Expr, ...]:
+        """The conditions that keep axes in their ranges."""
+        return tuple(_Prelude(self, ()).lower(cond) for axis in axes for cond in conditions(axis))
 
     def _loop(self, stage: str, axis: str, taken: set[str]) -> str:
         label = short(axis) or f"r{sum(name.startswith('r') and name[1:].isdigit() for name in taken)}"
@@ -276,8 +302,7 @@ class _Lowering:
     def element(self, load: Load, index: tuple[Expr, ...]) -> Expr:
         """A load of a tensor as a load of its buffer."""
         if isinstance(load.buffer, Itself):
-            assert self.itself is not None
-            return self.itself.load(index)
+            return self.itself[load.buffer.component].load(index)
         assert isinstance(load.buffer, Tensor)
         return self.program.element(load.buffer, index)
 
@@ -342,6 +367,13 @@ class _Prelude:
 
 def _has_reduction(expr: Expr) -> bool:
     return any(isinstance(node, Reduce) for node in walk(expr))
+
+
+def under(conditions: Sequence[Expr], body: Stmt) -> Stmt:
+    """`body` where conditions hold, each read only where those before it do."""
+    for cond in reversed(conditions):
+        body = If(cond, body)
+    return body
 
 
 def loops(ranges: Sequence[Range], body: Stmt) -> Stmt:

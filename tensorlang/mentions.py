@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from operator import is_
 from typing import Final, assert_never
 
-from tensorlang.ir import Alloc, Block, For, If, Load, Mentions, Prefetch, Stmt, Store, block
+from tensorlang.ir import Alloc, Block, Buffer, For, If, Load, Mentions, Prefetch, Stmt, Store, block
 from tensorlang.traverse import expressions, map_statements, substatements, walk
 
 LONG: Final = 8
@@ -98,3 +98,13 @@ def positions(stmt: Stmt, names: Collection[str]) -> list[int]:
     if places is None:
         return [place for place, part in enumerate(substatements(stmt)) if not mentions(part).names.isdisjoint(names)]
     return sorted({place for name in names for place in places.get(name, ())})
+
+
+def allocations(stmt: Stmt) -> Iterator[Buffer]:
+    """Every buffer that is allocated within a statement, in program order."""
+    stack = [stmt]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Alloc):
+            yield from part.buffers
+        stack.extend(inner for inner in reversed(substatements(part)) if mentions(inner).allocated)

@@ -50,8 +50,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Expr]]] = {
     **{
         name: getattr(elementary, name)
         for name in (
-            "abs", "ceil", "cos", "erf", "exp", "exp2", "expm1", "floor", "fmax", "fmin", "isnan", "log", "log10", "log1p", "log2", "pow",
-            "round", "rsqrt", "sigmoid", "sin", "sqrt", "tan", "tanh", "trunc",
+            "abs", "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "fmax", "fmin",
+            "isnan", "log", "log10", "log1p", "log2", "pow", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
+            "trunc",
         )
     },
     **{f"{name}f": getattr(elementary, name) for name in ("exp", "log", "sqrt", "tanh", "pow", "sin", "cos")},

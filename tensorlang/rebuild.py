@@ -114,27 +114,31 @@ class _Reader:
             fail(f"{where}, axes", f"at least {rank} names", labels)
         return [fresh_axis(checked_name(label, "an axis") if label else "") for label in labels]
 
-    def stage(self, record: dict[str, Any], where: str, itself: Itself | None = None) -> Stage:
+    def stage(self, record: dict[str, Any], where: str, itself: tuple[Itself, ...] = ()) -> Stage:
         """A stage that has passed the checks of the surface."""
         rank = read_number(record["rank"], f"{where}, rank", MAX_RANK + 1)
         axes = self.axes(record, where, rank)
         shape = self.known.shape(record["shape"], where, rank)
         values = read_list(record["values"], f"{where}, values", MAX_DEFINITIONS)
-        if not values or (itself is not None and len(values) > 1):
-            fail(f"{where}, values", "at least one" if not values else "one", values)
+        if not values or (itself and len(values) != len(itself)):
+            fail(f"{where}, values", f"a list of {len(itself)}" if itself else "at least one", values)
         bodies = [Body(self.known, f"{where}, value {number}", axes, rank, itself=itself) for number in range(len(values))]
         nodes = tuple(body.expr(value).node for body, value in zip(bodies, values, strict=True))
         stage = Stage(_name(record["name"], where), tuple(axes[:rank]), shape, nodes, serial(), itself, enclosing(*nodes))
-        if itself is None or dtype_of(nodes[0]) == itself.dtype:
+        if all(dtype_of(node) == past.dtype for node, past in zip(nodes, itself, strict=False)):
             check_stage(stage)
         return stage
 
     def recurrence(self, record: dict[str, Any], where: str) -> Stage:
-        """A recurrence, whose type is the one with which its body has that type."""
-        of = read_dtype(record["dtype"], where)
-        stage = self.stage(record, where, Itself(of))
-        if dtype_of(stage.values[0]) != of:
-            fail(f"{where}, values", f"a body of {of}", str(dtype_of(stage.values[0])))
+        """A recurrence, whose types are those with which its body has those types."""
+        given = record["dtype"]
+        types = [read_dtype(of, where) for of in (read_list(given, f"{where}, dtype", MAX_RANK) if isinstance(given, list) else [given])]
+        if isinstance(given, list) and len(types) < 2:
+            fail(f"{where}, dtype", "a type, or a list of several", given)
+        stage = self.stage(record, where, tuple(Itself(of, component) for component, of in enumerate(types)))
+        for value, of in zip(stage.values, types, strict=True):
+            if dtype_of(value) != of:
+                fail(f"{where}, values", f"a body of {of}", str(dtype_of(value)))
         return stage
 
     def scatter(self, record: dict[str, Any], where: str) -> Scatter:
@@ -142,13 +146,13 @@ class _Reader:
         init = self.tensor(record["init"], f"{where}, init")
         ranges = [read_list(entry, f"{where}, ranges", 2, 2) for entry in read_list(record["ranges"], f"{where}, ranges", MAX_RANK)]
         axes = self.axes(record, where, len(ranges))
+        if not ranges:
+            fail(f"{where}, ranges", "at least one", ranges)
+        body = Body(self.known, where, axes, len(ranges))
         over = tuple(
-            ir.ReduceAxis(axis, self.known.bound(lo, where), self.known.bound(hi, where))
+            ir.ReduceAxis(axis, body.bounding(body.expr(lo)), body.bounding(body.expr(hi)))
             for axis, (lo, hi) in zip(axes, ranges, strict=False)
         )
-        if not over:
-            fail(f"{where}, ranges", "at least one", ranges)
-        body = Body(self.known, where, axes, len(over))
         cond = None if record["where"] is None else body.expr(record["where"])
         index = [body.expr(part) for part in read_list(record["index"], f"{where}, index", MAX_RANK, init.ndim)]
         value = body.expr(record["value"])
@@ -157,9 +161,8 @@ class _Reader:
         nodes = tuple(part.node for part in index)
         test = None if cond is None else cond.node
         reducer = scatter_reducer(record["reduce"], init.dtype)
-        made = Scatter(
-            _name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), enclosing(*nodes, value.node, test)
-        )
+        around = enclosing(*nodes, value.node, test, *(bound for axis in over for bound in (axis.lo, axis.hi)))
+        made = Scatter(_name(record["name"], where), init, over, nodes, value.node, test, reducer, serial(), around)
         check_scatter(made)
         return made
 

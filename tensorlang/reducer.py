@@ -48,14 +48,15 @@ class CustomReducer:
         parts = tuple(values) if self._several and isinstance(values, (tuple, list)) else (values,)
         if len(parts) != len(self._identities):
             raise DefinitionError(f"reducer {self.name} takes {len(self._identities)} values, not {len(parts)}")
-        operands = []
+        operands: list[Expr] = []
         for part, identity in zip(parts, self._identities, strict=True):
             (value, _), _ = common(f"reducer {self.name}", part, identity)
             if not identity.weak and value.dtype != identity.dtype:
                 raise DefinitionError(
                     f"reducer {self.name} has states of {identity.dtype} and is given {value!r} ({value.dtype}); use tl.cast"
                 )
-            operands.append(value)
+            operands.append(Expr(value.node, (value,), weak=as_expr(part).weak and identity.weak))
+        operands = _in_type_of_others(operands)
         reducer = self._over(tuple(operand.dtype for operand in operands))
         fixed = ((float(operand.node.value),) if isinstance(operand.node, ir.Const) else None for operand in operands)
         check_laws(reducer, tuple(given or constant for given, constant in zip(self._samples, fixed, strict=True)))
@@ -89,10 +90,23 @@ class CustomReducer:
         return ir.Reducer(self.name, tuple(start for start in starts if isinstance(start, ir.Const)), tuple(results))
 
 
+def _in_type_of_others(operands: list[Expr]) -> list[Expr]:
+    """The operands, of which plain numbers take the widest type that the others of their kind have; whole ones, else, that of the reals."""
+    strong = [operand.dtype for operand in operands if not operand.weak]
+    found = []
+    for operand in operands:
+        own = operand.dtype
+        same = [of for of in strong if of.kind == own.kind]
+        others = same or [of for of in strong if of.is_floating and own.is_integer]
+        found.append(convert(operand, max(others, key=lambda of: of.bits)) if operand.weak and others else operand)
+    return found
+
+
 def reducer(combine: Callable[[Any, Any], Any], identity: object, name: str, samples: object = None) -> CustomReducer:
     """A reducer from `combine(a, b)` over expressions, or over tuples of them where `identity` is a tuple.
 
-    A number in `identity` takes the type of the values, `tl.cast(0, "int32")` fixes it. `combine` has to be associative and commutative,
+    A number in `identity` takes the type of the values, `tl.cast(0, "int32")` fixes it; where the value is a number too (the 1 of a count),
+    it takes that of the other components. `combine` has to be associative and commutative,
     with the identity neutral on both sides, itself included. Where only some values of a type occur (a weight is never negative),
     `samples` are those to try: numbers, or for a tuple one entry for each component, None meaning any. Raises `DefinitionError` for an
     identity that is no number; what it refuses of `combine`, it refuses when the reducer is first used with a type, with the states

@@ -7,6 +7,8 @@ anywhere in an expression.
 from __future__ import annotations
 
 import builtins
+import functools
+import operator
 from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias
@@ -16,10 +18,13 @@ from tensorlang.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr, cast, condition, convert
 from tensorlang.ir import Binary, Call, Compare, Const, Param, Reducer, Select, Unary
+from tensorlang.ranges import is_fixed
 from tensorlang.simplify import simplify
 from tensorlang.tensor import ReduceAxis
+from tensorlang.traverse import axes_of
 
 Axes: TypeAlias = "ReduceAxis | tuple[ReduceAxis, ...] | None"
+_typed = dtype
 ABSENT: Final = Const(-1, INT64)
 _PAIRS: Final = {"max": "maximum", "min": "minimum", "fmax": "fmax", "fmin": "fmin"}
 """Functions of two values beside the reducers that are named alike."""
@@ -48,7 +53,7 @@ def _position(name: str, order: str, of: DType) -> Reducer:
     return Reducer(name, (Const(identity, of), ABSENT), (Select(keep, a, b), Select(keep, p, q)))
 
 
-def _axes(name: str, axis: Axes) -> tuple[ir.ReduceAxis, ...]:
+def _axes(name: str, axis: Axes) -> tuple[ReduceAxis, ...]:
     if axis is None:
         raise DefinitionError(f"tl.{name} is over reduction axes: k = tl.reduce_axis(n), then tl.{name}(A[k], axis=k)")
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -57,16 +62,20 @@ def _axes(name: str, axis: Axes) -> tuple[ir.ReduceAxis, ...]:
             pair = _PAIRS.get(name)
             hint = "" if pair is None else f"; of two values it is tl.{pair}(a, b)"
             raise DefinitionError(f"axis= of tl.{name} takes reduction axes made by tl.reduce_axis, not {entry!r:.60}{hint}")
-    found = tuple(entry.axis for entry in axes)
-    if not found or len({entry.name for entry in found}) != len(found):
+    if not axes or len({entry.axis.name for entry in axes}) != len(axes):
         raise DefinitionError(f"axis= of tl.{name} needs one or more different reduction axes")
-    return found
+    for place, entry in enumerate(axes):
+        for other in axes[place + 1 :]:
+            if other.axis.name in axes_of(entry.axis.lo) | axes_of(entry.axis.hi):
+                raise DefinitionError(f"axis= of tl.{name}: the range of {entry!r} is told by {other!r}, which has to come before it")
+    return axes
 
 
-def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ir.ReduceAxis, ...], where: object, component: int = 0) -> Expr:
+def _reduce(reducer: Reducer, values: tuple[Expr, ...], axes: tuple[ReduceAxis, ...], where: object, component: int = 0) -> Expr:
     cond = None if where is None else condition(where, f"where= of tl.{reducer.name}")
-    operands = (*values, *(() if cond is None else (cond,)))
-    node = ir.Reduce(reducer, tuple(value.node for value in values), axes, None if cond is None else cond.node, component)
+    operands = (*values, *(() if cond is None else (cond,)), *(bound for axis in axes for bound in axis.bounds))
+    over = tuple(axis.axis for axis in axes)
+    node = ir.Reduce(reducer, tuple(value.node for value in values), over, None if cond is None else cond.node, component)
     return Expr(node, operands, weak=builtins.all(value.weak for value in values))
 
 
@@ -138,6 +147,34 @@ def prod(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object 
     return _accumulate("prod", "mul", 1, expr, axis, where, dtype)
 
 
+def mean(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
+    """The sum over reduction axes, where `where` holds, by the number of what was added up; NaN of an empty domain.
+
+    Half precision adds up and divides in float32. Raises `DefinitionError` for integers, which have no type that fits all their means.
+    """
+    value = as_expr(expr)
+    own = value.dtype if dtype is None else _typed(dtype)
+    if not own.is_floating:
+        raise DefinitionError(
+            f'tl.mean of {value!r} ({own}) would be a fraction; give its type, as in tl.mean(..., dtype="float32"), or use tl.sum(...) // n'
+        )
+    wide = accumulator(own)
+    axes = _axes("mean", axis)
+    total = sum(value, axes, where, wide)
+    if where is None and builtins.all(is_fixed(entry.axis.lo) and is_fixed(entry.axis.hi) for entry in axes):
+        count = functools.reduce(operator.mul, (_extent(entry.axis) for entry in axes))
+    else:
+        count = sum(cast(1, INT64), axes, where)
+    result = total / cast(count, wide)
+    return result if wide == own else cast(result, own)
+
+
+def _extent(axis: ir.ReduceAxis) -> Expr:
+    """How many values an axis with fixed bounds takes."""
+    size = simplify(Binary("sub", axis.hi, axis.lo))
+    return Expr(size if isinstance(size, ir.Dim) else simplify(Binary("max", size, ir.const(0))))
+
+
 def _extremum(name: str, op: str, expr: ExprLike, axis: Axes, where: object, to: object) -> Expr:
     value = as_expr(expr)
     if value.dtype == BOOL:
@@ -185,14 +222,20 @@ def _argument(name: str, order: str, expr: ExprLike, axis: Axes, where: object, 
     value = as_expr(expr)
     if value.dtype == BOOL:
         raise DefinitionError(f'tl.{name} of bool has no order; write tl.cast(..., "int8")')
-    axes = _axes(name, axis)
+    chosen = _axes(name, axis)
+    axes = tuple(entry.axis for entry in chosen)
     position: ir.Expr = ir.Axis(axes[0].name)
     if len(axes) > 1:
+        if not builtins.all(is_fixed(entry.lo) and is_fixed(entry.hi) for entry in axes):
+            raise DefinitionError(
+                f"tl.{name} over several axes gives a row-major position, which there is none of where data or an axis bounds another; "
+                "reduce over one axis at a time"
+            )
         position = ir.const(0)
         for entry in axes:
             offset = Binary("sub", ir.Axis(entry.name), entry.lo)
             position = Binary("add", Binary("mul", position, Binary("sub", entry.hi, entry.lo)), offset)
-    found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), axes, where, component=1)
+    found = _reduce(_position(name, order, value.dtype), (value, Expr(simplify(position))), chosen, where, component=1)
     return found if to is None else cast(found, dtype(to))
 
 
@@ -207,5 +250,5 @@ def argmin(expr: ExprLike, axis: Axes = None, where: object = None, dtype: objec
 
 
 BUILT_IN: Final[dict[str, Callable[..., Expr]]] = {
-    row.__name__: row for row in (sum, prod, max, min, reduce_fmax, reduce_fmin, any, all, argmax, argmin)
+    row.__name__: row for row in (sum, prod, mean, max, min, reduce_fmax, reduce_fmin, any, all, argmax, argmin)
 }

@@ -47,8 +47,8 @@ def scatter(
     cond = None if where is None else condition(_called(where, over, f"where= of {what}"), f"where= of {what}")
     test = None if cond is None else cond.node
     nodes = tuple(part.node for part in parts)
-    around = enclosing(*nodes, element.node, test)
     ranges = tuple(axis.axis for axis in over)
+    around = enclosing(*nodes, element.node, test, *(bound for axis in ranges for bound in (axis.lo, axis.hi)))
     made = Scatter(label, init, ranges, nodes, element.node, test, scatter_reducer(reduce, init.dtype), serial(), around)
     check_scatter(made)
     return Tensor(made)

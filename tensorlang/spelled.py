@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from tensorlang import ir
+from tensorlang.domain import axis_bound
 from tensorlang.dtype import BOOL, INT64, DType, dtype
 from tensorlang.elementary import select
 from tensorlang.errors import DefinitionError
@@ -40,16 +41,9 @@ class Known:
 
     def extent(self, value: object, where: str) -> ir.Expr:
         """An extent: a literal of at least 0, or arithmetic on dims."""
-        node = self.bound(value, where)
-        if isinstance(node, ir.Const) and node.value < 0:
-            fail(where, "an extent of at least 0", node.value)
-        return node
-
-    def bound(self, value: object, where: str) -> ir.Expr:
-        """A bound of a reduction: a literal, or arithmetic on dims."""
-        node = simplify(Body(self, where, bound=True).expr(value).node)
-        if isinstance(node, ir.Const) and not -MAX_EXTENT <= node.value <= MAX_EXTENT:
-            fail(where, "a bound of at most 2**48", node.value)
+        node = simplify(Body(self, where, extent=True).expr(value).node)
+        if isinstance(node, ir.Const) and not 0 <= node.value <= MAX_EXTENT:
+            fail(where, "an extent of at least 0" if node.value < 0 else "a bound of at most 2**48", node.value)
         return node
 
     def shape(self, value: object, where: str, rank: int | None = None) -> tuple[ir.Expr, ...]:
@@ -136,15 +130,15 @@ def _element(itself: Itself, index: list[Expr]) -> Expr:
 
 @dataclass(slots=True)
 class Body:
-    """Reads expressions of one stage (`rank` of its axes are the output's), one reducer (`params`) or one extent (`bound`)."""
+    """Reads expressions of one stage (`rank` of its axes are the output's), one reducer (`params`) or one extent (`extent`)."""
 
     known: Known
     where: str
     axes: list[str] = field(default_factory=list)
     rank: int = 0
     params: dict[str, DType] | None = None
-    bound: bool = False
-    itself: Itself | None = None
+    extent: bool = False
+    itself: tuple[Itself, ...] = ()
 
     def expr(self, value: object) -> Expr:
         """One expression, without recursion, since nobody vouches for its depth."""
@@ -155,14 +149,14 @@ class Body:
                 stack.append(self._frame(top.operands[len(top.built)]))
             else:
                 result = top.build(top.built)
-                if self.bound and result.dtype != INT64:
+                if self.extent and result.dtype != INT64:
                     fail(self.where, "an int64 extent", result.dtype)
                 stack.pop()
                 if not stack:
                     return result
                 stack[-1].built.append(result)
             self.known.nodes += 1
-            deepest = MAX_EXTENT_DEPTH if self.bound else MAX_DEPTH
+            deepest = MAX_EXTENT_DEPTH if self.extent else MAX_DEPTH
             if len(stack) > deepest + 1 or self.known.nodes > MAX_NODES:
                 raise DefinitionError(f"{self.where}: too large (at most {MAX_NODES // 2} nodes in all, {deepest} deep)")
 
@@ -172,7 +166,7 @@ class Body:
         parts = read_list(value, self.where, MAX_NODES)
         op = read_text(parts[0] if parts else None, self.where)
         rest = parts[1:]
-        if self.bound and op not in EXTENT:
+        if self.extent and op not in EXTENT:
             fail(self.where, "an extent made of literals and dims", op)
         match op:
             case "const":
@@ -193,8 +187,9 @@ class Body:
             case "load" if self.params is None and rest:
                 tensor = self.known.tensors[read_number(rest[0], f"{self.where}, tensor", len(self.known.tensors))]
                 return _Frame(self._exactly(rest[1:], tensor.ndim), lambda index: tensor[tuple(index)])
-            case "self" if self.itself is not None:
-                itself = self.itself
+            case "self" | "past" if len(self.itself) > (1 if op == "past" else 0):
+                component = read_number(rest.pop(0) if op == "past" and rest else 0, f"{self.where}, component", len(self.itself))
+                itself = self.itself[component]
                 return _Frame(self._exactly(rest, self.rank), lambda index: _element(itself, index))
             case "time" if self.params is None:
                 (number,) = self._exactly(rest, 1)
@@ -251,22 +246,32 @@ class Body:
         types = [identity.dtype for identity in reducer.identities]
         operands = self._exactly(values, len(types))
         which = read_number(component, f"{self.where}, component", len(types))
-        axes = []
+        names, bounds = list[str](), list[Any]()
         for entry in read_list(ranges, self.where, MAX_RANK):
             axis, lo, hi = self._exactly(entry, 3)
             chosen = read_number(axis, f"{self.where}, reduction axis", len(self.axes))
-            name = self.axes[chosen] if chosen >= self.rank else ""
-            axes.append(ir.ReduceAxis(name, self.known.bound(lo, self.where), self.known.bound(hi, self.where)))
-        names = {axis.name for axis in axes}
-        if not axes or "" in names or len(names) != len(axes):
+            names.append(self.axes[chosen] if chosen >= self.rank else "")
+            bounds += [lo, hi]
+        if not names or "" in names or len(set(names)) != len(names):
             fail(self.where, "different axes that are not the output's", ranges)
 
         def build(built: list[Expr]) -> Expr:
+            ends = [self.bounding(end) for end in built[len(types) : len(types) + len(bounds)]]
+            axes = tuple(ir.ReduceAxis(name, *ends[2 * n : 2 * n + 2]) for n, name in enumerate(names))
             cond = None if where is None else condition(built[-1], f"{self.where}, where")
             for value, of in zip(built[: len(types)], types, strict=True):
                 if value.dtype != of:
                     raise DefinitionError(f"{self.where}: {reducer.name} takes {', '.join(types)}, not {value.dtype}")
             nodes = tuple(value.node for value in built[: len(types)])
-            return Expr(ir.Reduce(reducer, nodes, tuple(axes), None if cond is None else cond.node, which), tuple(built))
+            return Expr(ir.Reduce(reducer, nodes, axes, None if cond is None else cond.node, which), tuple(built))
 
-        return _Frame(operands if where is None else [*operands, where], build)
+        return _Frame([*operands, *bounds, *(() if where is None else (where,))], build)
+
+    def bounding(self, bound: Expr) -> ir.Expr:
+        """A bound of an axis, by the rules of `reduce_axis`."""
+        if bound.dtype != INT64:
+            fail(self.where, "an int64 bound", bound.dtype)
+        node = simplify(axis_bound(bound).node)
+        if isinstance(node, ir.Const) and not -MAX_EXTENT <= node.value <= MAX_EXTENT:
+            fail(self.where, "a bound of at most 2**48", node.value)
+        return node

@@ -24,7 +24,7 @@ from tensorlang import ir
 from tensorlang.dtype import INT64, DType, dtype
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, convert
-from tensorlang.extent import Extent, checked_name, extent, extent_node, optional_name, shape_nodes
+from tensorlang.extent import Bound, Extent, checked_name, extent, optional_name, shape_nodes
 from tensorlang.hints import Whole
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, loads_of
@@ -50,15 +50,16 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Itself:
-    """What a recurrence reads of its own tensor: elements that come earlier in row-major order."""
+    """What a recurrence reads of one of its own tensors: elements that come earlier in row-major order."""
 
     dtype: DType
+    component: int = 0
     name: str = "self"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Tensors of one shape defined by one expression each over `axes`; a recurrence where `itself` is read.
+    """Tensors of one shape defined by one expression each over `axes`; a recurrence where there is an `itself` for each of them.
 
     `within` are the axes of the scans around the stage that it uses.
     """
@@ -68,7 +69,7 @@ class Stage:
     shape: tuple[ir.Expr, ...]
     values: tuple[ir.Expr, ...]
     order: int
-    itself: Itself | None = None
+    itself: tuple[Itself, ...] = ()
     within: tuple[ir.ReduceAxis, ...] = ()
 
 
@@ -212,26 +213,30 @@ def index_parts(what: str, rank: int, index: object) -> tuple[Expr, ...]:
 
 
 class ReduceAxis(Expr):
-    """A reduction axis: an index expression, and the axis that a reducer runs over."""
+    """A reduction axis: an index expression, and the axis that a reducer runs over, with its bounds as they were written."""
 
-    __slots__ = ("axis",)
+    __slots__ = ("axis", "bounds")
 
-    def __init__(self, axis: ir.ReduceAxis) -> None:
+    def __init__(self, axis: ir.ReduceAxis, bounds: tuple[Expr, ...] = ()) -> None:
         super().__init__(ir.Axis(axis.name))
         self.axis = axis
+        self.bounds = bounds
 
 
-def reduce_axis(domain: Extent | tuple[Extent, Extent] | Expr, name: str | None = None) -> ReduceAxis:
-    """A reduction axis over `range(domain)`, or over `range(lo, hi)` for a pair.
+def reduce_axis(
+    domain: Bound | tuple[Bound, Bound], name: str | None = None, within: Extent | tuple[Extent, Extent] | None = None
+) -> ReduceAxis:
+    """A reduction axis over `range(domain)`, or over `range(lo, hi)` for a pair; it is empty where `hi <= lo`.
 
-    Raises `DefinitionError` for a domain that is neither.
+    A bound is an extent, or an integer expression: `reduce_axis((ptr[i], ptr[i + 1]))`, made in the body where `i` is in scope. `within` is
+    a range of extents that the axis never leaves, whatever the data says.
+    Raises `DefinitionError` for a domain that is none, and for a bound that is no integer, holds a reduction or reads a recurrence itself.
     """
-    pair = domain if isinstance(domain, (tuple, list)) else (0, domain)
-    if len(pair) != 2:
-        raise DefinitionError(f"a reduction axis runs over an extent or a pair (lo, hi), not {domain!r}")
-    lo, hi = (extent_node(bound, "a bound of a reduction axis") for bound in pair)
+    from tensorlang.domain import bounds_of  # noqa: PLC0415 - it tells what a bound reads
+
+    lo, hi = bounds_of(domain, within)
     label = "" if name is None else checked_name(name, "a reduction axis")
-    return ReduceAxis(ir.ReduceAxis(fresh_axis(label), simplify(lo), simplify(hi)))
+    return ReduceAxis(ir.ReduceAxis(fresh_axis(label), simplify(lo.node), simplify(hi.node)), (lo, hi))
 
 
 def fresh_axis(label: str) -> str:
@@ -309,8 +314,9 @@ def expressions(definition: Definition) -> tuple[ir.Expr, ...]:
     match definition:
         case Stage(values=values):
             return values
-        case Scatter(index=index, value=value, where=where):
-            return (*index, value, *(() if where is None else (where,)))
+        case Scatter(axes=axes, index=index, value=value, where=where):
+            bounds = (bound for axis in axes for bound in (axis.lo, axis.hi))
+            return (*bounds, *index, value, *(() if where is None else (where,)))
         case Placeholder() | State() | Scan():
             return ()
 

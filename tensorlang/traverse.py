@@ -17,7 +17,6 @@ from tensorlang.ir import (
     Axis,
     Binary,
     Block,
-    Buffer,
     Call,
     Cast,
     Compare,
@@ -300,8 +299,3 @@ def statements(stmt: Stmt) -> Iterator[Stmt]:
         part = stack.pop()
         yield part
         stack.extend(reversed(substatements(part)))
-
-
-def allocations(stmt: Stmt) -> Iterator[Buffer]:
-    """Every buffer that is allocated within a statement, in program order."""
-    return (buffer for part in statements(stmt) if isinstance(part, Alloc) for buffer in part.buffers)

@@ -24,8 +24,9 @@ from tensorlang import meaning
 from tensorlang.bounds import Bounds, conjuncts
 from tensorlang.dtype import DType
 from tensorlang.errors import TensorlangError
-from tensorlang.interpret import _Evaluator, _Scope
+from tensorlang.interpret import _Evaluator
 from tensorlang.ir import Axis, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce
+from tensorlang.lanes import Scope
 from tensorlang.meaning import Array
 from tensorlang.printer import text
 from tensorlang.question import Question, Witness
@@ -94,12 +95,12 @@ class _Probe(_Evaluator):
         self.data = data
         self.depth = 0
 
-    def _reduce(self, node: Reduce, scope: _Scope) -> Array:
-        if math.prod(max(0, self.extent(axis.hi) - self.extent(axis.lo)) for axis in node.axes) * math.prod(scope.shape) > MAX_STEPS:
+    def _reduce(self, node: Reduce, scope: Scope) -> Array:
+        if math.prod(self.sizes(node.axes, scope)) * math.prod(scope.shape) > MAX_STEPS:
             raise _UnsureError
         return super()._reduce(node, scope)
 
-    def value(self, expr: Expr, scope: _Scope) -> Array:
+    def value(self, expr: Expr, scope: Scope) -> Array:
         """As of the evaluator."""
         if not isinstance(expr, Load):
             return super().value(expr, scope)
@@ -110,9 +111,9 @@ class _Probe(_Evaluator):
         match definition:
             case Placeholder():
                 return self.data.elements(expr.buffer, expr, index)
-            case Stage(itself=None, values=values, axes=axes, within=()) if self.depth < MAX_INLINE:
+            case Stage(itself=(), values=values, axes=axes, within=()) if self.depth < MAX_INLINE:
                 self.depth += 1
-                found = self.value(values[expr.buffer.component], _Scope(scope.shape, dict(zip(axes, index, strict=True)), scope.active))
+                found = self.value(values[expr.buffer.component], Scope(scope.shape, dict(zip(axes, index, strict=True)), scope.active))
                 self.depth -= 1
                 return found
             case _:
@@ -179,7 +180,7 @@ def _anywhere(question: Question, dims: dict[str, int], telling: tuple[int, ...]
     active = np.ones(LANES, bool)
     try:
         for name, low, high in question.ranges:
-            scope = _Scope((LANES,), axes)
+            scope = Scope((LANES,), axes)
             first, size = probe.value(low, scope), probe.value(high, scope) - probe.value(low, scope)
             active = active & (size > 0)
             steps = np.minimum(rng.integers(0, np.maximum(size, 1), LANES), rng.choice([0, 1, 1 << 60, 1 << 60], LANES))
@@ -194,7 +195,7 @@ def _seen(question: Question, probe: _Probe, axes: dict[str, Array], active: Arr
     """The first lane that lies in the ranges and meets the conditions."""
     shape = active.shape
     try:
-        scope = _Scope(shape, axes, active)
+        scope = Scope(shape, axes, active)
         for name, low, high in question.ranges:
             here = (axes[name] >= probe.value(low, scope)) & (axes[name] < probe.value(high, scope))
             scope = scope.where(np.broadcast_to(here, shape))
@@ -289,7 +290,7 @@ class _Points:
         spans = [self.bounds.values(part) for part in self.variables]
         shape = tuple(high - low + 1 for low, high in spans)
         grid = np.ix_(*(np.arange(low, high + 1, dtype=np.int64) for low, high in spans))
-        scope = _Scope(shape, {axis.name: values for axis, values in zip(self.variables.values(), grid, strict=True)}, np.ones(shape, bool))
+        scope = Scope(shape, {axis.name: values for axis, values in zip(self.variables.values(), grid, strict=True)}, np.ones(shape, bool))
         probe = _Probe({}, _Data(np.zeros(1, np.uint64), ()))
         with meaning.quiet():
             for condition in self.conditions:

@@ -10,7 +10,22 @@ from tensorlang.functions import FUNCTIONS
 from tensorlang.reduction import BUILT_IN
 
 LANGUAGE = {"buffer", "cast", "clamp", "compute", "dim", "dtype", "einsum", "evaluate", "pad", "placeholder", "recurrence", "reduce_axis"}
-LANGUAGE |= {"reducer", "scan", "scatter", "select", "tc", "minimum", "maximum", "fmin", "fmax", "abs", "ops", *FUNCTIONS, *BUILT_IN}
+LANGUAGE |= {
+    "reducer",
+    "scan",
+    "scatter",
+    "select",
+    "tc",
+    "minimum",
+    "maximum",
+    "fmin",
+    "fmax",
+    "abs",
+    "sign",
+    "ops",
+    *FUNCTIONS,
+    *BUILT_IN,
+}
 MACHINE = {"build", "compile", "get_threads", "load", "set_threads", "target"}
 TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}

@@ -326,6 +326,57 @@ def test_resize2d_bilinear_is_scipys_map_coordinates(size: Any, align_corners: b
     check(output, [X], (given,), want if layout == "NCHW" else want.transpose(0, 2, 3, 1))
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_embedding_takes_a_table_of_any_length(rows: int) -> None:
+    table, index = array(rows, 3), np.array([0, 4, -2, 9])
+    I, T = tl.placeholder((tl.dim("n"),), "int64", name="I"), tl.placeholder((tl.dim("v"), tl.dim("d")), name="T")
+    E = ops.embedding(I, T)
+    want = table[np.clip(index, 0, rows - 1)]
+    np.testing.assert_array_equal(tl.evaluate(E, {I: index, T: table}), want)
+    kernel = tl.build(E)
+    np.testing.assert_array_equal(kernel(index, table), want)
+    np.testing.assert_array_equal(kernel(index, table[:0]), np.zeros((4, 3), "f4"))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("options", [{}, {"mode": "bilinear"}, {"mode": "bilinear", "align_corners": True}])
+@pytest.mark.parametrize("size", [(3, 4), (10, 7), (1, 1)])
+def test_resize2d_takes_dims_and_means_the_same(size: tuple[int, int], options: Any, layout: str) -> None:
+    x = array(1, 2, 5, 6) if layout == "NCHW" else array(1, 5, 6, 2)
+    (X,) = feed(x)
+    want = tl.evaluate(ops.resize2d(X, size, layout=layout, **options), {X: x})
+    h, w, p, q = map(tl.dim, "hwpq")
+    S = tl.placeholder((1, 2, h, w) if layout == "NCHW" else (1, h, w, 2), name="S")
+    old = ops.resize2d(S, size, layout=layout, **options)
+    new = ops.resize2d(S, (p, q), layout=layout, **options)
+    np.testing.assert_allclose(tl.build(old)(x), want, rtol=1e-6)
+    np.testing.assert_allclose(tl.build(new)(x, p=size[0], q=size[1]), want, rtol=1e-6)
+    np.testing.assert_allclose(tl.evaluate(new, {S: x}, p=size[0], q=size[1]), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 6), (3, 6, 5), (2, 12, 3, 4), (2, 4, 2, 3, 2)])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_group_norm_normalises_groups_of_channels(shape: tuple[int, ...], groups: int, layout: str) -> None:
+    x, w, b = array(*shape), array(shape[1]), array(shape[1])
+    parts = x.astype("f8").reshape(shape[0], groups, -1)
+    want = ((parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-3)).reshape(shape)
+    ends = (1, shape[1], *[1] * (len(shape) - 2))
+    want = want * w.reshape(ends) + b.reshape(ends)
+    given = x if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    X, W, B = feed(given, w, b)
+    output = ops.group_norm(X, groups, W, B, eps=1e-3, layout=layout)
+    check(output, [X, W, B], (given, w, b), want if layout == "NCHW" else np.moveaxis(want, 1, -1))
+
+
+def test_group_norm_of_an_image_of_any_size() -> None:
+    x = array(2, 4, 3, 5)
+    X = tl.placeholder((tl.dim("n"), 4, tl.dim("h"), tl.dim("w")), name="X")
+    parts = x.reshape(2, 2, -1).astype("f8")
+    want = ((parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)).reshape(x.shape)
+    check(ops.group_norm(X, 2), [X], (x,), want)
+
+
 def test_operators_take_symbolic_extents() -> None:
     n, h = tl.dim("n"), tl.dim("h")
     x, w = array(2, 3, 8, 6), array(4, 3, 3, 3)
@@ -370,6 +421,7 @@ REFUSED = {
     "layer_norm: normalized_shape 4 is not the last axes of X: float32[4, 6]": lambda: ops.layer_norm(X2, 4),
     "layer_norm: weight has 1 axes, but is W: float32[5, 7]": lambda: ops.layer_norm(X2, 6, W2),
     "gelu: approximate 'sign' is not one of 'none', 'tanh'": lambda: ops.gelu(X2, approximate="sign"),
+    "group_norm: num_groups 4 does not divide the 6 channels of X: float32[4, 6]": lambda: ops.group_norm(X2, 4),
     "embedding: input must be integers, but is X: float32[4, 6]": lambda: ops.embedding(X2, W2),
     "sigmoid: input must be floating point, but is I: int32[3]; convert it with tl.cast": lambda: ops.sigmoid(
         tl.placeholder((3,), "int32", name="I")

@@ -185,3 +185,83 @@ def test_single_elements_of_a_recurrence_can_be_evaluated() -> None:
     x = rng.random(9)
     np.testing.assert_allclose(tl.evaluate(Y, {X: x}, at=[(3,), (8,)]), x.cumsum()[[3, 8]])
     np.testing.assert_allclose(tl.evaluate(Z, {X: x}, at=[(3,)]), 2 * x.cumsum()[[3]])
+
+
+def gotoh(a: Any, b: Any, gap: float, more: float) -> tuple[np.ndarray[Any, Any], ...]:
+    """Scores of local alignments with affine gaps, in Python: the best, and those that end in a gap of either side."""
+    H, E, F = (np.full((len(a) + 1, len(b) + 1), start) for start in (0.0, -np.inf, -np.inf))
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            E[i, j] = max(H[i, j - 1] - gap, E[i, j - 1] - more)
+            F[i, j] = max(H[i - 1, j] - gap, F[i - 1, j] - more)
+            H[i, j] = max(0.0, H[i - 1, j - 1] + (2.0 if a[i - 1] == b[j - 1] else -1.0), E[i, j], F[i, j])
+    return H[1:, 1:], E[1:, 1:], F[1:, 1:]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_an_alignment_with_affine_gaps_is_three_recurrences_in_one(symbolic: bool) -> None:
+    m, n = (tl.dim("m"), tl.dim("n")) if symbolic else (9, 13)
+    A, B = tl.placeholder((m,), "int8", name="A"), tl.placeholder((n,), "int8", name="B")
+
+    def body(i: Any, j: Any, H: Any, E: Any, F: Any) -> Any:
+        across = tl.maximum(H[i, j - 1] - 3.0, E[i, j - 1] - 0.5)
+        down = tl.maximum(H[i - 1, j] - 3.0, F[i - 1, j] - 0.5)
+        step = H[i - 1, j - 1] + tl.select(A[i] == B[j], 2.0, -1.0)
+        return tl.maximum(tl.maximum(0.0, step), tl.maximum(across, down)), across, down
+
+    outputs = tl.recurrence((m, n), body, outside=(0.0, -np.inf, -np.inf), dtype="float64", name="G")
+    assert [tensor.name for tensor in outputs] == ["G_0", "G_1", "G_2"]
+    a, b = rng.integers(0, 4, 9).astype("i1"), rng.integers(0, 4, 13).astype("i1")
+    agree(outputs, {A: a, B: b}, gotoh(a, b, 3.0, 0.5))
+
+
+def test_the_most_likely_path_keeps_scores_and_where_they_came_from() -> None:
+    T, S = 7, 4
+    emit, move = tl.placeholder((T, S), "float64", name="emit"), tl.placeholder((S, S), "float64", name="move")
+    k = tl.reduce_axis(S, name="k")
+
+    def body(t: Any, s: Any, score: Any, origin: Any) -> Any:
+        best = tl.max(score[t - 1, k] + move[k, s], axis=k)
+        source = tl.argmax(score[t - 1, k] + move[k, s], axis=k)
+        return emit[t, s] + tl.select(t > 0, best, 0.0), tl.select(t > 0, tl.cast(source, "int32"), origin[t - 1, s])
+
+    score, origin = tl.recurrence((T, S), body, outside=(0.0, -1), name="V")
+    assert (score.dtype, origin.dtype) == ("float64", "int32")
+    e, m = rng.random((T, S)), rng.random((S, S))
+    want, came = np.zeros((T, S)), np.full((T, S), -1, "i4")
+    want[0] = e[0]
+    for t in range(1, T):
+        steps = want[t - 1][:, None] + m
+        want[t], came[t] = e[t] + steps.max(0), steps.argmax(0)
+    agree((score, origin), {emit: e, move: m}, (want, came))
+    s = tl.Schedule(score, origin)
+    assert s.can("parallel", "s")
+    assert not s.can("parallel", "t")
+
+
+def test_several_tensors_see_only_earlier_elements_of_each_other() -> None:
+    with pytest.raises(tl.DefinitionError, match=r"Z reads Q\[i\], which is Z\[0\] while Z\[0\] is computed"):
+        tl.recurrence((5,), lambda i, P, Q: (Q[i] + 1.0, P[i - 1]), dtype="float32", name="Z")
+    P, Q = tl.recurrence((6,), lambda i, P, Q: (Q[i - 1] + 1.0, P[i - 1] * 2.0), outside=(0.0, 1.0), name="Z")
+    want = np.zeros((2, 6), "f4")
+    p, q = 0.0, 1.0
+    for i in range(6):
+        p, q = q + 1.0, p * 2.0
+        want[:, i] = p, q
+    agree((P, Q), {}, tuple(want))
+    agree(Q, {}, want[1])
+    np.testing.assert_array_equal(tl.evaluate((P, Q), {}, at=[(2,), (5,)]), want[:, [2, 5]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tl.recurrence((4,), lambda i, P, Q: P[i - 1] + 1.0, name="Y"), "a tuple of 2 expressions"),
+        (lambda: tl.recurrence((4,), lambda i, P: (P[i - 1], 1.0), name="Y"), "take a parameter for each of several tensors"),
+        (lambda: tl.recurrence((4,), lambda i, P, Q: (P[i - 1], 1.0), outside=(0, 1, 2), name="Y"), "gives 3 values for 2 tensors"),
+        (lambda: tl.recurrence((4,), lambda i, P, Q: (P[i - 1], 1.0), dtype=("float32",), name="Y"), "gives 1 values for 2 tensors"),
+    ],
+)
+def test_a_body_says_how_many_tensors_it_defines(make: Any, message: str) -> None:
+    with pytest.raises(tl.DefinitionError, match=message):
+        make()

@@ -194,3 +194,26 @@ def test_values_that_occur_may_be_named() -> None:
     for samples in ((1, 2), (None,), 3, ("a", None), ((), None), (None, (np.inf,))):
         with pytest.raises(tl.DefinitionError, match=r"samples of reducer mean must be 2 lists of numbers \(None for any\)"):
             tl.reducer(mean, (0.0, 0.0), "mean", samples=samples)
+
+
+@pytest.mark.parametrize("of", ["float64", "float32", "float16"])
+def test_numbers_among_the_values_take_the_type_of_the_others(of: str) -> None:
+    X = tl.placeholder((40,), of, name="X")
+    k = tl.reduce_axis(40, name="k")
+    for one in (1, 1.0):
+        stats = tl.compute((), lambda one=one: welford()((one, X[k], 0.0), axis=k), name="S")
+        assert [part.dtype for part in stats] == [of] * 3
+    wide = tl.compute((), lambda: welford()((1, tl.cast(X[k], "float64"), 0), axis=k), name="W")
+    x = rng.random(40).astype(of)
+    exact = x.astype("f8")
+    agree(wide, {X: x}, (np.float64(40), exact.mean(), exact.var() * 40), rtol=1e-9)
+
+
+def test_a_whole_number_beside_whole_values_stays_whole() -> None:
+    X = tl.placeholder((9,), "int32", name="X")
+    k = tl.reduce_axis(9, name="k")
+    pair = tl.reducer(lambda a, b: (a[0] + b[0], tl.maximum(a[1], b[1])), (0, -(2**31)), "pair")
+    count, most = tl.compute((), lambda: pair((1, X[k]), axis=k), name="P")
+    assert (count.dtype, most.dtype) == ("int32", "int32")
+    x = rng.integers(-50, 50, 9).astype("i4")
+    agree((count, most), {X: x}, (np.int32(9), x.max()))

@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang.autotune.session import Session
 from tests.arguments import DIRECTIVES, Entry, Own, calls, entries
 
-EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "12"))
+EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "4"))
 ENTRIES: Final = entries()
 
 
@@ -30,7 +30,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 4, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_only_our_errors_come_out(entry: Entry, data: st.DataObject) -> None:
     function = entry.make()

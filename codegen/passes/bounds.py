@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.codegen.passes.idle import needed
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Stmt, Unary
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Unary
 from tensorlang.linear import Linear, bound_terms, expression, linear
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, dtype_of, map_statements, walk
+from tensorlang.traverse import axes_of, dtype_of, loads_of, map_statements, walk
 
 
 def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()) -> Stmt:
@@ -36,19 +36,21 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
     body = stmt.body
     conditions: list[Expr] = []
     while isinstance(body, If) and body.orelse is None:
-        conditions += _conjuncts(body.cond)
+        conditions += conjuncts(body.cond)
         body = body.then
     for condition in conditions:
         if _implied(stmt, condition):
             continue
         stays = stmt.kind == "vector" or (stmt.kind == "tensor" and not axes_of(condition) <= known | {stmt.loop})
-        tight = None if stays or axes_of(condition) & lanes else _bounded(loop, condition)
+        data = any(True for _ in loads_of(condition))  # `passes.ranges` has seen those
+        tight = None if stays or data or axes_of(condition) & lanes else bounded(loop, condition)
         if tight is None:
             kept.append(condition)
         else:
             loop = tight
     for condition in needed(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
-        tight = None if _implied(loop, condition) else _bounded(loop, condition)
+        data = any(True for _ in loads_of(condition))
+        tight = None if data or _implied(loop, condition) else bounded(loop, condition)
         loop = loop if tight is None else tight
     if len(kept) == len(conditions):
         return replace(loop, body=stmt.body)
@@ -57,11 +59,12 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
     return replace(loop, body=body)
 
 
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that hold together where a condition does."""
     match condition:
         case Binary("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
+            yield from conjuncts(left)
+            yield from conjuncts(right)
         case Unary("not", Compare(op, left, right)) if dtype_of(left).is_integer:
             yield Compare({"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}[op], left, right)
         case _:
@@ -91,11 +94,9 @@ def _at_most(form: Linear) -> Linear:
     return form
 
 
-def _bounded(loop: For, condition: Expr) -> For | None:
+def bounded(loop: For, condition: Expr) -> For | None:
     """The loop bounded by a condition, or None where that cannot be expressed."""
     if not isinstance(condition, Compare) or condition.op not in ("lt", "le", "gt", "ge") or dtype_of(condition.left) != "int64":
-        return None
-    if any(isinstance(node, Load) for node in walk(condition)):
         return None
     left, right = (condition.left, condition.right) if condition.op in ("lt", "le") else (condition.right, condition.left)
     form = linear(Binary("sub", left, right))  # left - right < 0, or <= 0

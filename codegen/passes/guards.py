@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from tensorlang import ir
+from tensorlang.codegen.passes.ranges import may_protect
 from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.linear import linear
@@ -35,7 +36,7 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     inside = scope | {stmt.loop}
     found = {
         guard: whole
-        for guard, whole in _guards(stmt.body, {}, frozenset())
+        for guard, whole in _guards(stmt.body, {}, frozenset(), ())
         if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided
     }
     if not found or instructions(stmt.body) > MAX_VERSIONED >> depth:
@@ -48,21 +49,35 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     return replace(stmt, body=If(test, fast, slow))
 
 
-def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str]) -> Iterator[tuple[Expr, Expr]]:
-    """Each condition of a partial tile, with the condition that makes it hold for the whole tile."""
+def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str], passed: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
+    """Each condition of a partial tile, with the condition that makes it hold for the whole tile.
+
+    `passed` are the conditions around it: one that may keep it from reading outside a buffer keeps it where it is.
+    """
     match stmt:
-        case If(Compare("lt", left, right) as cond, then, None):
+        case If(cond, then, None):
             moved = axes_of(cond) & tiles.keys()
-            if moved and not axes_of(cond) & serial and _is_linear(left, right, moved):
-                yield cond, simplify(Compare("lt", _most(left, right, tiles), right))
-            yield from _guards(then, tiles, serial)
+            if (
+                isinstance(cond, Compare)
+                and cond.op in ("lt", "le")
+                and moved
+                and not axes_of(cond) & serial
+                and _is_linear(cond.left, cond.right, moved)
+                and not any(may_protect(outer, cond) for outer in passed)
+            ):
+                yield cond, _most(cond, tiles)
+            yield from _guards(then, tiles, serial, (*passed, cond))
         case For(loop, body=body, kind="unroll" | "vector" | "tensor"):
-            yield from _guards(body, {**tiles, loop: stmt}, serial)
+            yield from _guards(body, {**tiles, loop: stmt}, serial, passed)
         case For(loop, body=body):
-            yield from _guards(body, tiles, serial | {loop})
+            yield from _guards(body, tiles, serial | {loop}, passed)
+        case If(cond, then, orelse):
+            yield from _guards(then, tiles, serial, (*passed, cond))
+            if orelse is not None:
+                yield from _guards(orelse, tiles, serial, (*passed, cond))
         case _:
             for part in substatements(stmt):
-                yield from _guards(part, tiles, serial)
+                yield from _guards(part, tiles, serial, passed)
 
 
 def _is_linear(left: Expr, right: Expr, tiles: AbstractSet[str]) -> bool:
@@ -73,14 +88,14 @@ def _is_linear(left: Expr, right: Expr, tiles: AbstractSet[str]) -> bool:
     return all(isinstance(atom, Axis) or not axes_of(atom) & tiles for atom in atoms)
 
 
-def _most(left: Expr, right: Expr, tiles: dict[str, For]) -> Expr:
-    """`left` at the ends of the tile loops at which `left < right` is hardest."""
-    form = linear(Binary("sub", left, right))
+def _most(cond: Compare, tiles: dict[str, For]) -> Expr:
+    """An inequality at the ends of the tile loops at which it is hardest."""
+    form = linear(Binary("sub", cond.left, cond.right))
     ends: dict[str, Expr] = {}
     for name, loop in tiles.items():
         last = simplify(Binary("sub", loop.hi, ir.const(1)))
         ends[name] = loop.lo if form.terms.get(Axis(name), 0) < 0 else last
-    return simplify(substitute(left, ends))
+    return simplify(Compare(cond.op, substitute(cond.left, ends), substitute(cond.right, ends)))
 
 
 def _without(stmt: Stmt, held: frozenset[Expr]) -> Stmt:
@@ -99,7 +114,7 @@ def scalar_rests(stmt: Stmt, loops: frozenset[str], failed: frozenset[Expr] = fr
     stmt = map_statements(stmt, lambda part: scalar_rests(part, loops, failed))
     if not isinstance(stmt, For) or stmt.kind != "vector" or stmt.loop not in loops:
         return stmt
-    held = {guard: whole for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset()) if stmt.loop not in axes_of(whole)}
+    held = {guard: whole for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset(), ()) if stmt.loop not in axes_of(whole)}
     if not held or (isinstance(stmt.hi, Const) and all(whole == FALSE for whole in held.values())):
         return stmt
     test: Expr = TRUE

@@ -47,11 +47,12 @@ from tensorlang.ir import (
     allocate,
     block,
 )
+from tensorlang.mentions import allocations
 from tensorlang.reduction import single
 from tensorlang.schedules.inside import sides_left
 from tensorlang.schedules.legality import facts_of
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, axes_of, loads_of, map_expressions, map_statements, statements, substitute
+from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 
 
 def vector_partials(nest: Nest) -> Nest:

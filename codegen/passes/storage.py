@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, Load, Prefetch, Stmt, Store, allocate
+from tensorlang.mentions import allocations
 from tensorlang.simplify import simplify
-from tensorlang.traverse import allocations, axes_of, map_children, map_expressions, map_statements
+from tensorlang.traverse import axes_of, map_children, map_expressions, map_statements
 
 
 def privatise(stmt: Stmt) -> Stmt:

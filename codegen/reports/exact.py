@@ -2,7 +2,8 @@
 
 A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
 `select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
-`LIMIT` points would have to be visited, the condition counts as if it held, and the count then is an upper bound and says so.
+`LIMIT` points would have to be visited, the condition counts as if it held, and the count then is an upper bound and says so. Ranges whose
+ends are both data count as parts of one whole (`schedules.ragged`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from tensorlang.dtype import INT64
 from tensorlang.errors import InternalError
 from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
+from tensorlang.schedules.ragged import ragged
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, dtype_of, substatements, walk
+from tensorlang.traverse import axes_of, dtype_of, loads_of, substatements, walk
 
 LIMIT: Final = 1 << 21
 Points = dict[str, npt.NDArray[np.int64]]
@@ -98,6 +100,11 @@ def _choices(store: Store) -> dict[Conditions, Counter[str]]:
 def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> Count:
     """How many iterations of a nest meet the conditions."""
     parts = [part for cond in conditions for part in _conjuncts(cond)]
+    keys = ragged(parts).keys
+    if keys:  # their ranges are taken for parts of one whole
+        whole = domain(loops, [part for part in parts if not any(True for _ in loads_of(part))], dims)
+        shared = domain([loop for loop in loops if loop.loop in keys], (), dims)
+        return Count(whole.value // max(1, shared.value), exact=False)
     known = [part for part in parts if all(map(_is_known, walk(part)))]
     spoken = set().union(*map(axes_of, known), *(axes_of(bound) for loop in loops for bound in (loop.lo, loop.hi)))
     points: Points = {}

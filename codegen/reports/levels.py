@@ -23,6 +23,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.edit import extent_of, path_to, stages
 from tensorlang.schedules.legality import Access, accesses
+from tensorlang.schedules.ragged import ragged
 from tensorlang.schedules.region import region
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
@@ -36,7 +37,7 @@ class Level:
     """A loop of the hot path: how often its body runs for each iteration around it, what one iteration touches, and where that fits.
 
     `read` and `written` are what all iterations together move where each finds nothing but what the one before left; None where trips
-    depend on other loops.
+    depend on other loops, or on data.
     """
 
     loop: str
@@ -91,7 +92,8 @@ def value(extent: Expr, dims: Mapping[str, int]) -> int | None:
 def _level(nest: Nest, path: Sequence[For], dims: Mapping[str, int], caches: Caches) -> Level:
     loop = path[-1]
     outer = [part.loop for part in path]
-    trips = [value(extent_of(part), dims) for part in path]
+    told = closure(nest, ragged(cond for access in accesses(loop.body, tuple(path)) for cond in access.conditions).bounded)
+    trips = [None if part.loop in told and part.kind == "serial" else value(extent_of(part), dims) for part in path]
     known = [count for count in trips if count is not None]
     touched = read = written = 0
     for buffer, uses in _by_buffer(accesses(loop.body, tuple(path))).items():

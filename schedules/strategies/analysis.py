@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
 from tensorlang.lazy import cached_property
 from tensorlang.linear import linear
 from tensorlang.printer import short
+from tensorlang.relations import closure
 from tensorlang.schedules.edit import literal_extent, stage_of
-from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.legality import accesses, conditions_around
+from tensorlang.schedules.ragged import Ragged, ragged
 from tensorlang.schedules.region import expand
 from tensorlang.traverse import axes_of, loads_of, statements
 
@@ -27,6 +29,7 @@ class StageInfo:
     name: str
     store: Store
     loops: tuple[For, ...]
+    ragged: Ragged = field(default_factory=Ragged)
 
     @cached_property
     def outer(self) -> tuple[For, ...]:
@@ -52,7 +55,13 @@ class StageInfo:
     @property
     def iterations(self) -> int:
         """How often the statement runs, with a guess for extents known only at run time."""
-        return math.prod(max(1, size(loop)) for loop in self.loops)
+        return math.prod(max(1, self.length(loop)) for loop in self.loops)
+
+    def length(self, loop: For) -> int:
+        """How often a loop runs, with a guess where data or the call tells."""
+        if loop.loop not in self.ragged.bounded:
+            return size(loop)
+        return size(loop) // max(1, math.prod(size(part) for part in self.loops if part.loop in self.ragged.keys))
 
     def written(self, skipped: int = 0) -> int | None:
         """Bytes of what it writes along the axes after the first `skipped`; None where that is not a literal."""
@@ -173,7 +182,13 @@ def _stages(nest: Nest) -> Iterator[StageInfo]:
     for part in statements(nest.body):
         if isinstance(part, Store) and not part.stage.endswith(".init") and part.stage in loops:
             own = tuple(loop for loop in loops[part.stage] if stage_of(loop.loop) == part.stage and loop.loop not in shared)
-            yield StageInfo(part.stage, _over_loops(nest, part, loops[part.stage]), own)
+            yield StageInfo(part.stage, _over_loops(nest, part, loops[part.stage]), own, _ragged(nest, conditions_around(nest, part)))
+
+
+def _ragged(nest: Nest, conditions: tuple[Expr, ...]) -> Ragged:
+    """What the conditions around a statement tell of ranges, of its loops."""
+    found = ragged(conditions)
+    return Ragged(closure(nest, found.bounded), closure(nest, found.keys))
 
 
 def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:

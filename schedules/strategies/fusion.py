@@ -58,8 +58,9 @@ def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
 
 def raise_contractions(s: Schedule) -> Schedule:
     """The schedule with every contraction or window that stands inside an expression computed as a stage of its own."""
+    names = frozenset(s.stages())
     for name in s.stages():
-        if owner(name, s.stages()) != name and s.can("compute_root", name):
+        if owner(name, names) != name and s.can("compute_root", name):
             trial = s.copy()
             trial.compute_root(name)
             if any(roles_of(info) or sliding(info) for info in stages_of(trial.nest) if info.name == name):

@@ -15,6 +15,7 @@ from typing import Any
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
 from tensorlang.schedules.edit import find_loop, literal_extent
+from tensorlang.schedules.kinds import Parallel, Vectorize
 from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.local import tile_name
 from tensorlang.schedules.schedule import Schedule
@@ -25,6 +26,8 @@ from tensorlang.schedules.strategies.streaming import stream, streamed
 
 MAX_LANES = 128
 """Elements in flight, at most."""
+RAGGED_FROM = 4
+"""Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
 PARALLEL_FROM = 1 << 16
 """Iterations below which threads cost more than they give."""
 
@@ -50,6 +53,11 @@ class Rows:
         """Is the vector loop a loop of the reduction?"""
         return self.vector is not None and self.vector in self.stage.reduced
 
+    @property
+    def ragged(self) -> bool:
+        """Does data tell the range of the vector loop?"""
+        return self.vector is not None and self.vector.loop in self.stage.ragged.bounded
+
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """Vectors in flight, unrolling, whether results pass the caches by, threads."""
         found: list[Knob] = []
@@ -68,7 +76,7 @@ class Rows:
         config: dict[str, Any] = {}
         if self.vector is not None:
             counts, extent = self._counts(size(self.vector)), size(self.vector)
-            wanted = (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
+            wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
             whole = [count for count in counts if count * self.lanes == extent]
             config[f"{prefix}vectors"] = max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
@@ -96,18 +104,18 @@ class Rows:
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = min(config[f"{prefix}vectors"] * self.lanes, MAX_LANES)
-            if not (self.reduces and rounds(self.stage.store) and self._in_blocks(s, width)):
-                outer, inner = s.split(self.vector.loop, width, "peel" if is_literal(self.vector) else "mask")
+            if not (self.reduces and not self.ragged and rounds(self.stage.store) and self._in_blocks(s, width)):
+                tail: Any = "peel" if is_literal(self.vector) and not self.ragged else "mask"
+                outer, inner = s.split(self.vector.loop, width, tail)
                 if outermost == self.vector.loop:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
-                if s.can("vectorize", inner):
-                    s.vectorize(inner)
+                s.attempt(Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
-        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None and s.can("parallel", outermost):
-            s.parallel(outermost)
+        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
+            s.attempt(Parallel(outermost))
 
     def _in_blocks(self, s: Schedule, lanes: int) -> bool:
         """Sum in vectors and in blocks, where the loops are long and nothing else is in the way; else leave the schedule as it was."""
@@ -138,7 +146,11 @@ def _vector(stage: StageInfo, lanes: int) -> For | None:
 
     The output's last axis wins ties, and loops much shorter than a vector lose.
     """
-    candidates = [*stage.outer[-1:], *stage.reduced[::-1]]
+    candidates = [
+        loop
+        for loop in (*stage.outer[-1:], *stage.reduced[::-1])
+        if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
+    ]
 
     def score(loop: For) -> tuple[bool, int, int]:
         moves = [stage.moves(load, loop) for load in stage.loads if stage.moves(load, loop) != 0]

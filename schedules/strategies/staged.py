@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, assert_never
 
 from tensorlang.errors import ScheduleError
 from tensorlang.lazy import cached_property
+from tensorlang.mentions import mentions
 from tensorlang.schedules.knobs import Flag, Knob
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.space import Config, Space
@@ -27,6 +28,9 @@ from tensorlang.tensor import Tensor
 Kind: TypeAlias = Contraction | Windows | Rows | Turned
 Tile: Final = (Contraction, Windows)
 """The kinds that keep a tile of the output in registers: those that have constraints, and may have an epilogue."""
+MOST_STAGES: Final = 128
+"""The stages that get directives of their own, those of the most work first: every directive is proved against the whole nest, so that
+in a program of a thousand stages those of all would take minutes. What is written into its readers before counts as one with them."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class Staged:
         return kinds
 
     def _kind_of(self, info: StageInfo) -> Kind:
+        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
+            return self._apart(info)
         threads = 1 if info.name in self._blocks else self.threads
         product = Dots.of(info, self.machine, threads, self._fixed) or Contraction.of(info, self.machine, threads, self._fixed)
         if product is not None and info.name in self._blocks.moved:
@@ -100,10 +106,9 @@ class Staged:
     def _apart(self, info: StageInfo) -> Rows | Turned:
         """How a stage runs whose operands are not reused."""
         rows = Rows.of(info, self.machine, self.threads)
-        names = [stage.name for stage in self._stages]
-        if any(owner(name, names) == info.name != name for name in names):  # the loop around a sum has no lanes
+        if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(rows, vector=None)
-        return Turned.of(info, self.machine, self.threads) or rows
+        return rows if info.ragged.bounded else Turned.of(info, self.machine, self.threads) or rows
 
     def _with_epilogue(self, kind: Contraction | Windows) -> Contraction | Windows:
         """The kind with the stage that can be computed from its tiles, if there is one."""
@@ -117,6 +122,17 @@ class Staged:
                 continue
             return fused
         return kind
+
+    @cached_property
+    def _owners(self) -> frozenset[str]:
+        """The stages in whose expressions others stand."""
+        names = frozenset(stage.name for stage in self._stages)
+        return frozenset(owner(name, names) for name in names if owner(name, names) != name)
+
+    @cached_property
+    def _heavy(self) -> frozenset[str]:
+        """The stages that get directives."""
+        return frozenset(info.name for info in sorted(self._stages, key=lambda info: -info.iterations)[:MOST_STAGES])
 
     @cached_property
     def _made(self) -> frozenset[str]:
@@ -190,7 +206,9 @@ class Staged:
         placed: set[str] = set()
         for name in (*first, *(name for name in self._kinds if name not in first)):
             kind = self._kinds[name]
-            if name not in s.stages() or name in placed:  # computed from the tiles of another one, or by the window that reads it
+            if (
+                name not in self._heavy or name not in mentions(s.nest.body).stages or name in placed
+            ):  # computed from the tiles of another one, or by the window that reads it
                 continue
             trial = s.copy()
             try:

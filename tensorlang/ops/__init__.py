@@ -4,7 +4,7 @@ from tensorlang.ops.activation import gelu, leaky_relu, relu, sigmoid, silu, tan
 from tensorlang.ops.contraction import attention, batch_matmul, dense, linear, matmul
 from tensorlang.ops.convolution import conv1d, conv2d, depthwise_conv2d
 from tensorlang.ops.indexing import embedding, resize2d
-from tensorlang.ops.normalization import batch_norm, layer_norm, log_softmax, rms_norm, softmax
+from tensorlang.ops.normalization import batch_norm, group_norm, layer_norm, log_softmax, rms_norm, softmax
 from tensorlang.ops.pooling import avg_pool2d, max_pool2d
 from tensorlang.ops.transposed import conv2d_transpose
 
@@ -20,6 +20,7 @@ __all__ = [
     "depthwise_conv2d",
     "embedding",
     "gelu",
+    "group_norm",
     "layer_norm",
     "leaky_relu",
     "linear",

@@ -1,4 +1,4 @@
-"""Normalisation: `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `batch_norm`.
+"""Normalisation: `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `group_norm`, `batch_norm`.
 
 Each statistic of a row is a stage, so that rows can be fused or kept apart by schedule. Half precision is computed in float32 and
 rounded at the end, as torch does.
@@ -16,9 +16,10 @@ from tensorlang.elementary import exp, log, rsqrt
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, cast
 from tensorlang.extent import Extent, extent, shape_nodes
-from tensorlang.ops.arguments import agree, define, floating, index_names, need, one_of, whole_axis, wide
+from tensorlang.ops.arguments import agree, define, floating, index_names, literal, need, one_of, whole_axis, wide
 from tensorlang.reduction import accumulator
 from tensorlang.reduction import max as max_over
+from tensorlang.reduction import mean as mean_over
 from tensorlang.reduction import sum as sum_over
 from tensorlang.tensor import Tensor, reduce_axis
 
@@ -159,6 +160,61 @@ def rms_norm(
     return define(input.shape, index_names(input.ndim), element, name)
 
 
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    layout: str = "NCHW",
+    name: str | None = "group_norm",
+) -> Tensor:
+    """`y = (x - mean) / sqrt(variance + eps) * weight[c] + bias[c]`, mean and variance over a group of channels of one image.
+
+    The channels, axis 1 of the input, or the last with `layout="NHWC"`, fall into `num_groups` groups of neighbours; `weight` and `bias`
+    have one axis of their extent. Raises `DefinitionError` where the shapes do not fit, or the groups do not share the channels evenly.
+    """
+    op = "group_norm"
+    input = need(op, "input", input, least=2)
+    floating(op, "input", input)
+    channel = 1 if one_of(op, "layout", layout, "NCHW", "NHWC") == "NCHW" else input.ndim - 1
+    channels = literal(op, "the number of channels", input.shape[channel])
+    if not isinstance(num_groups, int) or isinstance(num_groups, bool) or num_groups < 1 or channels % num_groups or not channels:
+        raise DefinitionError(f"{op}: num_groups {num_groups!r} does not divide the {channels} channels of {input!r}")
+    for what, tensor in (("weight", weight), ("bias", bias)):
+        if tensor is not None:
+            agree(op, "the channels", input, channel, need(op, what, tensor, 1), 0)
+    size = channels // num_groups
+    plane = _without(input.shape, channel)[1:]
+
+    def mean(of: Callable[[Expr, tuple[Expr, ...]], Expr], suffix: str) -> Tensor:
+        c = reduce_axis(size, name="c")
+        places = tuple(reduce_axis(extent, name=f"k{axis}") for axis, extent in enumerate(plane))
+
+        def element(row: tuple[Expr, ...]) -> Expr:
+            at: list[Expr] = [row[0], *places]
+            at.insert(channel, row[1] * size + c)
+            return mean_over(of(wide(input[tuple(at)]), row), axis=(c, *places))
+
+        return define((input.shape[0], num_groups), ("n", "g"), element, _part(name, suffix))
+
+    average = mean(lambda x, _: x, "mean")
+    variance = mean(lambda x, row: (x - average[row]) * (x - average[row]), "variance")
+
+    def element(at: tuple[Expr, ...]) -> Expr:
+        row = (at[0], at[channel] // size)
+        result = (wide(input[at]) - average[row]) * rsqrt(variance[row] + eps)
+        return cast(_affine(result, weight, bias, (at[channel],)), input.dtype)
+
+    return define(input.shape, _image_names(input.ndim, channel), element, name)
+
+
+def _image_names(rank: int, channel: int) -> tuple[str, ...]:
+    """Names for the axes of images with the channels at an axis."""
+    names = {2: ("n", "c"), 3: ("n", "c", "x"), 4: ("n", "c", "y", "x")}.get(rank, index_names(rank))
+    return (names[0], *names[2:], "c") if channel != 1 and rank in (3, 4) else names
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor,
@@ -186,7 +242,4 @@ def batch_norm(
         result = (wide(input[at]) - wide(running_mean[c])) * rsqrt(wide(running_var[c]) + eps)
         return cast(_affine(result, weight, bias, c), input.dtype)
 
-    names = {2: ("n", "c"), 3: ("n", "c", "x"), 4: ("n", "c", "y", "x")}.get(input.ndim, index_names(input.ndim))
-    if channel != 1 and input.ndim in (3, 4):
-        names = (names[0], *names[2:], "c")
-    return define(input.shape, names, element, name)
+    return define(input.shape, _image_names(input.ndim, channel), element, name)

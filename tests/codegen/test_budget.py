@@ -166,5 +166,5 @@ def test_choices_between_reads_that_stand_deep_in_one_another_are_refused() -> N
             value = tl.select(x[i] > n, x[(i + n) % 256], value)
         return value
 
-    with pytest.raises(tl.BuildError, match="choices between reads stand 119 deep in one another"):
+    with pytest.raises(tl.BuildError, match=r"choices between reads stand 1\d\d deep in one another"):
         tl.build(tl.Schedule(tl.compute((256,), body, name="Y")))

@@ -47,7 +47,8 @@ def factors(A: tl.Tensor) -> tl.Tensor:
         rest = A[i, j] - tl.sum(self[i, k] * self[k, j], axis=k, where=(k < i) & (k < j))
         return tl.select(j < i, rest / self[j, j], rest)
 
-    return tl.recurrence((N, N), body, name="LU")
+    result: tl.Tensor = tl.recurrence((N, N), body, name="LU")
+    return result
 
 
 def factored(a: Any) -> Any:

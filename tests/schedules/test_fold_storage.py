@@ -26,7 +26,7 @@ def test_storage_outside_all_loops_lets_the_window_slide_along_the_outermost_one
     s = tl.Schedule(blur())
     s.compute_at("h", "v.y")
     s.store_root("h")
-    assert "for h.y in range(y + select(y > 0, 2, 0), y + 3):" in str(s)
+    assert "for h.y in range(v.y + select(v.y > 0, 2, 0), v.y + 3):" in str(s)
     check(s)
     assert s.can("store_root", "h").error.code == "TL-S301"
 
