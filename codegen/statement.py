@@ -20,7 +20,7 @@ from tensorlang.codegen.frame import Frame
 from tensorlang.codegen.math import emit_fma
 from tensorlang.codegen.memory import Access
 from tensorlang.codegen.parallel import parallel
-from tensorlang.codegen.types import Value, known, lanes_of, matched
+from tensorlang.codegen.types import I32, Value, known, lanes_of, literal, matched
 from tensorlang.dtype import BOOL
 from tensorlang.errors import InternalError
 from tensorlang.traverse import axes_of, expressions, loads_of, statements
@@ -109,8 +109,12 @@ def _has_uniform(frame: Frame, stmt: ir.Stmt) -> bool:
 def _store(frame: Frame, stmt: ir.Store) -> None:
     frame.fresh()
     accesses = [access_of(frame, buffer, stmt.index, value) for buffer in stmt.buffers]
-    values = _values(frame, stmt, accesses)
     uniform = bool(frame.lanes) and accesses[0].uniform
+    if uniform and frame.mask is not None and any(frame.lane_axis in axes_of(place) for place in stmt.index):
+        with frame.builder.if_then(any_lane(frame.builder, frame.mask)), frame.branch():
+            _write(frame, stmt, accesses, [_last_lane(frame, new) for new in _values(frame, stmt, accesses)])
+        return
+    values = _values(frame, stmt, accesses)
     if uniform and (stmt.reducer is not None or any(map(lanes_of, values))):
         raise InternalError(f"all lanes of {frame.lane_axis} write one element of {stmt.buffers[0].name} in stage {stmt.stage}")
     if uniform and not frame.wanted:
@@ -119,6 +123,18 @@ def _store(frame: Frame, stmt: ir.Store) -> None:
             _write(frame, stmt, accesses, values)
     else:
         _write(frame, stmt, accesses, values)
+
+
+def _last_lane(frame: Frame, new: Value) -> Value:
+    """The value of the last lane that is on, where all mean one element: a tail leaves one of them on, or they would race."""
+    if not lanes_of(new):
+        return new
+    builder = frame.builder
+    found = builder.extract_element(new, literal(I32, 0))
+    for lane in range(1, frame.lanes):
+        on = builder.extract_element(frame.mask, literal(I32, lane))
+        found = builder.select(on, builder.extract_element(new, literal(I32, lane)), found)
+    return found
 
 
 def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Value]) -> None:

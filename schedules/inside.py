@@ -17,7 +17,8 @@ from functools import reduce
 
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, Split, Stmt, Unary
-from tensorlang.polyhedra import find
+from tensorlang.polyhedra import find, uncovered
+from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality import facts_of
@@ -50,6 +51,15 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
 def guarded(test: Expr | None, stmt: Stmt) -> Stmt:
     """The statement where a test holds."""
     return stmt if test is None else If(test, stmt)
+
+
+def left_out(nest: Nest, around: Sequence[For], facts: Sequence[Expr], pairs: Sequence[tuple[Expr, Expr]]) -> str | None:
+    """An iteration of the loops `around` for which nothing that `facts` hold of makes the pairs equal, as text; None if there is none."""
+    missing = uncovered(place_facts(nest, around), facts, pairs)
+    if missing is None:
+        return None
+    at = [f"{short(part.loop)} = {missing[Axis(part.loop)]}" for part in around if Axis(part.loop) in missing]
+    return ", ".join(at) or "data decide which"
 
 
 def sides_left(index: Iterable[Expr], shape: Iterable[Expr], facts: Sequence[Expr]) -> list[Expr]:

@@ -19,13 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Alloc, Axis, Binary, Expr, For, If, Load, Nest, Stmt, Store, Unary, block
-from tensorlang.polyhedra import find, uncovered
+from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
-from tensorlang.schedules.inside import place_facts
+from tensorlang.schedules.inside import left_out, place_facts
 from tensorlang.schedules.legality import accesses, conditions_around, conflict, facts_of, race
 from tensorlang.schedules.local import clone, moving
 from tensorlang.schedules.placed import ahead
@@ -136,10 +136,8 @@ class ReverseComputeAt:
                     test = simplify(Binary("and", test, needed))
         around = [part for part in path_to(nest.body, lambda part: part is store) if isinstance(part, For)]
         pairs = [(Axis(part.loop), values[part.loop]) for part in chain]
-        missing = uncovered(place_facts(nest, around), [*facts, test], pairs)
-        if missing is not None:
-            at = [f"{short(part.loop)} = {missing[Axis(part.loop)]}" for part in around if Axis(part.loop) in missing]
-            where = ", ".join(at) or "data decide which"
+        where = left_out(nest, around, [*facts, test], pairs)
+        if where is not None:
             reason = (
                 f"{self.stage!r} has elements that no iteration of {short(self.loop)!r} completes ({where}), and nobody would compute them"
             )

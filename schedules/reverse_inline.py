@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Load, Nest, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, If, Load, Nest, Stmt, Store, allocate
 from tensorlang.mentions import allocations
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_stores, extent_of, path_to, remove, require_single, require_stage, stores, without_alloc
 from tensorlang.schedules.inline import MAX_NODES
-from tensorlang.schedules.legality import accesses
+from tensorlang.schedules.inside import is_whole_axis, left_out, place_facts
+from tensorlang.schedules.legality import accesses, conditions_around
 from tensorlang.simplify import simplify
 from tensorlang.traverse import loads_of, map_children, map_statements, substitute, walk
 
@@ -44,6 +45,7 @@ class ReverseComputeInline:
         assert isinstance(read.buffer, Buffer)
         last = self._last(nest, read.buffer)
         self._require_there(nest, consumer, last, read.buffer)
+        self._require_all(nest, consumer, last, read)
         at = {axis.name: part for axis, part in zip(read.index, last.index, strict=True) if isinstance(axis, Axis)}
         uses = 0
 
@@ -139,6 +141,20 @@ class ReverseComputeInline:
                 continue
             if buffer in late or (buffer not in housed and buffer not in nest.outputs):
                 raise self._refusal("TL-S301", f"{buffer.name!r}, which it reads, is not there when {operand.name!r} is completed")
+
+    def _require_all(self, nest: Nest, consumer: Store, last: Store, read: Load) -> None:
+        """Raise `Refusal` unless the operand is stored for every element that the consumer has: a guarded copy leaves some out."""
+        path = path_to(nest.body, lambda part: part is last)
+        loops = [part for part in path if isinstance(part, For)]
+        if len({*last.index}) == len(last.index) and not any(isinstance(part, If) for part in path):
+            shape = zip(last.index, last.buffers[0].shape, strict=True)
+            if all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in shape):
+                return
+        around = [part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
+        facts = place_facts(nest, loops, conditions_around(nest, last))
+        where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))
+        if where is not None:
+            raise self._refusal("TL-S303", f"{read.buffer.name!r} is not stored for all of its elements ({where})")  # type: ignore[attr-defined]
 
 
 def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:

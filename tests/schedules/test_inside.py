@@ -216,3 +216,30 @@ def test_partial_results_that_a_scatter_leaves_alone_are_still_initialised(reduc
         s.rfactor(loop)
         s.accumulate("H_rf", at="H_rf.p_o" if split else "H_rf.p")
         right(s, VALUES, WILD)
+
+
+def test_a_consumer_is_not_written_into_a_copy_that_leaves_elements_out() -> None:
+    a = tl.placeholder((4, 6), "int32", name="A")
+    s = tl.Schedule(tl.compute((5,), lambda i: tl.select(i - 1 >= 0, a[i - 1, i], 7), name="V"))
+    s.pack("A", at="V.i")
+    s.fission("V.i")
+    error = s.can("reverse_compute_inline", "V").error
+    assert error.code == "TL-S303"
+    assert "(i = 0)" in str(error)
+    right(s, np.arange(24, dtype="int32").reshape(4, 6))
+
+
+@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+@pytest.mark.parametrize("reduce", ["add", "max", "set"])
+def test_lanes_that_a_tail_leaves_one_of_may_mean_one_element(reduce: str, tail: str) -> None:
+    for extent in (3, 5, 9):
+        a = tl.placeholder((extent,), "int32", name="A")
+        start = tl.compute((extent,), lambda x: tl.cast(1, "int32"), name="Z")
+        p = tl.reduce_axis(extent, name="p")
+        s = tl.Schedule(tl.scatter(start, p, lambda p, n=extent: tl.clamp(p, 0, n - 1), lambda p, a=a: a[p], reduce, name="H"))
+        for factor in (2, 4, 8):
+            tried = s.copy()
+            _, inner = tried.split("H.p", factor, tail=tail)
+            if tried.can("vectorize", inner):
+                tried.vectorize(inner)
+                right(tried, np.arange(extent, dtype="int32")[::-1].copy())
