@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz faults figures-campaign figures-coverage figures-injected figures-files
+.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -52,7 +52,7 @@ fuzz:
 
 # Every figure of docs/fuzzing.md, each a target of its own; one that is not kept does not keep the others from running, but make fails at
 # the end. Cases and faults accumulate in docs/fuzz.json and docs/faults.json.
-FIGURES = figures-campaign figures-coverage figures-injected figures-files
+FIGURES = figures-campaign figures-coverage figures-injected figures-files figures-stages
 faults:
 	failed=0; for figure in $(FIGURES); do echo "== $$figure"; $(MAKE) $$figure || failed=1; done; exit $$failed
 
@@ -72,3 +72,6 @@ MUTATIONS ?= 100000
 figures-files:
 	$(PYTHON) -m tests.fuzz.files --mutations $(MUTATIONS) --seed $(SEED) --workers $(WORKERS) --tally docs/fuzz_files.json
 	$(PYTHON) -m tests.fuzz.files --table docs/fuzz_files.json docs/fuzzing.md
+
+figures-stages:
+	$(PYTHON) -m bench.stages

@@ -24,7 +24,7 @@ from tensorlang.codegen.threads import get_threads
 from tensorlang.dtype import DType, dtype
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import For, Nest, Stmt
-from tensorlang.schedules.edit import extent_of
+from tensorlang.schedules.edit import extent_of, loops, stores
 from tensorlang.traverse import substatements
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def make(kernel: Kernel, inputs: Sequence[Any], repeats: int, keywords: Mapping[
         hot=hot,
         threads=threads,
         forks=forks,
+        in_lanes=1.0 if origin is None else _in_lanes(origin.nest.body, done),
         timing=timed,
         rates=machine,
         bound=bound,
@@ -135,6 +136,15 @@ def _element(kernel: Kernel, done: Work) -> DType:
 def _stage(nest: Nest, done: Work) -> str:
     """The stage with the most arithmetic, or the first output."""
     return max(done.stages.items(), key=lambda item: item[1])[0] if done.stages else nest.outputs[0].name
+
+
+def _in_lanes(body: Stmt, done: Work) -> float:
+    """The share of the arithmetic that is done by stages, or their partial results, in vector loops; 1 without any."""
+    wide = {store.stage for loop in loops(body) if loop.kind in ("vector", "tensor") for store in stores(loop.body)}
+    present = {store.stage for store in stores(body)}
+    known = {name: value for name, value in done.stages.items() if name in present}
+    total = sum(known.values())
+    return sum(value for name, value in known.items() if {name, f"{name}_rf"} & wide) / total if total else 1.0
 
 
 def _forks(stmt: Stmt, dims: Mapping[str, int]) -> int:

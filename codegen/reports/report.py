@@ -37,8 +37,9 @@ class Report:
 
     `bytes` are those of inputs and outputs, `footprint` adds the workspace. `levels` are the loops around the stage with the most
     arithmetic, `sent` what moves to and from each level of memory in a call (an estimate), `hot` the hot loop of the machine code,
-    `forks` the parallel loops that a call starts. `peak_share` is of the measured multiply-add peak, `bandwidth_share` of the bandwidth
-    of the level that holds the footprint. `bound` names what bounds the kernel, `sentence` says it with numbers and what to do.
+    `forks` the parallel loops that a call starts, `in_lanes` the share of the arithmetic whose stages run in vector loops. `peak_share`
+    is of the measured multiply-add peak, `bandwidth_share` of the bandwidth of the level that holds the footprint. `bound` names what
+    bounds the kernel, `sentence` says it with numbers and what to do.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Report:
     hot: InnerLoop | None
     threads: int
     forks: int
+    in_lanes: float
     timing: Timing
     rates: Rates
     bound: Bound
@@ -91,8 +93,11 @@ class Report:
 
     @property
     def vector_share(self) -> float | None:
-        """The share of the hot loop's arithmetic that is on vectors; None where there is no arithmetic."""
-        return None if self.hot is None else self.hot.share
+        """The share of the arithmetic that is on vectors; None where there is no arithmetic.
+
+        Of stages in vector loops it is that of the hot loop. Others, such as recurrences, have none, however wide the hot loop is.
+        """
+        return None if self.hot is None or self.hot.share is None else self.hot.share * self.in_lanes
 
     @property
     def spills(self) -> int:

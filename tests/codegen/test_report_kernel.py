@@ -119,6 +119,14 @@ def test_arrays_of_ones_own_are_used_and_give_the_dims() -> None:
         kernel.report(x.astype("f8"))
 
 
+def test_a_recurrence_beside_a_vector_loop_is_not_called_vector_arithmetic() -> None:
+    x = tl.placeholder((4096,), name="x")
+    total = tl.recurrence((4096,), lambda t, itself: itself[t - 1] + x[t], name="total")
+    report = tl.build(tl.compute((4096,), lambda i: total[i] * 3, name="y")).report(repeats=2)
+    assert report.vector_share == 0.5
+    assert "50% of arithmetic on vectors" in str(report)
+
+
 def test_dims_are_given_by_keyword() -> None:
     kernel = scaled()
     assert kernel.report(n=1000, repeats=2).bytes == 8000
@@ -131,7 +139,8 @@ def test_dims_are_given_by_keyword() -> None:
         ({}, r"needs the dim 'n'; write report\(n=\.\.\.\)"),
         ({"m": 3}, "knows no 'm'"),
         ({"n": -1}, ">= 0"),
-        ({"n": 1 << 60}, "cannot be made"),
+        ({"n": 1 << 60}, "the dim n is from 0 to"),
+        ({"n": 1 << 47}, "cannot be made"),
     ],
 )
 def test_what_does_not_fit_is_a_call_error(keywords: dict[str, int], says: str) -> None:
