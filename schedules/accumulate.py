@@ -169,10 +169,16 @@ class Accumulate:
         return combining[0]
 
     def _require_apart(self, nest: Nest, loop: For, outer: list[For], names: set[str]) -> None:
-        """Raise `Refusal` where an iteration may read what it computes; reads of other elements (a state of a scan) do not matter."""
+        """Raise `Refusal` where an iteration may read what it computes; reads of other elements (a state of a scan) do not matter.
+
+        The tile is stored over the loops that move it alone, also where the others run not at all.
+        """
         found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name in names]
         shared = frozenset(part.loop for part in outer)
-        for write, read in itertools.product([one for one in found if one.writes], [one for one in found if not one.writes]):
+        stored = [
+            replace(one, loops=(*outer, *moving(nest, one.index, one.loops[len(outer) :])), conditions=()) for one in found if one.writes
+        ]
+        for write, read in itertools.product(stored, [one for one in found if not one.writes]):
             example = None if write.buffer != read.buffer else conflict(nest, read, write, shared, ())
             if example is not None:
                 raise Refusal(

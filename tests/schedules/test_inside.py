@@ -243,3 +243,14 @@ def test_lanes_that_a_tail_leaves_one_of_may_mean_one_element(reduce: str, tail:
             if tried.can("vectorize", inner):
                 tried.vectorize(inner)
                 right(tried, np.arange(extent, dtype="int32")[::-1].copy())
+
+
+@pytest.mark.parametrize("extent", [0, 1, 3])
+def test_a_tile_that_is_stored_after_it_is_read_is_refused_though_the_reduction_be_empty(extent: int) -> None:
+    a = tl.placeholder((extent, 3), "int32", name="A")
+    k = tl.reduce_axis(extent, name="k")
+    s = tl.Schedule(tl.compute((3,), lambda x: tl.sum(a[k, x], axis=k) * 2, name="S"))
+    s.fission("S.x")
+    s.fuse_loops("S.1.x", "S.x")
+    assert s.can("accumulate", "S.1", at="S.x").error.code == "TL-S302"
+    right(s, np.arange(3 * extent, dtype="int32").reshape(extent, 3))
