@@ -16,6 +16,7 @@ from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.assembly import InnerLoop
 from tensorlang.codegen.target import Target
 from tensorlang.dtype import DType, dtype
+from tensorlang.functions import FUNCTIONS
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.tensor import compute, placeholder
 
@@ -51,8 +52,8 @@ def weight(name: str, element: DType, target: Target) -> int:
     """Arithmetic instructions of a named function, for one vector."""
     kind = element if element in ("float32", "float64") else dtype("float32")
     lanes = target.lanes(kind)
-    x, y = (placeholder((4 * lanes,), kind, name=operand) for operand in "xy")
-    s = Schedule(compute((4 * lanes,), lambda i: x[i] ** y[i] if name == "pow" else getattr(elementary, name)(x[i]), name="z"))
+    operands = [placeholder((4 * lanes,), kind, name=operand) for operand in "xy"[: FUNCTIONS[name].arity]]
+    s = Schedule(compute((4 * lanes,), lambda i: getattr(elementary, name)(*(operand[i] for operand in operands)), name="z"))
     (loop,) = s.loops("z")
     _, inner = s.split(loop, lanes)
     s.vectorize(inner)
