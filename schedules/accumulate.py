@@ -33,13 +33,12 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
-from tensorlang.polyhedra import uncovered
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
-from tensorlang.schedules.inside import access_guard, guarded, is_whole_axis, place_facts
+from tensorlang.schedules.inside import access_guard, covers, guarded
 from tensorlang.schedules.kinds import require_kinds
 from tensorlang.schedules.legality import accesses, conditions_around, conflict, reads, repeated
 from tensorlang.schedules.local import Clone, clone, literal_shape, moving, offsets, require_distinct, require_fixed, tile_name
@@ -216,22 +215,10 @@ class Accumulate:
             return first, False
         inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
         fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
-        if not self._covers(nest, store, starts[0], outer, inside):
+        if not covers(nest, store, starts[0], [*outer, *inside]):
             return first, False
         moved = [loop for loop in (*placing, *inside) if loop.loop in index]
         bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
         if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= counted(nest, store.index):
             return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None
-
-    def _covers(self, nest: Nest, store: Store, start: Store, outer: list[For], inside: list[For]) -> bool:
-        """Do the loops around a reduction visit every element that its initialisation writes? A scatter may leave some out."""
-        loops = [*outer, *inside]
-        dimensions = zip(store.index, store.buffers[0].shape, strict=True)
-        if len({*store.index}) == len(store.index) and all(
-            is_whole_axis(part, extent, loops, nest.relations) for part, extent in dimensions
-        ):
-            return True
-        above = [part for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)]
-        pairs = list(zip(start.index, store.index, strict=True))
-        return uncovered(place_facts(nest, above), place_facts(nest, loops), pairs) is None

@@ -25,7 +25,8 @@ from tensorlang.relations import closure, counted, in_scope
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
-from tensorlang.schedules.legality import repeated
+from tensorlang.schedules.inside import access_guard, covers
+from tensorlang.schedules.legality import conditions_around, repeated
 from tensorlang.schedules.rfactor import require_static
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of
@@ -85,6 +86,10 @@ class DecomposeReduction:
         if self.loop in shared or apart:
             where = "stands under a condition" if apart else "holds the initialisation already, in each iteration"
             raise Refusal("TL-S301", f"{short(self.loop)!r} {where}", stage=store.stage, loop=self.loop)
+        loops, held = [*around, *inside], conditions_around(nest, path[-1])
+        if not covers(nest, store, start, loops) or access_guard(nest, store.buffers[0], store.index, (*around, *tile), held) is not None:
+            reason = f"the loops around and inside {short(self.loop)!r} do not visit just the elements that {start.stage!r} initialises"
+            raise Refusal("TL-S301", reason, stage=store.stage, loop=self.loop)
         self._require_first(nest, store, around, shared)
         for part in around:
             if part.loop not in own | shared and literal_extent(part) != 1:

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, Split, Stmt, Unary
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, Split, Stmt, Store, Unary
 from tensorlang.polyhedra import find, uncovered
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.edit import path_to
 from tensorlang.schedules.legality import facts_of
 from tensorlang.traverse import children
 
@@ -51,6 +52,15 @@ def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Seque
 def guarded(test: Expr | None, stmt: Stmt) -> Stmt:
     """The statement where a test holds."""
     return stmt if test is None else If(test, stmt)
+
+
+def covers(nest: Nest, store: Store, start: Store, loops: Sequence[For]) -> bool:
+    """Do the `loops` around a reduction visit every element that its initialisation writes? A scatter may leave some out."""
+    dimensions = zip(store.index, store.buffers[0].shape, strict=True)
+    if len({*store.index}) == len(store.index) and all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in dimensions):
+        return True
+    above = [part for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)]
+    return left_out(nest, above, place_facts(nest, loops), list(zip(start.index, store.index, strict=True))) is None
 
 
 def left_out(nest: Nest, around: Sequence[For], facts: Sequence[Expr], pairs: Sequence[tuple[Expr, Expr]]) -> str | None:

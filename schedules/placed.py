@@ -138,11 +138,13 @@ def is_implicit(nest: Nest, place: Placed) -> bool:
     for relation in reversed(nest.relations):
         given, derived = sides(relation)
         if own.intersection(given):
-            if needed.intersection(derived):  # a tile that is computed where it is wanted: part of its place comes from outside
-                needed |= set(given)
             own.update(derived)
             if not box.intersection(derived):
                 needed |= set().union(*(axes_of(bound) for bound in bounds_of(relation)))
+    for relation in nest.relations:  # a tile that is computed where it is wanted: part of its place comes from outside
+        given, derived = sides(relation)
+        if own.intersection(given) and needed.intersection(derived):
+            needed |= set(given)
     return bool(closure(nest, needed - own) & {loop.loop for loop in place.loops})
 
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from tensorlang.bounds import interval
 from tensorlang.dtype import INT64
-from tensorlang.ir import Axis, Binary, Const, Expr, Nest
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
 from tensorlang.linear import Linear, expression, linear
 from tensorlang.mentions import among
 from tensorlang.relations import closure
 from tensorlang.schedules.edit import loops
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, walk
+from tensorlang.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, statements, walk
 
 
 def is_quotient(expr: Expr) -> bool:
@@ -31,7 +31,8 @@ def is_quotient(expr: Expr) -> bool:
 
 def decided(nest: Nest, made: frozenset[str]) -> Nest:
     """The nest with the quotients gone that the loops `made`, and those around and inside of them, decide."""
-    held = (expr for stmt in among(nest.body, made) for expr in expressions(stmt))  # loops decide what stands inside of them
+    inside = (part for part in among(nest.body, made) if isinstance(part, For) and part.loop in made)
+    held = (expr for loop in inside for stmt in statements(loop) for expr in expressions(stmt))
     if not any(map(_quotients, held)):
         return nest
     known = _ranges(nest)
