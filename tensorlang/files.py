@@ -54,8 +54,9 @@ def descriptor(path: AnyPath, flags: int = os.O_RDONLY, *, terminals: bool = Fal
     `terminals`: character devices too, for what is only appended to, which replaces nothing (`/dev/null`, `/dev/full`).
     """
     with _as_os_error(path):
+        path = os.fspath(path)  # a number would be an open file of somebody else
         with contextlib.suppress(FileNotFoundError):
-            require_regular(os.stat(path), path, terminals=terminals)  # noqa: PTH116 - a path of any kind
+            require_regular(os.stat(path), path, terminals=terminals)  # noqa: PTH116 - text or bytes
         opened = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     try:
         require_regular(os.fstat(opened), path, terminals=terminals)

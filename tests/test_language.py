@@ -92,14 +92,18 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "the truth of A[i] > 0.0 is not known while the operator is defined; write tl.select(cond, a, b) instead of `if`, "
     "and & | ~ instead of `and`, `or`, `not`": lambda: over(lambda i: max(0, A[i])),
     "A[i] is one value and cannot be iterated over": lambda: over(lambda i: list(A[i])),
-    "i has no value while the operator is defined, so Python cannot use it as an integer": lambda: over(lambda i: [1, 2][i]),
+    "i has no value while the operator is defined, so Python cannot use it as an integer; "
+    "to read a list or an array at it, make that an operand first: table = tl.buffer(array), then table[i]": lambda: over(
+        lambda i: [1, 2][i]
+    ),
     # reads
     "Y reads A[i + 1] outside A: float32[8]: at i = 7, axis 0 is read at 8; read it under tl.select with a condition, restrict the axis, "
     "or pad the tensor with tl.pad": lambda: over(lambda i: A[i + 1]),
     "B: float32[4, 6] has 2 axes and is read with 1 indices": lambda: over(lambda i: B[i]),
     "an index of A: float32[8] is A[i] (float32); indices are integers: use tl.cast": lambda: over(lambda i: A[A[i]]),
     "A: float32[8] is read one element at a time; write an index for each axis, not slice(None, None, None)": lambda: over(lambda _: A[:]),
-    "tensor 'A' cannot stand in an index expression; index it, as in A[i, j]": lambda: over(lambda i: A + i),
+    "A: float32[8] is a whole tensor, and arithmetic is on elements; "
+    "write tl.compute(A.shape, lambda i: A[i] + ...), or a function of tl.ops": lambda: over(lambda i: A + i),
     "the body of tensor Y is A: float32[8] itself; index it, as in A[i, j]": lambda: over(lambda i: A if i is not None else 0),
     "A: float32[8] cannot be iterated over; define a tensor over its axes with tl.compute": lambda: list(A),
     # axes
@@ -121,13 +125,13 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "an extent of placeholder X must be an int or a tl.dim, not 2.5": lambda: tl.placeholder((2.5,), name="X"),
     "the shape of placeholder X must be a tuple of ints and dims, not 'ab'": lambda: tl.placeholder("ab", name="X"),
     "an extent of placeholder X of 1125899906842624 is out of range (at most 2**48)": lambda: tl.placeholder((1 << 50,), name="X"),
-    "'a b' cannot name a tensor; use letters, digits and _": lambda: tl.placeholder((3,), name="a b"),
-    "1 cannot name a dim; use letters, digits and _": lambda: tl.dim(1),  # type: ignore[arg-type]
+    "'a b' cannot name a tensor; use letters, digits and _, at most 200": lambda: tl.placeholder((3,), name="a b"),
+    "1 cannot name a dim; use letters, digits and _, at most 200": lambda: tl.dim(1),  # type: ignore[arg-type]
     "a reduction axis runs over an extent or a pair (lo, hi), not (1, 2, 3)": lambda: tl.reduce_axis((1, 2, 3)),  # type: ignore[arg-type]
     "the extent n is known only at run time; compare it inside tl.select or where=": lambda: bool(n),
     "an output must be a tensor, not 3": lambda: tl.evaluate(3, {}),  # type: ignore[call-overload]
     # padding and einsum
-    "pad mode 'zero' is not one of constant, edge, reflect, wrap": lambda: tl.pad(A, ((1, 1),), mode="zero"),
+    "pad mode 'zero' is not one of 'constant', 'edge', 'reflect', 'wrap'": lambda: tl.pad(A, ((1, 1),), mode="zero"),
     "pad widths of A: float32[8] must be a pair (before, after) of ints >= 0 for each of its 1 axes, not ((-1, 0),)": lambda: tl.pad(
         A, ((-1, 0),)
     ),

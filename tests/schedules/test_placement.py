@@ -206,14 +206,14 @@ def test_storage_at_an_outer_loop_holds_what_its_iterations_use() -> None:
         str(s)
         == """\
 v(X: float32[14, 6]) -> v: float32[12, 4]
-    for y_o in range(3):                                     # y = 4 y_o + y_i   guard
+    for y_o in range(3):                                     # v.y = 4 y_o + y_i   guard
         h: float32[6, 4]
         for y_i in range(4):
             for h.y in range(4 * y_o + y_i + select(y_i > 0, 2, 0), 4 * y_o + y_i + 3):
                 for x in range(4):
                     h[h.y - 4 * y_o, x] = X[h.y, x] + X[h.y, x + 1] + X[h.y, x + 2] # h
             for x in range(4):
-                v[y, x] = h[y - 4 * y_o, x] + h[y - 4 * y_o + 1, x] + h[y - 4 * y_o + 2, x] # v"""
+                v[v.y, x] = h[v.y - 4 * y_o, x] + h[v.y - 4 * y_o + 1, x] + h[v.y - 4 * y_o + 2, x] # v"""
     )
     check(s)
 
