@@ -64,8 +64,8 @@ MISPLACED: Final[dict[str, tuple[str, Callable[[], None]]]] = {
     "index-readable": ("what an index made anew reads counts as inside", constant(inside, "_require_readable", None)),
     "lower-side-lost": ("the lower side of an access made anew is not tested", every(inside, "sides_left", lower_sides_lost)),
     "upper-side-lost": ("the upper side of an access made anew is not tested", every(inside, "sides_left", upper_sides_lost)),
-    "tile-covers-all": ("an accumulated tile counts as all of the tensor", constant(accumulate.Accumulate, "_covers", value=True)),
-    "consumer-covers-all": ("a consumer moved to its producer counts as complete", constant(reverse_compute_at, "uncovered", None)),
+    "tile-covers-all": ("an accumulated tile counts as all of the tensor", constant(accumulate, "covers", value=True)),
+    "consumer-covers-all": ("a consumer moved to its producer counts as complete", constant(reverse_compute_at, "left_out", None)),
     "consumer-unconditional": ("a consumer moved to its producer runs everywhere", constant(Consumer, "_within", TRUE)),
     "consumer-early": ("a consumer moves to before its operand is complete", constant(Consumer, "_require_order", None)),
     "slid-start-kept": (
