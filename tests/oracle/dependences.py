@@ -40,6 +40,8 @@ Needs: TypeAlias = dict[Instance, Need]
 Pairs: TypeAlias = list[tuple[tuple[int, ...], tuple[int, ...]]]
 """An access point by point: the values of the loops, and the element."""
 
+MAX_TEXT: Final = 20_000
+"""Characters of relations: what data decide is listed, and isl takes long to read a long list, or runs out of operations in it."""
 MAX_POINTS: Final = 400
 MAX_OPERATIONS: Final = 400_000
 """What isl may count to: some tenths of a second."""
@@ -317,15 +319,15 @@ def _contracted(direct: dict[Instance, set[Instance]], aside: dict[Instance, set
 
 def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, Instance]]]:
     """The instances that there are, and which of them uses what which other one wrote, by isl."""
+    texts = (relations.reads, relations.must, relations.may, relations.kill, relations.order)
+    if sum(len(part) for parts in texts for part in parts) > MAX_TEXT:
+        raise TooMuch
     context = islpy.Context()
     context.set_max_operations(MAX_OPERATIONS)
     instances: list[Any] = []
     found: list[Any] = []
     try:
-        reads, must, may, kill, order = (
-            islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}")
-            for parts in (relations.reads, relations.must, relations.may, relations.kill, relations.order)
-        )
+        reads, must, may, kill, order = (islpy.UnionMap.read_from_str(context, f"{{ {'; '.join(parts)} }}") for parts in texts)
         info = islpy.UnionAccessInfo.from_sink(reads).set_must_source(must).set_may_source(may).set_kill(kill).set_schedule_map(order)
         info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
         order.domain().foreach_point(instances.append)
