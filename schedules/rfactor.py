@@ -55,6 +55,7 @@ from tensorlang.schedules.inside import access_guard
 from tensorlang.schedules.kinds import require_kind
 from tensorlang.schedules.legality import conditions_around, repeated
 from tensorlang.schedules.local import fresh_buffer
+from tensorlang.schedules.local import moving as moving_loops
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_statements
 
@@ -201,10 +202,9 @@ class Rfactor:
         """Can the loops that move the element not sweep over the partial results, because data or conditions say where it is?"""
         if _moved(nest, store, self.loop) or any(True for part in store.index for _ in loads_of(part)):
             return True
-        needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
-        moving = [part for part in chain if part.loop in needed]
         if not _is_scatter(nest, store):
             return False
+        moving = moving_loops(nest, store.index, chain)
         left = access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
         return left is not None or repeated(nest, store, moving, outer) is not None
 
