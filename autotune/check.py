@@ -15,7 +15,8 @@ import numpy as np
 from tensorlang.autotune.arrays import Array, Guarded, Spec, inputs, mismatch
 from tensorlang.autotune.reference import sample_points
 from tensorlang.autotune.task import NO_DIMS, longest_reduction, placeholders, specs
-from tensorlang.codegen.build import build_schedule, default_schedule
+from tensorlang.codegen.build import build_schedule
+from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel import Kernel
 from tensorlang.errors import TensorlangError
 from tensorlang.interpret import evaluate

@@ -6,7 +6,8 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tensorlang.codegen.build import kept_default, kept_schedule
+from tensorlang.codegen.compilation import of_default, of_schedule
+from tensorlang.codegen.kernel import Kernel, kept
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
 from tensorlang.errors import InternalError, TensorlangError
@@ -14,7 +15,6 @@ from tensorlang.tensor import Tensor, as_outputs
 
 if TYPE_CHECKING:
     from tensorlang.autotune.database import Database, Match
-    from tensorlang.codegen.kernel import Kernel
 
 ATTEMPTS: Final = 8
 """Records that are looked at before the default schedule is taken."""
@@ -38,7 +38,7 @@ def compile(
         for match in islice(known.matches(tensors, machine), ATTEMPTS):
             if (kernel := _kernel(match, known, tensors, name)) is not None:
                 return kernel
-    return kept_default(tensors, machine, name=name, provenance="default")
+    return kept(of_default(tensors, machine, name=name, provenance="default"))
 
 
 def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
@@ -47,7 +47,7 @@ def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name:
     if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
         return None
     try:
-        kernel = kept_schedule(schedule, machine, name=name, provenance=match.kind)
+        kernel = kept(of_schedule(schedule, machine, name=name, provenance=match.kind))
     except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
         return None
     if unsure:

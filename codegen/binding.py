@@ -172,27 +172,12 @@ DEFAULT_PASSES: Final = Passes()
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code and the way to look at it: the texts are made again from the source when someone asks."""
+    """Machine code, and what it was made from."""
 
     object: bytes
     source: str
     machine: Machine
     passes: Passes = DEFAULT_PASSES
-
-    @property
-    def llvm(self) -> str:
-        """The optimised LLVM IR."""
-        return self._rendered("llvm")
-
-    @property
-    def assembly(self) -> str:
-        """The assembly text."""
-        return self._rendered("asm")
-
-    def _rendered(self, form: Literal["llvm", "asm"]) -> str:
-        from tensorlang.codegen.proven import rendered  # noqa: PLC0415 - what is not proven is rendered elsewhere
-
-        return rendered(self.source, self.machine, form, self.passes)
 
 
 def compile_module(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Compiled:

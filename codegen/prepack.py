@@ -15,17 +15,17 @@ or also reads otherwise, stays as it is and is only bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from tensorlang import ir
 from tensorlang.codegen import arrays
 from tensorlang.codegen.arguments import fixed
-from tensorlang.codegen.build import default_schedule, kept_nest
-from tensorlang.codegen.program import Origin
+from tensorlang.codegen.compilation import Request, default_schedule, of_nest
+from tensorlang.codegen.program import Origin, Program
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
 from tensorlang.relations import closure
@@ -34,12 +34,9 @@ from tensorlang.schedules.edit import literal_extent, path_to, remove, stores, w
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements
 
-if TYPE_CHECKING:
-    from tensorlang.codegen.kernel import Kernel
-
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class PackedOperand:
     """What became of an operand: the nest that packs it into `packed`, and the nest that reads `packed` instead."""
 
     packer: Nest
@@ -47,46 +44,46 @@ class Split:
     rest: Nest
 
 
-def prepack(kernel: Kernel, constants: Mapping[str, object]) -> Kernel:
-    """The kernel with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
+def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[[Request], Callable[..., Any]]) -> Request | Program:
+    """The program with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
 
-    Where nobody gave a schedule, one is chosen for which the packing of these operands is free. Raises `CallError` for a name that is no
-    input and for an array that a call would refuse.
+    `kernel` makes what packs an operand callable. Where nobody gave a schedule, one is chosen for which the packing of these operands is
+    free. Raises `CallError` for a name that is no input and for an array that a call would refuse.
     """
-    program = kernel.program
+    name = program.signature.name
     if not constants:
-        raise CallError(f"{kernel.name}: prepack() takes the constant operands by name, as prepack(B=b)")
+        raise CallError(f"{name}: prepack() takes the constant operands by name, as prepack(B=b)")
     wanted = [argument for argument in program.signature.inputs if argument.name not in program.bound]
     names = [argument.name for argument in wanted]
-    for name in constants:
-        if name not in names:
-            raise CallError(f"{kernel.name}: prepack() got {name!r}, which is no input{did_you_mean(name, names)}; inputs are {names}")
+    for given_name in constants:
+        if given_name not in names:
+            raise CallError(f"{name}: prepack() got {given_name!r}, which is no input{did_you_mean(given_name, names)}; inputs are {names}")
     given = {
         argument.name: fixed(program.signature, argument, constants[argument.name]) for argument in wanted if argument.name in constants
     }
     origin = program.origin
     if origin is None:  # read from a file: there is no nest to take apart
-        return type(kernel)(replace(program, bound={**program.bound, **given}))
+        return replace(program, bound={**program.bound, **given})
     if origin.chosen:
         chosen = default_schedule(origin.outputs, program.target, frozenset(given)).nest
         nest = replace(origin.plain, body=chosen.body, relations=chosen.relations)
     else:
         nest = origin.nest
     bound = dict(program.bound)
-    for name, whole in given.items():
+    for constant, whole in given.items():
         array = whole
-        operand = next(buffer for buffer in nest.inputs if buffer.name == name)
+        operand = next(buffer for buffer in nest.inputs if buffer.name == constant)
         while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
             shape = tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const))
             packed = arrays.empty_aligned(shape, parts.packed.dtype.numpy)
             packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
-            kept_nest(Origin.of(parts.packer), program.target, {})(array, out=packed)
+            kernel(of_nest(Origin.of(parts.packer), program.target, {}))(array, out=packed)
             array, operand, nest = packed, parts.packed, parts.rest
         bound[operand.name] = array
-    return kept_nest(origin.under(nest), program.target, bound, program.provenance)
+    return of_nest(origin.under(nest), program.target, bound, program.provenance)
 
 
-def split(nest: Nest, operand: Buffer) -> Split | None:
+def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
     """The two nests; None where no single copy stands for all uses of the operand, or an extent is not a literal.
 
     A stage that computes from the operand alone, as padding does, is such a copy.
@@ -133,7 +130,7 @@ def split(nest: Nest, operand: Buffer) -> Split | None:
         return None
     rest = _redirected(without_alloc(rest, target), target, packed, leading)
     inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
-    return Split(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
+    return PackedOperand(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
 
 
 def _bounds(loops: list[For]) -> tuple[Expr, ...]:

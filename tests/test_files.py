@@ -18,8 +18,7 @@ from tensorlang.autotune import export, html, jobs, simulate
 from tensorlang.autotune.database import Database
 from tensorlang.autotune.log import Log
 from tensorlang.autotune.merge import merge
-from tensorlang.codegen import build
-from tensorlang.codegen.kernel import Kernel, load
+from tensorlang.codegen.kernel import Kernel, forget, load
 
 FIXTURE = Path(__file__).parent / "autotune" / "fixtures" / "v1.jsonl"
 
@@ -119,7 +118,7 @@ def test_a_recording_is_a_regular_file(tmp_path: Path) -> None:
 def test_a_cache_passes_over_what_is_no_file(make: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "cache"
     monkeypatch.setenv("TENSORLANG_CACHE", str(home))
-    build.forget()
+    forget()
     x = np.ones(4, "f4")
     kernel(41.0)(x)
     entries = sorted(home.iterdir())
@@ -127,10 +126,10 @@ def test_a_cache_passes_over_what_is_no_file(make: Callable[[Path], str], tmp_pa
         entry.unlink()
         if not (home / "there").exists():
             make(entry)
-    build.forget()
+    forget()
     np.testing.assert_array_equal(kernel(41.0)(x), 41 * x)
     assert not any(stat.S_ISREG(entry.lstat().st_mode) for entry in entries if entry.exists() and entry == entries[0])
-    build.forget()
+    forget()
 
 
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_a_child_forked_while_a_thread_calls_parallel_kernels_calls_them_too() -
 def test_a_child_forked_while_threads_build_builds_too(cache: str, tmp_path: Path) -> None:
     told = run(
         """
-        from tensorlang.codegen import build
-        build._kernels.size = 2  # kernels are unloaded all the time
+        from tensorlang.codegen import kernel
+        kernel._kernels.size = 2  # kernels are unloaded all the time
         stop = threading.Event()
 
         def product(n, factor):

@@ -12,7 +12,7 @@ import pytest
 import tensorlang as tl
 from bench.stages import chain, mirrored, pointwise
 from tensorlang.canonical import describe, family, fingerprint
-from tensorlang.codegen.build import default_schedule
+from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.target import target
 from tensorlang.expr import MAX_DEPTH
 from tensorlang.rebuild import rebuild

@@ -11,9 +11,10 @@ from functools import cache
 from typing import Final
 
 from tensorlang import elementary
-from tensorlang.codegen.build import build
+from tensorlang.codegen.compilation import of_schedule
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.assembly import InnerLoop
+from tensorlang.codegen.runnable import Runnable
 from tensorlang.codegen.target import Target
 from tensorlang.dtype import DType, dtype
 from tensorlang.functions import FUNCTIONS
@@ -57,5 +58,5 @@ def weight(name: str, element: DType, target: Target) -> int:
     (loop,) = s.loops("z")
     _, inner = s.split(loop, lanes)
     s.vectorize(inner)
-    hot = assembly.read(build(s, target).inspect("asm")).hot
+    hot = assembly.read(Runnable(of_schedule(s, target).program()).inspect("asm")).hot
     return max(1, hot.vector + hot.scalar if hot else 1)

@@ -20,8 +20,9 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.codegen import arrays, timing
-from tensorlang.codegen.build import build
+from tensorlang.codegen.compilation import of_schedule
 from tensorlang.codegen.reports.levels import Home
+from tensorlang.codegen.runnable import Runnable
 from tensorlang.codegen.target import Target, target
 from tensorlang.dtype import DType, dtype
 from tensorlang.extent import dim
@@ -65,13 +66,17 @@ def rates(kind: str, threads: int) -> Rates:
     schedule = multiply_adds(machine, threads, element)
     width = VECTORS * machine.lanes(element)
     ones = np.ones(width, element.numpy)
-    flops = 2 * DEPTH * width * 4 * threads / _fastest(build(schedule, machine).bind(ones, ones))
+    flops = 2 * DEPTH * width * 4 * threads / _fastest(_linked(schedule, machine).bind(ones, ones))
     call, fork = _overheads(machine, threads)
     bandwidth = _bandwidths(machine, threads)
     if alone is not None:
         flops = max(flops, alone.flops)
         bandwidth = {name: max(rate, alone.bandwidth[name]) for name, rate in bandwidth.items()}
     return Rates(flops, bandwidth, call, fork, kind, threads)
+
+
+def _linked(schedule: Schedule, machine: Target) -> Runnable:
+    return Runnable(of_schedule(schedule, machine).program())
 
 
 def _fastest(call: Callable[[], Any]) -> float:
@@ -128,7 +133,7 @@ def _in_registers(s: Schedule, machine: Target, element: DType, order: tuple[str
 
 
 def _bandwidths(machine: Target, threads: int) -> dict[Home, float]:
-    kernel = build(_sums(machine, threads), machine)
+    kernel = _linked(_sums(machine, threads), machine)
     caches = machine.caches
     row = 4 * VECTORS * machine.lanes(dtype("float32"))
     beyond = min(max(2 * caches.l3, 4 * STREAM), MOST) // threads
@@ -148,7 +153,7 @@ def _bandwidths(machine: Target, threads: int) -> dict[Home, float]:
         found[name] = threads * again * rows * row / _fastest(kernel.bind(X, again=again))
     strategy = choose(stream(), machine, threads)
     out = np.empty(STREAM, np.float32)
-    written = 2 * out.nbytes / _fastest(build(strategy.schedule(strategy.default), machine).bind(data[:STREAM], out=out))
+    written = 2 * out.nbytes / _fastest(_linked(strategy.schedule(strategy.default), machine).bind(data[:STREAM], out=out))
     found["memory"] = max(found["memory"], written)
     return found
 
@@ -157,9 +162,9 @@ def _overheads(machine: Target, threads: int) -> tuple[float, float]:
     """Seconds of a call that does next to nothing, and what a parallel loop adds."""
     X = placeholder((max(threads, 2),), "float32", name="X")
     alone = Schedule(compute(X.shape, lambda i: X[i] + 1, name="Y"))
-    call = timing.sample(build(alone, machine).bind(np.ones(max(threads, 2), np.float32)), 5).min
+    call = timing.sample(_linked(alone, machine).bind(np.ones(max(threads, 2), np.float32)), 5).min
     if threads == 1:
         return call, 0.0
     alone.parallel(*alone.loops("Y"))
-    forked = _fastest(build(alone, machine).bind(np.ones(max(threads, 2), np.float32)))
+    forked = _fastest(_linked(alone, machine).bind(np.ones(max(threads, 2), np.float32)))
     return call, max(forked - call, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tensorlang.codegen.reports.instructions import bits, issue
 from tensorlang.codegen.reports.levels import levels, traffic, value
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
+from tensorlang.codegen.runnable import Runnable
 from tensorlang.codegen.signature import Argument
 from tensorlang.codegen.target import target
 from tensorlang.codegen.threads import get_threads
@@ -27,13 +28,10 @@ from tensorlang.ir import For, Nest, Stmt
 from tensorlang.schedules.edit import extent_of, loops, stores
 from tensorlang.traverse import substatements
 
-if TYPE_CHECKING:
-    from tensorlang.codegen.kernel import Kernel
-
 FLOAT32: Final = dtype("float32")
 
 
-def make(kernel: Kernel, inputs: Sequence[Any], repeats: int, keywords: Mapping[str, Any]) -> Report:
+def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mapping[str, Any]) -> Report:
     """The report of a kernel; see `Kernel.report`."""
     program = kernel.program
     call, dims = _call(kernel, inputs, keywords)
@@ -91,7 +89,7 @@ def make(kernel: Kernel, inputs: Sequence[Any], repeats: int, keywords: Mapping[
     )
 
 
-def _call(kernel: Kernel, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Callable[[], Any], dict[str, int]]:
+def _call(kernel: Runnable, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Callable[[], Any], dict[str, int]]:
     """A call with the arrays that are given, or with made ones, and the dims of it."""
     signature, bound = kernel.program.signature, kernel.program.bound
     free = [argument for argument in signature.inputs if argument.name not in bound]
@@ -126,7 +124,7 @@ def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:
     return prod(extents.evaluate(extent, dims) for extent in argument.shape) * argument.dtype.bytes
 
 
-def _element(kernel: Kernel, done: Work) -> DType:
+def _element(kernel: Runnable, done: Work) -> DType:
     """The type that most arithmetic is done in."""
     if done.types:
         return dtype(max(done.types.items(), key=lambda item: item[1])[0])

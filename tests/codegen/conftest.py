@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from tensorlang import ir
-from tensorlang.codegen import binding, build, object_files
+from tensorlang.codegen import binding, compilation, object_files
 from tensorlang.codegen.emit import emit
+from tensorlang.codegen.kernel import forget
 from tensorlang.codegen.symbols import load_object
 from tensorlang.codegen.target import Target, target
 from tests.codegen import handmade
@@ -72,22 +73,22 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     object_files._say.cache_clear()
     object_files._written.clear()
     handmade.add()(np.zeros(16, "f4"), np.zeros(16, "f4"))  # the code that all kernels share is there
-    build.forget()
+    forget()
     yield
-    build.forget()
+    forget()
 
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the nests that were compiled since the test began."""
     names: list[str] = []
-    real = build.compile_nest
+    real = compilation.compile_nest
 
     def compile_nest(origin: Any, *args: Any) -> Any:
         names.append(origin.nest.name)
         return real(origin, *args)
 
-    monkeypatch.setattr(build, "compile_nest", compile_nest)
+    monkeypatch.setattr(compilation, "compile_nest", compile_nest)
     return names
 
 

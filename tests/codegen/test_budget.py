@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen.build import default_schedule
+from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.lower import lower
 from tensorlang.codegen.target import target

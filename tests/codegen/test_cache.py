@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import build, identity
+from tensorlang.codegen import compilation, identity
 from tensorlang.codegen.object_cache import ObjectCache
 from tensorlang.program import lower_definition
 from tests.codegen.cached import product, scaled
@@ -173,7 +173,7 @@ def test_an_operand_that_is_bound_is_neither_mixed_up_nor_kept_alive(compilation
 
 def test_a_name_is_found_in_a_fraction_of_a_millisecond() -> None:
     machine = tl.target()
-    nest = build.default_schedule(product(512), machine).nest
+    nest = compilation.default_schedule(product(512), machine).nest
     samples = []
     for _ in range(5):
         start = time.perf_counter()

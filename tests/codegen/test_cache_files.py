@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import build, identity, object_files
+from tensorlang.codegen import identity, object_files
+from tensorlang.codegen.kernel import forget
 from tensorlang.schedules.instructions import Instruction
 from tests.codegen.cached import edited, entry, product, scaled
 
@@ -23,7 +24,7 @@ X = np.arange(20, dtype="f4").reshape(4, 5)
 def test_a_file_of_an_earlier_build_is_used(cache_folder: Any, compilations: Any) -> None:
     first = tl.build(scaled())
     assert entry(cache_folder).stat().st_mode & 0o077 == 0
-    build.forget()
+    forget()
     again = tl.build(scaled())
     assert compilations == ["y"]
     assert again is not first
@@ -57,7 +58,7 @@ def test_a_kernel_from_a_file_can_be_packed(cache_folder: Any, compilations: Any
     a, b = np.random.default_rng(0).random((2, 40, 40), np.float32)
     want = tl.build(product(40)).prepack(B=b)(a)
     compilations.clear()
-    build.forget()
+    forget()
     kernel = tl.build(product(40)).prepack(B=b)
     assert not compilations
     np.testing.assert_array_equal(kernel(a), want)
@@ -73,7 +74,7 @@ def test_a_torn_or_damaged_entry_is_compiled_and_written_again(cache_folder: Any
     spoilt += [good + b"\0", b"\0" * len(good), good[:-9] + bytes([good[-9] ^ 1]) + good[-8:], good[:60] + b"x" + good[61:]]
     for data in spoilt:
         path.write_bytes(data)
-        build.forget()
+        forget()
         compilations.clear()
         np.testing.assert_array_equal(tl.build(scaled())(X), 2 * X)
         assert compilations == ["y"]
@@ -98,7 +99,7 @@ def test_an_entry_for_something_else_is_compiled_and_written_again(cache_folder:
     path = entry(cache_folder)
     good = path.read_bytes()
     edited(path, change)
-    build.forget()
+    forget()
     np.testing.assert_array_equal(tl.build(scaled())(X), 2 * X)
     assert compilations == ["y", "y"]
     assert path.read_bytes() == good
@@ -111,13 +112,13 @@ def test_an_entry_under_the_name_of_another_is_not_taken_for_it(cache_folder: An
     wrong.unlink()
     tl.build(scaled())
     entry(cache_folder).write_bytes(data)
-    build.forget()
+    forget()
     np.testing.assert_array_equal(tl.build(scaled())(X), 2 * X)
 
 
 def test_another_compiler_uses_other_files(cache_folder: Any, compilations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tl.build(scaled())
-    build.forget()
+    forget()
     monkeypatch.setattr(object_files, "generator", lambda: "the next version")
     tl.build(scaled())
     assert len(list(cache_folder.iterdir())) == len(compilations) == 2
@@ -201,13 +202,13 @@ def test_a_full_disk_costs_nothing_and_leaves_nothing(cache_folder: Any, monkeyp
 def test_what_others_may_change_or_own_is_not_run(cache_folder: Any, compilations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tl.build(scaled())
     entry(cache_folder).chmod(0o666)
-    build.forget()
+    forget()
     tl.build(scaled())
     assert len(compilations) == 2
     assert entry(cache_folder).stat().st_mode & 0o077 == 0
     user = os.geteuid()
     os.chown(entry(cache_folder), 4242, -1) if user == 0 else monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    build.forget()
+    forget()
     tl.build(scaled())
     assert len(compilations) == 3
     cache_folder.chmod(0o777)
@@ -222,7 +223,7 @@ def test_a_full_folder_loses_what_was_not_used_for_longest(cache_folder: Any, mo
         tl.build(scaled(factor))
         (paths[factor],) = set(cache_folder.iterdir()) - before
         os.utime(paths[factor], (1000 + age, 1000 + age))
-    build.forget()
+    forget()
     tl.build(scaled(1.5))  # read from its file: used now
     abandoned = cache_folder / f".{paths[1.5].name}.abc"
     abandoned.write_bytes(b"torn")

@@ -1,0 +1,180 @@
+"""A schedule, or the default schedule of a definition, to a program: everything that a kernel is made of, and not linked yet.
+
+What was compiled before is not compiled again: a `Request` has a name that is found without lowering, or even scheduling, anything (see
+`identity`), and its program is looked for in this process, then in the files of an earlier one (`object_cache`, `object_files`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from tensorlang.codegen import counts, object_files
+from tensorlang.codegen.emit import emit
+from tensorlang.codegen.identity import digest
+from tensorlang.codegen.lower import lower
+from tensorlang.codegen.object_cache import ObjectCache
+from tensorlang.codegen.program import Origin, Program, Provenance
+from tensorlang.codegen.proven import compiled
+from tensorlang.codegen.seal import sealed
+from tensorlang.codegen.signature import Argument, Signature
+from tensorlang.codegen.target import Target
+from tensorlang.codegen.threads import get_threads
+from tensorlang.errors import BuildError, ScheduleError
+from tensorlang.ir import Buffer, For, Nest, Stmt
+from tensorlang.lazy import cached_property
+from tensorlang.printer import print_nest
+from tensorlang.program import bound_arrays, lower_definition
+from tensorlang.schedules import instructions
+from tensorlang.schedules.budget import MAX_EMITTED, MAX_INSTRUCTIONS, REGISTER, too_much
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies import choose
+from tensorlang.tensor import Tensor, as_inputs, as_outputs
+from tensorlang.traverse import statements
+
+_programs: Final[ObjectCache[Program]] = ObjectCache()
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
+_TAKEN: Final = frozenset(
+    {"posix_memalign", "free", "malloc", "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tensorlang_num_threads"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A program that is wanted: what it comes from, for which target, with which operands fixed.
+
+    `how` tells how its nest was scheduled, as far as the program's name depends on it; `shared`: other processes may have its file.
+    """
+
+    origin: Origin
+    target: Target
+    bound: Mapping[str, npt.NDArray[Any]]
+    provenance: Provenance | None
+    how: tuple[object, ...]
+    shared: bool = True
+
+    @cached_property
+    def name(self) -> str:
+        """What tells the code from all other code, and does not depend on what fixed operands hold."""
+        return digest(self.target, self.provenance, tuple(sorted(self.bound)), self.origin.plain, self.how)
+
+    def program(self) -> Program:
+        """The program: compiled now, or from what was compiled before. With fixed operands the code is kept, and the arrays are not."""
+        if self.bound:
+            return replace(_programs.get(self.name, self._compiled), bound=self.bound, origin=self.origin)
+        return replace(self._compiled(), origin=self.origin)
+
+    def _compiled(self) -> Program:
+        if not self.shared or not self.target.is_native:
+            return compile_nest(self.origin, self.target, self.provenance)
+        return object_files.kept(self.name, lambda: compile_nest(self.origin, self.target, self.provenance))
+
+
+def of_schedule(
+    schedule: Schedule,
+    target: Target,
+    *,
+    name: str | None = None,
+    inputs: Sequence[Tensor] | None = None,
+    provenance: Provenance | None = None,
+) -> Request:
+    """The program of a schedule. Raises `BuildError` for a name that a C function cannot have, and for too much code."""
+    label, order = name or schedule.nest.name, schedule.inputs if inputs is None else as_inputs(inputs)
+    _require_name(label)
+    _require_small(schedule.nest, MAX_INSTRUCTIONS)
+    plain = lower_definition(schedule.outputs, label, order)
+    nest = replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
+    origin = Origin(schedule.outputs, order, plain, lambda: nest, provenance == "default")
+    return of_nest(origin, target, bound_arrays(origin.outputs), provenance)
+
+
+def of_default(
+    outputs: object,
+    target: Target,
+    *,
+    name: str | None = None,
+    inputs: Sequence[Tensor] | None = None,
+    provenance: Provenance | None = None,
+) -> Request:
+    """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`."""
+    if name is not None:
+        _require_name(name)
+    tensors, order, threads = as_outputs(outputs), as_inputs(inputs), get_threads()
+    plain = lower_definition(tensors, name, order)
+    _require_name(plain.name)
+
+    def scheduled() -> Nest:
+        _require_small(plain, MAX_INSTRUCTIONS)
+        chosen = default_schedule(tensors, target, threads=threads).nest
+        return replace(plain, body=chosen.body, relations=chosen.relations)
+
+    origin = Origin(tensors, order, plain, scheduled, chosen=True)
+    return Request(origin, target, bound_arrays(tensors), provenance, ("default", threads))
+
+
+def of_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Request:
+    """The program of a scheduled nest whose operands `bound` are fixed."""
+    shared = all(map(_is_shipped, statements(origin.nest.body)))
+    return Request(origin, target, bound, provenance, ("nest", origin.nest), shared)
+
+
+def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset(), threads: int | None = None) -> Schedule:
+    """The schedule that is used where none is given or known; there is one for every definition. `constants` are packed for nothing."""
+    strategy = choose(outputs, target, get_threads() if threads is None else threads, constants)
+    try:
+        return strategy.schedule(strategy.default)
+    except ScheduleError as error:
+        if error.code != "TL-S202":
+            raise
+        return Schedule(outputs)  # an expression that is nearly too large by itself, and would be once it is vectorised
+
+
+def compile_nest(origin: Origin, target: Target, provenance: Provenance | None = None) -> Program:
+    """The program of a scheduled nest, compiled now, with no operand fixed."""
+    nest = origin.nest
+    lowered = lower(nest, target)
+    _require_small(lowered, MAX_EMITTED, target.vector_bits)
+    arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
+    signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
+    text = sealed(emit(lowered, target, name=nest.name), signature, target)
+    return Program(
+        signature=signature,
+        target=target,
+        compiled=compiled(text, target.machine),
+        nest=print_nest(nest),
+        flops=counts.flops(origin.plain),
+        bytes=counts.traffic(origin.plain),
+        workspace_bytes=counts.workspace(lowered),
+        provenance=provenance,
+    )
+
+
+def forget() -> None:
+    """Forget what was compiled in this process; files stay."""
+    _programs.clear()
+
+
+def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
+    """Raise `BuildError` for a nest that is too much code, lowered or as it was defined."""
+    reason = too_much(nest, limit, register)
+    if reason is not None:
+        raise BuildError(f"{nest.name!r} cannot be built: {reason}")
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN:
+        raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, and no name of the C library")
+
+
+def _is_shipped(part: Stmt) -> bool:
+    """Does a statement mean the same in every process? The instructions that users define are known by name in theirs alone."""
+    return not isinstance(part, For) or part.instruction is None or instructions.is_shipped(instructions.find(part.instruction))
+
+
+def _argument(buffer: Buffer) -> Argument:
+    return Argument(buffer.name, buffer.shape, buffer.dtype)
