@@ -11,18 +11,24 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.affine import Polynomial, Space
-from tensorlang.codegen.memory import Place
+from tensorlang.codegen.memory import Access, Place
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.types import POINTER, VOID, Builder, Type, Value, external
 
-if TYPE_CHECKING:
-    from tensorlang.codegen.transpose import Pending
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A strided store not yet made. `offset` is that of its first lane in its buffer."""
+
+    access: Access
+    offset: Polynomial
+    value: Value
+    streamed: bool
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from tensorlang.codegen.access import access_of, any_lane
 from tensorlang.codegen.arithmetic import both, unary
 from tensorlang.codegen.convert import narrow, widen
 from tensorlang.codegen.expression import value
-from tensorlang.codegen.frame import Frame
+from tensorlang.codegen.frame import Frame, Pending
 from tensorlang.codegen.math import emit_fma
 from tensorlang.codegen.memory import Access
 from tensorlang.codegen.parallel import parallel
@@ -141,7 +141,7 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Va
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
             offset = frame.space.offset(stmt.index, access.place.shape).part(varying=False)
-            frame.deferred.append(transpose.Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
+            frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
         elif stmt.stream and memory.streams(frame.target, access, frame.mask):
             frame.streamed = True
             memory.stream(frame.builder, access, new)

@@ -11,7 +11,7 @@ transposed by interleaving its halves log2(rows) times (each step rotates the bi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Final
 
@@ -19,8 +19,7 @@ from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen import memory
-from tensorlang.codegen.affine import Polynomial
-from tensorlang.codegen.frame import Frame
+from tensorlang.codegen.frame import Frame, Pending
 from tensorlang.codegen.memory import Access, address
 from tensorlang.codegen.types import (
     I1,
@@ -47,16 +46,6 @@ SHORTEST: Final = 4
 """Lanes of the shortest part that a row is taken apart into, where it has as many."""
 MASKED_STORES: Final = 512
 """Bits of a vector from which a store under a constant mask is one cheap instruction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A strided store not yet made. `offset` is that of its first lane in its buffer."""
-
-    access: Access
-    offset: Polynomial
-    value: Value
-    streamed: bool
 
 
 def side_by_side(loop: ir.For) -> bool:
