@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from tensorlang import ops
+from tensorlang.definitions import placeholder
 from tensorlang.errors import TensorlangError, TuningError, did_you_mean
-from tensorlang.tensor import Tensor, placeholder
+from tensorlang.tensor import Tensor
 
 Extents: TypeAlias = Mapping[str, int]
 Make: TypeAlias = Callable[["Given"], Any]

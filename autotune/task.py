@@ -13,19 +13,7 @@ from tensorlang.errors import TuningError, did_you_mean
 from tensorlang.extent import beyond, dims_in, limits
 from tensorlang.feeds import extent_of
 from tensorlang.ir import Reduce, ReduceAxis
-from tensorlang.tensor import (
-    Definition,
-    Placeholder,
-    Scan,
-    Scatter,
-    Stage,
-    State,
-    Tensor,
-    as_outputs,
-    components,
-    definitions,
-    expressions,
-)
+from tensorlang.tensor import Definition, Placeholder, Scan, Scatter, Stage, State, Tensor, as_outputs, components, definitions, expressions
 from tensorlang.traverse import walk
 
 UNKNOWN_LENGTH: Final = 4096

@@ -20,13 +20,14 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from tensorlang.canonical import fingerprint
+from tensorlang.definitions import compute, placeholder, reduce_axis
 from tensorlang.errors import did_you_mean
 from tensorlang.expr import cast
 from tensorlang.ir import Nest
 from tensorlang.program import lower_definition
 from tensorlang.reduction import sum as total
 from tensorlang.schedules.directive import Refusal
-from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
+from tensorlang.tensor import Tensor
 
 ELEMENTS: Final = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "bfloat": 2, "float": 4, "double": 8}
 """The elements of registers, by the bytes that each has."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlang import forks as _forks
 from tensorlang.bound import buffer
 from tensorlang.boundary import pad
+from tensorlang.definitions import compute, placeholder, reduce_axis
 from tensorlang.dtype import DType, dtype
 from tensorlang.elementary import (
     abs,  # noqa: A004 - the names users expect
@@ -72,7 +73,7 @@ from tensorlang.reduction import (
 )
 from tensorlang.scan import scan
 from tensorlang.scatter import scatter
-from tensorlang.tensor import Tensor, compute, placeholder, reduce_axis
+from tensorlang.tensor import Tensor
 
 if TYPE_CHECKING:
     from tensorlang import ops as ops

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tensorlang.bounds import values
+from tensorlang.definitions import compute
 from tensorlang.elementary import clamp, select
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, as_expr
 from tensorlang.extent import Extent, choice
-from tensorlang.tensor import Tensor, as_tensor, compute
+from tensorlang.tensor import Tensor, as_tensor
 
 MODES = ("constant", "edge", "reflect", "wrap")
 

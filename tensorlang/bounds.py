@@ -318,15 +318,13 @@ def lets_go(reducer: Reducer, component: int, of: Interval) -> bool:
 
     A component that chooses, and stays within `of` where the identity is not, has chosen the value.
     """
-    from tensorlang.simplify import simplify  # noqa: PLC0415 - the rules of simplification ask for bounds
-
     if inside((int(reducer.identities[component].value),) * 2, of):
         return False
     start = {}
     for side in "ab":
         start[side] = {f"{side}{n}": identity for n, identity in enumerate(reducer.identities)}
     for side, other in ("ab", "ba"):
-        left = simplify(_given(reducer.results[component], start[side]))
+        left = _given(reducer.results[component], start[side])
         value = Param(f"{other}{component}", reducer.identities[component].dtype)
         if not inside(values(left, {value: of}), of):
             return False

@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 
+from tensorlang.definitions import compute, reduce_axis
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, binary
 from tensorlang.extent import Extent
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import ReduceAxis, Tensor, compute, reduce_axis
+from tensorlang.tensor import ReduceAxis, Tensor
 
 _SPEC = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*(->[A-Za-z]*)?\Z")
 

@@ -25,19 +25,7 @@ from tensorlang.lanes import Scope, inside, is_exact, is_plain, led, plain
 from tensorlang.meaning import Array
 from tensorlang.printer import text
 from tensorlang.sequential import leading
-from tensorlang.tensor import (
-    Definition,
-    Itself,
-    Placeholder,
-    Scan,
-    Scatter,
-    Stage,
-    State,
-    Tensor,
-    as_outputs,
-    definitions,
-    operands,
-)
+from tensorlang.tensor import Definition, Itself, Placeholder, Scan, Scatter, Stage, State, Tensor, as_outputs, definitions, operands
 from tensorlang.traverse import dtype_of, walk
 
 CHUNK: Final = 1 << 16

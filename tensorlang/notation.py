@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tensorlang import elementary, reduction
+from tensorlang.definitions import compute, reduce_axis
 from tensorlang.dtype import DType
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.expr import Expr, as_expr, binary, cast
 from tensorlang.extent import Dim, Extent
 from tensorlang.syntax import Applied, At, Function, Name, Number, Operation, Parameter, Statement, Value, parse
-from tensorlang.tensor import Tensor, compute, reduce_axis
+from tensorlang.tensor import Tensor
 
 TYPES: Final = {
     "float": "float32",

@@ -1,15 +1,13 @@
-"""Can conditions hold? Asked of the reads of a definition: by isl, by a look at every point, and by examples that are seen to occur."""
+"""Can conditions hold? What is asked of the reads of a definition, and the example that answers it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tensorlang.extent import products
 from tensorlang.ir import Axis, Compare, Expr
-from tensorlang.polyhedra import find
-from tensorlang.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +40,3 @@ class Witness:
     point: Mapping[str, int]
     data: Mapping[str, Any]
     value: tuple[int, ...]
-
-
-def possible(question: Question) -> dict[Expr, int] | None:
-    """A point at which the conditions may hold, empty where none is proposed; None where they are proved to hold nowhere."""
-    plain = replace(question, conditions=tuple(map(simplify, question.conditions)))
-    point = find(*plain.facts(), exact=plain.exact())
-    if point is None:
-        return None
-    from tensorlang.witness import impossible  # noqa: PLC0415 - the evaluator is needed only to refuse
-
-    return None if impossible(plain) else point
-
-
-def witness(question: Question, proposed: Mapping[Expr, int]) -> Witness | None:
-    """An example that was seen to occur, near the proposed point if there; None where none was found."""
-    from tensorlang.witness import search  # noqa: PLC0415 - the evaluator is needed only to refuse
-
-    return search(question, proposed)

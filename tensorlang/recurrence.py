@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tensorlang import ir
-from tensorlang.checks import Scope, check_stage, inside, stage_scope
+from tensorlang.checks import check_stage, inside
+from tensorlang.definitions import parameters
 from tensorlang.dtype import BOOL, FLOAT32, INT64, DType
 from tensorlang.dtype import dtype as dtype_named
 from tensorlang.errors import DefinitionError
@@ -27,7 +28,8 @@ from tensorlang.expr import Expr, as_expr, cast, common, convert
 from tensorlang.extent import optional_name, shape_nodes
 from tensorlang.ir import Binary, Compare, Const, Load, Reduce, Select, Unary
 from tensorlang.polyhedra import find
-from tensorlang.tensor import Itself, Stage, Tensor, enclosing, fresh_axis, index_parts, parameters, serial
+from tensorlang.scope import Scope, stage_scope
+from tensorlang.tensor import Itself, Stage, Tensor, enclosing, fresh_axis, index_parts, serial
 from tensorlang.traverse import map_children
 
 MAX_PROBED: Final = 3

@@ -10,23 +10,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from tensorlang import ir
+from tensorlang.definitions import parameters
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr
 from tensorlang.extent import Extent, extent_node, optional_name
 from tensorlang.simplify import simplify
-from tensorlang.tensor import (
-    ENCLOSING,
-    Definition,
-    Placeholder,
-    Scan,
-    State,
-    Tensor,
-    fresh_axis,
-    operands,
-    parameters,
-    reached,
-    serial,
-)
+from tensorlang.tensor import ENCLOSING, Definition, Placeholder, Scan, State, Tensor, fresh_axis, operands, reached, serial
 
 
 def scan(

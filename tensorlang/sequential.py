@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensorlang.checks import not_before, scoped, stage_scope
 from tensorlang.ir import Load
 from tensorlang.polyhedra import find
+from tensorlang.scope import not_before, scoped, stage_scope
 from tensorlang.tensor import Itself, Stage
 
 

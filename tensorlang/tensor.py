@@ -1,4 +1,4 @@
-"""Tensors and the definitions behind them: `placeholder`, `compute`, `reduce_axis`.
+"""Tensors and the definitions behind them, as values.
 
 A tensor is one result of a definition: a `Placeholder` (an argument of the kernel) or a `Stage` (one expression for each result over
 named axes). Definitions are immutable and hold plain `ir` expressions whose loads name tensors, so that a program is the DAG that its
@@ -11,9 +11,8 @@ nothing that a schedule, a log or a key sees depends on the serial.
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias
@@ -21,12 +20,11 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias
 import numpy as np
 
 from tensorlang import ir
-from tensorlang.dtype import INT64, DType, dtype
+from tensorlang.dtype import INT64, DType
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, convert
-from tensorlang.extent import Bound, Extent, checked_name, extent, optional_name, shape_nodes
+from tensorlang.extent import Extent, extent
 from tensorlang.hints import Whole
-from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, loads_of
 
 _serial = itertools.count()
@@ -223,81 +221,9 @@ class ReduceAxis(Expr):
         self.bounds = bounds
 
 
-def reduce_axis(
-    domain: Bound | tuple[Bound, Bound], name: str | None = None, within: Extent | tuple[Extent, Extent] | None = None
-) -> ReduceAxis:
-    """A reduction axis over `range(domain)`, or over `range(lo, hi)` for a pair; it is empty where `hi <= lo`.
-
-    A bound is an extent, or an integer expression: `reduce_axis((ptr[i], ptr[i + 1]))`, made in the body where `i` is in scope. `within` is
-    a range of extents that the axis never leaves, whatever the data says.
-    Raises `DefinitionError` for a domain that is none, and for a bound that is no integer, holds a reduction or reads a recurrence itself.
-    """
-    from tensorlang.domain import bounds_of  # noqa: PLC0415 - it tells what a bound reads
-
-    lo, hi = bounds_of(domain, within)
-    label = "" if name is None else checked_name(name, "a reduction axis")
-    return ReduceAxis(ir.ReduceAxis(fresh_axis(label), simplify(lo.node), simplify(hi.node)), (lo, hi))
-
-
 def fresh_axis(label: str) -> str:
     """A new spelling of an axis; an empty label is named at lowering (`r0`, `r1`, ...)."""
     return f"{label}#{serial()}"
-
-
-def placeholder(shape: object, dtype: object = "float32", name: str | None = None) -> Tensor:
-    """An argument of the kernel, of the given shape (ints and dims) and type.
-
-    Raises `DefinitionError` for a bad extent, type or name.
-    """
-    label = optional_name(name, "a tensor")
-    return Tensor(Placeholder(label, shape_nodes(shape, f"placeholder {label or ''}".strip()), _dtype(dtype), serial()))
-
-
-_dtype = dtype
-
-
-def compute(shape: object, fn: Callable[..., Any], name: str | None = None) -> Any:
-    """The tensor whose element at each index is `fn(*index)`; a tuple of tensors where `fn` returns a tuple.
-
-    `shape` is a tuple of ints and dims; `fn` takes one parameter for each axis, which names it (`*i`: `i0`, `i1`, ...).
-    Raises `DefinitionError` where the expression can read outside a tensor, uses an axis it does not own, or mixes kinds.
-    """
-    label = optional_name(name, "a tensor")
-    what = f"tensor {label}" if label else "a tensor"
-    extents = shape_nodes(shape, what)
-    axes = tuple(fresh_axis(axis) for axis in parameters(fn, len(extents), what))
-    result = fn(*(Expr(ir.Axis(axis)) for axis in axes))
-    if isinstance(result, Tensor):
-        raise DefinitionError(f"the body of {what} is {result!r} itself; index it, as in A[i, j]")
-    values = tuple(as_expr(value) for value in (result if isinstance(result, tuple) else (result,)))
-    if not values:
-        raise DefinitionError(f"the body of {what} returns an empty tuple; return at least one expression")
-    nodes = tuple(value.node for value in values)
-    stage = Stage(label, axes, extents, nodes, serial(), within=enclosing(*nodes))
-    from tensorlang.checks import check_stage  # noqa: PLC0415 - the checks read definitions
-
-    check_stage(stage)
-    tensors = tuple(Tensor(stage, component) for component in range(len(values)))
-    return tensors if isinstance(result, tuple) else tensors[0]
-
-
-def parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
-    """The names of the `rank` parameters of a body. Raises `DefinitionError` where it takes another number of them."""
-    if not callable(fn):
-        raise DefinitionError(f"the body of {what} must be a function of its axes, not {fn!r:.60}")
-    names: list[str] = []
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError) as error:  # what is written in C need not say
-        raise DefinitionError(f"the parameters of the body of {what}, {fn!r:.60}, are not known; wrap it in a lambda") from error
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}{n}" for n in range(rank - len(names))]
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and parameter.default is parameter.empty:
-            names.append(checked_name(parameter.name, "an axis"))
-    if len(names) != rank:
-        raise DefinitionError(f"{what} has {rank} axes but its body takes {len(names)} parameters ({', '.join(names) or 'none'})")
-    return tuple(names)
 
 
 def components(definition: Definition) -> int:

@@ -16,10 +16,10 @@ from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.assembly import InnerLoop
 from tensorlang.codegen.runnable import Runnable
 from tensorlang.codegen.target import Target
+from tensorlang.definitions import compute, placeholder
 from tensorlang.dtype import DType, dtype
 from tensorlang.functions import FUNCTIONS
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.tensor import compute, placeholder
 
 _HALF: Final = ("float16", "bfloat16")
 

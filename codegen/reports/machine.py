@@ -24,12 +24,12 @@ from tensorlang.codegen.compilation import of_schedule
 from tensorlang.codegen.reports.levels import Home
 from tensorlang.codegen.runnable import Runnable
 from tensorlang.codegen.target import Target, target
+from tensorlang.definitions import compute, placeholder, reduce_axis
 from tensorlang.dtype import DType, dtype
 from tensorlang.extent import dim
 from tensorlang.reduction import sum as total
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import compute, placeholder, reduce_axis
 
 VECTORS: Final = 12
 DEPTH: Final = 4096

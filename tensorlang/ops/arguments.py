@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 
+from tensorlang.definitions import compute
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, ExprLike, cast
 from tensorlang.extent import Extent, choice
 from tensorlang.reduction import accumulator
-from tensorlang.tensor import Tensor, compute
+from tensorlang.tensor import Tensor
 
 
 def need(op: str, what: str, tensor: object, *ranks: int, least: int | None = None) -> Tensor:

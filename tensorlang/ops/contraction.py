@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from tensorlang.definitions import reduce_axis
 from tensorlang.dtype import BOOL
 from tensorlang.elementary import select
 from tensorlang.errors import DefinitionError
@@ -14,7 +15,7 @@ from tensorlang.expr import Expr
 from tensorlang.ops.arguments import agree, define, floating, literal, need, wide
 from tensorlang.ops.normalization import softmax
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor, reduce_axis
+from tensorlang.tensor import Tensor
 
 
 def matmul(a: Tensor, b: Tensor, name: str | None = "matmul") -> Tensor:

@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from tensorlang.boundary import pad
+from tensorlang.definitions import reduce_axis
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr
 from tensorlang.extent import Extent
 from tensorlang.ops.arguments import agree, define, literal, need, one_of, pair
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor, reduce_axis
+from tensorlang.tensor import Tensor
 
 IMAGE = ("n", "o", "y", "x")
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tensorlang.definitions import reduce_axis
 from tensorlang.elementary import exp, log, rsqrt
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, cast
@@ -21,7 +22,7 @@ from tensorlang.reduction import accumulator
 from tensorlang.reduction import max as max_over
 from tensorlang.reduction import mean as mean_over
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor, reduce_axis
+from tensorlang.tensor import Tensor
 
 Entry = TypeVar("Entry")
 

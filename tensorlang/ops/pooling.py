@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorlang.definitions import reduce_axis
 from tensorlang.elementary import maximum, minimum
 from tensorlang.errors import DefinitionError
 from tensorlang.expr import Expr, as_expr, cast
@@ -10,7 +11,7 @@ from tensorlang.ops.arguments import define, floating, need, one_of, pair, wide
 from tensorlang.ops.convolution import at_window, padded, windows
 from tensorlang.reduction import max as max_over
 from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor, reduce_axis
+from tensorlang.tensor import Tensor
 
 _NAMES = {"NCHW": ("n", "c", "y", "x"), "NHWC": ("n", "y", "x", "c")}
 Size = int | tuple[int, int]
