@@ -36,7 +36,7 @@ from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Ne
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
 from tensorlang.schedules.inside import access_guard, covers, guarded
 from tensorlang.schedules.kinds import require_kinds
@@ -51,11 +51,11 @@ MAX_PARTIAL_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulate:
+class Accumulate(Directive):
     """Keep the tile of the reduction `tensor` that the loops inside `at` touch in registers; `partial` combines it at the end only."""
 
-    tensor: str
-    at: str
+    tensor: TensorName
+    at: LoopName
     partial: bool = False
 
     def apply(self, nest: Nest) -> Nest:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.ir import Axis, Binary, Buffer, Const, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.schedules.compute_at import may_exceed, redirect
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.local import fresh_buffer
@@ -28,11 +28,11 @@ from tensorlang.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRead:
+class CacheRead(Directive):
     """Copy the region of `tensor` that the loops inside `at` read."""
 
-    tensor: str
-    at: str
+    tensor: TensorName
+    at: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the copy."""

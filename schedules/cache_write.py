@@ -24,7 +24,7 @@ from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Loa
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
 from tensorlang.schedules.inside import place_facts
 from tensorlang.schedules.legality import reads
@@ -35,11 +35,11 @@ from tensorlang.traverse import axes_of, loads_of
 
 
 @dataclass(frozen=True, slots=True)
-class CacheWrite:
+class CacheWrite(Directive):
     """Compute what the loops inside `at` write to `tensor` in a local buffer."""
 
-    tensor: str
-    at: str
+    tensor: TensorName
+    at: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the buffer."""

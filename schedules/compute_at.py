@@ -26,7 +26,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.rules import FALSE
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.edit import (
     AUXILIARY,
     allocated,
@@ -53,11 +53,11 @@ from tensorlang.traverse import map_children, map_expressions, statements
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeAt:
+class ComputeAt(Directive):
     """Compute the part of `stage` that an iteration of `loop` uses at the start of that iteration."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the producer moved."""

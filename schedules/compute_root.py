@@ -21,16 +21,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorlang.ir import Nest
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.placed import is_implicit, placed
 from tensorlang.schedules.raising import raised, unplaced
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeRoot:
+class ComputeRoot(Directive):
     """Compute `stage` whole, before the loops that use it."""
 
-    stage: str
+    stage: StageName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the stage in front."""

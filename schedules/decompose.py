@@ -23,7 +23,7 @@ from tensorlang.ir import Binary, For, If, Nest, Split, Store, block, const
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted, in_scope
 from tensorlang.schedules.copies import Names, copied, pruned
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.inside import access_guard, covers
 from tensorlang.schedules.legality import conditions_around, repeated
@@ -38,10 +38,10 @@ def _whole(relation: Split) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class DecomposeReduction:
+class DecomposeReduction(Directive):
     """Initialise the part of the reduction that an iteration around `loop` touches right before `loop`."""
 
-    loop: str
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the initialisation moved."""

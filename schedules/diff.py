@@ -6,15 +6,16 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorlang.schedules.trace import AnyDirective, call
+from tensorlang.schedules.directive import Directive
+from tensorlang.schedules.trace import call
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Steps that only one of two schedules has, and a line-by-line comparison of their nests. False where there is none."""
 
-    removed: tuple[AnyDirective, ...]
-    added: tuple[AnyDirective, ...]
+    removed: tuple[Directive, ...]
+    added: tuple[Directive, ...]
     text: str
 
     def __bool__(self) -> bool:
@@ -24,11 +25,11 @@ class Difference:
         return self.text or "no difference"
 
 
-def difference(old: Sequence[AnyDirective], new: Sequence[AnyDirective], old_nest: str, new_nest: str) -> Difference:
+def difference(old: Sequence[Directive], new: Sequence[Directive], old_nest: str, new_nest: str) -> Difference:
     """How `new` differs from `old`: steps in order, then the nests as a unified comparison."""
     before, after = [call(step) for step in old], [call(step) for step in new]
-    removed: list[AnyDirective] = []
-    added: list[AnyDirective] = []
+    removed: list[Directive] = []
+    added: list[Directive] = []
     lines: list[str] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag != "equal":

@@ -7,7 +7,13 @@ rows of `CODES`.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Protocol, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 from tensorlang.ir import Nest
 
@@ -62,12 +68,102 @@ class Refusal(Exception):  # noqa: N818 - not an error of the program: an answer
         self.alternatives = alternatives
 
 
-class Directive(Protocol):
-    """One step of a schedule."""
+LoopName: TypeAlias = Annotated[str, "loop"]
+"""A field of a directive that holds the full name of a loop; a user gives a handle or a short name."""
+StageName: TypeAlias = Annotated[str, "a stage"]
+TensorName: TypeAlias = Annotated[str, "a tensor"]
 
+
+class Names(Protocol):
+    """What a directive asks of a schedule to make names of what a user wrote."""
+
+    def loop(self, name: object) -> str:
+        """The full name of a loop. Raises `Refusal`."""
+        ...
+
+    def text(self, value: object, what: str) -> str:
+        """The name of a stage or tensor, given as text or as the tensor. Raises `Refusal`."""
+        ...
+
+
+class Directive(ABC):
+    """One step of a schedule: a frozen dataclass whose fields are names, numbers and flags."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def apply(self, nest: Nest, /) -> Nest:
         """The nest after this step. Raises `Refusal`."""
-        ...
+
+    def made(self) -> tuple[str, ...]:
+        """The full names of the loops that the step makes of others."""
+        return ()
+
+    @classmethod
+    def of(cls, names: Names, *args: object, **options: object) -> Self:
+        """The step that a user asks for by `schedule.step(*args, **options)`: its fields in order, their names resolved.
+
+        Raises `Refusal` for a name that is none.
+        """
+        kinds = field_kinds(cls)
+        given = {**dict(zip(kinds, args, strict=False)), **options}
+        return cls(**{name: kinds[name].resolved(name, value, names) for name, value in given.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldKind:
+    """What a field of a directive holds: text, int, bool, or a tuple of text; which names these are; and whether it may be None.
+
+    `spelled` makes text of what a user writes there, a function or an expression.
+    """
+
+    holds: type
+    names: str = ""
+    spelled: Callable[[Any], str] | None = None
+    optional: bool = False
+    required: bool = True
+
+    def fits(self, value: object) -> bool:
+        """Is a value one that the field may hold?"""
+        if value is None:
+            return self.optional
+        if self.holds is tuple:
+            return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
+        return isinstance(value, self.holds) and isinstance(value, bool) == (self.holds is bool)
+
+    def resolved(self, field: str, value: object, names: Names) -> Any:
+        """What the field holds where a user wrote `value`. Raises `Refusal`."""
+        if value is None and self.optional:
+            return None
+        if self.spelled is not None:
+            return self.spelled(value)
+        if self.holds is not tuple:
+            return names.loop(value) if self.names == "loop" else names.text(value, self.names) if self.names else value
+        if isinstance(value, (tuple, list)):
+            return tuple(names.loop(part) for part in value) if self.names == "loop" else tuple(value)
+        raise Refusal("TL-S005", f"{field} is a tuple of {self.names or 'name'}s, not {value!r:.40}")
+
+    def __str__(self) -> str:
+        spelled = {str: "a name", int: "an int", bool: "True or False", tuple: "a tuple of names"}[self.holds]
+        return f"{spelled} or None" if self.optional else spelled
+
+
+@cache
+def field_kinds(directive: type[Directive]) -> dict[str, FieldKind]:
+    """What each field of a directive holds, in the order of a call."""
+    hints = get_type_hints(directive, include_extras=True)
+    fields = dataclasses.fields(directive)  # type: ignore[arg-type]
+    return {field.name: replace(_kind(hints[field.name]), required=field.default is dataclasses.MISSING) for field in fields}
+
+
+def _kind(hint: Any) -> FieldKind:
+    parts = [part for part in get_args(hint) if part is not NoneType] if isinstance(hint, UnionType) else [hint]
+    optional, (hint,) = len(parts) < len(get_args(hint)) and isinstance(hint, UnionType), parts
+    if get_origin(hint) is tuple:
+        return FieldKind(tuple, _kind(get_args(hint)[0]).names, optional=optional)
+    (told,) = hint.__metadata__ if get_origin(hint) is Annotated else ("",)
+    names, spelled = (told, None) if isinstance(told, str) else ("", told)
+    return FieldKind(hint if hint in (int, bool) else str, names, spelled, optional)
 
 
 def require_int(value: object, what: str, least: int, most: int, loop: str = "") -> int:

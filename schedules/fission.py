@@ -52,7 +52,7 @@ from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.compute_root import ComputeRoot
 from tensorlang.schedules.copies import Names, copied, pruned
-from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import edit_loops, extent_of, path_to_loop, stage_of, stores
 from tensorlang.schedules.legality import accesses, overtaken
 from tensorlang.schedules.local import fresh_buffer
@@ -65,10 +65,10 @@ MAX_EXPANDED_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Fission:
+class Fission(Directive):
     """Distribute `loop` over the statements in it."""
 
-    loop: str
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with one loop for each statement."""

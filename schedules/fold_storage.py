@@ -24,7 +24,7 @@ from tensorlang import ir
 from tensorlang.ir import Alloc, Binary, Compare, Expr, For, Nest
 from tensorlang.polyhedra import find
 from tensorlang.rules import FALSE
-from tensorlang.schedules.directive import Refusal, require_int
+from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
 from tensorlang.schedules.edit import loops, path_to, stores
 from tensorlang.schedules.kinds import require_kinds
 from tensorlang.schedules.legality import Access, accesses, conditions_around, example_of, instance
@@ -33,10 +33,10 @@ from tensorlang.schedules.storage import MAX_BYTES, intermediate, restored, with
 
 
 @dataclass(frozen=True, slots=True)
-class FoldStorage:
+class FoldStorage(Directive):
     """Store place p of dimension `axis` of the intermediate `tensor` at `p % extent`."""
 
-    tensor: str
+    tensor: TensorName
     axis: int
     extent: int
 

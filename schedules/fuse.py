@@ -15,17 +15,17 @@ from tensorlang import ir
 from tensorlang.ir import Binary, For, Nest
 from tensorlang.printer import short
 from tensorlang.relations import depends_on
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import edit_loops, extent_of, find_loop, fresh_name, stage_of
 from tensorlang.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class Fuse(Directive):
     """Fuse `outer` with `inner`, the loop directly inside it, into one loop named `name` (default `i_j`)."""
 
-    outer: str
-    inner: str
+    outer: LoopName
+    inner: LoopName
     name: str | None = None
 
     def made(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from tensorlang.mentions import among, map_among, mentions
 from tensorlang.relations import in_scope
 from tensorlang.schedules.compute_at import producer, producer_parts
 from tensorlang.schedules.copies import derived, pruned
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.edit import path_to, path_to_store, stage_of, stores
 from tensorlang.schedules.region import solved
 from tensorlang.traverse import (
@@ -37,10 +37,10 @@ MAX_NODES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeInline:
+class ComputeInline(Directive):
     """Replace every read of `stage` by its expression."""
 
-    stage: str
+    stage: StageName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest without the stage."""

@@ -192,6 +192,15 @@ def find(name: str) -> Instruction:
     return _DEFINED[name]
 
 
+def named(instruction: object) -> str:
+    """The name of an instruction, given by name, or as a value that is then known by its name. Raises `Refusal`."""
+    if isinstance(instruction, Instruction):
+        return define(instruction).name
+    if not isinstance(instruction, str):
+        raise Refusal("TL-S005", f"an instruction is given by name, not {instruction!r:.40}")
+    return instruction
+
+
 def shipped() -> tuple[Instruction, ...]:
     """This module's own instructions."""
     return tuple(make() for make in _SHIPPED.values())

@@ -22,7 +22,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import equation, short, text
 from tensorlang.relations import bounds, equations, in_scope, renamed, sides
 from tensorlang.schedules.copies import over, pruned
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import find_loop, path_to_loop
 from tensorlang.schedules.legality import facts_of, overtaken
 from tensorlang.simplify import simplify
@@ -30,11 +30,11 @@ from tensorlang.traverse import axes_of, map_statements
 
 
 @dataclass(frozen=True, slots=True)
-class FuseLoops:
+class FuseLoops(Directive):
     """Run the bodies of the neighbouring loops `first` and `second` in one loop, which is `second`."""
 
-    first: str
-    second: str
+    first: LoopName
+    second: LoopName
 
     def made(self) -> tuple[str, ...]:
         """The full name of the joined loop."""

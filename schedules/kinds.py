@@ -17,7 +17,7 @@ from typing import Any
 from tensorlang.ir import For, LoopKind, Nest, Store
 from tensorlang.printer import short
 from tensorlang.relations import closure
-from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
 from tensorlang.schedules.lanes import aligned
 from tensorlang.schedules.legality import race
@@ -28,10 +28,10 @@ MAX_LANES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Unroll:
+class Unroll(Directive):
     """Emit the body of `loop` once for each iteration."""
 
-    loop: str
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loop unrolled."""
@@ -41,10 +41,10 @@ class Unroll:
 
 
 @dataclass(frozen=True, slots=True)
-class Vectorize:
+class Vectorize(Directive):
     """Run the iterations of `loop` as lanes of vectors."""
 
-    loop: str
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loop vectorised."""
@@ -78,10 +78,10 @@ class Vectorize:
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Directive):
     """Run the iterations of `loop` on several threads."""
 
-    loop: str
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loop parallel."""

@@ -17,7 +17,7 @@ import ast
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
 from tensorlang import ir
 from tensorlang.errors import DefinitionError
@@ -26,7 +26,7 @@ from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Nest, Unary
 from tensorlang.polyhedra import find
 from tensorlang.printer import text
 from tensorlang.rules import FALSE
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, Refusal, TensorName
 from tensorlang.schedules.edit import stores
 from tensorlang.schedules.storage import intermediate, restored, within_memory
 from tensorlang.simplify import simplify
@@ -39,11 +39,11 @@ _OPERATORS: Final[dict[type[ast.AST], str]] = {ast.Add: "add", ast.Sub: "sub", a
 
 
 @dataclass(frozen=True, slots=True)
-class TransformLayout:
+class TransformLayout(Directive):
     """Store element `index` of the intermediate `tensor` at `fn(*index)`."""
 
-    tensor: str
-    fn: str
+    tensor: TensorName
+    fn: Annotated[str, spelled]
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the new layout."""

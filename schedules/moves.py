@@ -18,6 +18,7 @@ from tensorlang.schedules.cache_write import CacheWrite
 from tensorlang.schedules.compute_at import ComputeAt
 from tensorlang.schedules.compute_root import ComputeRoot
 from tensorlang.schedules.decompose import DecomposeReduction
+from tensorlang.schedules.directive import Directive
 from tensorlang.schedules.edit import AUXILIARY, loops, path_to_loop, stage_of, stages
 from tensorlang.schedules.fission import Fission
 from tensorlang.schedules.fuse import Fuse
@@ -34,12 +35,11 @@ from tensorlang.schedules.skew import Skew
 from tensorlang.schedules.split import Split
 from tensorlang.schedules.store_at import StoreAt
 from tensorlang.schedules.store_root import StoreRoot
-from tensorlang.schedules.trace import AnyDirective
 
 FACTORS: Final = (4, 8, 16, 32, 64)
 
 
-def moves_of_loop(nest: Nest, loop: str) -> Iterator[AnyDirective]:
+def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
     """Directives that name a loop."""
     path = path_to_loop(nest, loop)
     yield from (Parallel(loop), Vectorize(loop), Unroll(loop))
@@ -68,7 +68,7 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[AnyDirective]:
         yield from (Pack(buffer.name, loop), CacheRead(buffer.name, loop))
 
 
-def moves_of_stage(nest: Nest, stage: str) -> Iterator[AnyDirective]:
+def moves_of_stage(nest: Nest, stage: str) -> Iterator[Directive]:
     """Directives that say where a stage is computed and stored."""
     yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage))
     for part in loops(nest.body):

@@ -24,7 +24,7 @@ from tensorlang import ir
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.printer import short
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
 from tensorlang.schedules.inside import access_guard, guarded
 from tensorlang.schedules.legality import Access, accesses, conditions_around, reads
@@ -35,12 +35,12 @@ MAX_COPY_BYTES = 1 << 36
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Directive):
     """Copy what the loops inside `at` use of `tensor`, in the order of those loops or in `layout`."""
 
-    tensor: str
-    at: str
-    layout: tuple[str, ...] | None = None
+    tensor: TensorName
+    at: LoopName
+    layout: tuple[LoopName, ...] | None = None
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the packed copy."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.ir import Binary, Expr, For, Nest, Relation, Stmt, block
 from tensorlang.schedules.copies import Names, copied
-from tensorlang.schedules.directive import Refusal, require_int
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, path_to_loop
 from tensorlang.simplify import simplify
 
@@ -28,10 +28,10 @@ MAX_PEELED = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Peel:
+class Peel(Directive):
     """Split the `first` first and the `last` last iterations of `loop` off."""
 
-    loop: str
+    loop: LoopName
     first: int = 0
     last: int = 0
 

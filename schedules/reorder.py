@@ -13,11 +13,12 @@ floating-point reduction re-associates it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from tensorlang.ir import For, Nest, Stmt
 from tensorlang.printer import short
 from tensorlang.relations import closure
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Names, Refusal
 from tensorlang.schedules.edit import path_to_loop
 from tensorlang.schedules.exchange import exchanged
 from tensorlang.schedules.kinds import require_kind
@@ -26,10 +27,15 @@ from tensorlang.traverse import axes_of, map_statements
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder:
+class Reorder(Directive):
     """Put `loops` in the given order, outermost first."""
 
-    loops: tuple[str, ...]
+    loops: tuple[LoopName, ...]
+
+    @classmethod
+    def of(cls, names: Names, *args: object, **options: object) -> Self:
+        """The loops are given one by one."""
+        return super().of(names, args, **options)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loops reordered."""

@@ -23,7 +23,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE, TRUE
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
 from tensorlang.schedules.inside import left_out, place_facts
 from tensorlang.schedules.legality import accesses, conditions_around, conflict, facts_of, race
@@ -34,11 +34,11 @@ from tensorlang.traverse import axes_of, loads_of, substitute
 
 
 @dataclass(frozen=True, slots=True)
-class ReverseComputeAt:
+class ReverseComputeAt(Directive):
     """Compute what the consumer `stage` makes of an iteration of `loop` at the end of that iteration."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the consumer moved."""

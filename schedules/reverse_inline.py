@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, If, Load, Nest, Stmt, Store, allocate
 from tensorlang.mentions import allocations
 from tensorlang.schedules.copies import pruned
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.edit import edit_stores, extent_of, path_to, remove, require_single, require_stage, stores, without_alloc
 from tensorlang.schedules.inline import MAX_NODES
 from tensorlang.schedules.inside import is_whole_axis, left_out, place_facts
@@ -31,10 +31,10 @@ from tensorlang.traverse import loads_of, map_children, map_statements, substitu
 
 
 @dataclass(frozen=True, slots=True)
-class ReverseComputeInline:
+class ReverseComputeInline(Directive):
     """Compute `stage` where its operand is stored, instead of the operand."""
 
-    stage: str
+    stage: StageName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest without the operand."""

@@ -49,7 +49,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.schedules.copies import Names, copied, pruned
-from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 from tensorlang.schedules.inside import access_guard
 from tensorlang.schedules.kinds import require_kind
@@ -63,10 +63,10 @@ MAX_PARTIAL_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Rfactor:
+class Rfactor(Directive):
     """Give each iteration of the reduction loop `loop` a partial result of its own, and combine them afterwards."""
 
-    loop: str
+    loop: LoopName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the partial results."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Window
 from tensorlang.printer import short
-from tensorlang.schedules.directive import Refusal, require_int
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.edit import edit_loop, edit_loops, find_loop, fresh_name, path_to_loop, stage_of
 from tensorlang.simplify import simplify
 
@@ -32,11 +32,11 @@ MAX_AMOUNT = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Skew:
+class Skew(Directive):
     """Replace `loop` by `loop + factor * by`."""
 
-    loop: str
-    by: str
+    loop: LoopName
+    by: LoopName
     factor: int = 1
 
     def made(self) -> tuple[str, ...]:
@@ -69,10 +69,10 @@ class Skew:
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(Directive):
     """Replace `loop` by `loop + amount`."""
 
-    loop: str
+    loop: LoopName
     amount: int
 
     def made(self) -> tuple[str, ...]:

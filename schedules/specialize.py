@@ -19,23 +19,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Binary, Compare, Const, Dim, Expr, If, Nest
 from tensorlang.relations import rebounded
-from tensorlang.schedules.conditions import parsed
+from tensorlang.schedules.conditions import parsed, spelled
 from tensorlang.schedules.copies import Names, copied
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.edit import loops
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Specialize:
+class Specialize(Directive):
     """Make a version of the nest that runs where `condition`, a comparison of dims as text, holds."""
 
-    condition: str
+    condition: Annotated[str, spelled]
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with both versions."""

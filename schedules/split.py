@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.ir import Binary, For, Nest, Tail
 from tensorlang.printer import short
-from tensorlang.schedules.directive import Refusal, require_int
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.edit import allocated, edit_loop, extent_of, find_loop, fresh_name, stage_of, stores
 from tensorlang.schedules.legality import reads
 from tensorlang.schedules.quotients import decided
@@ -30,10 +30,10 @@ MAX_FACTOR = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(Directive):
     """Split `loop` into an outer loop and an inner loop of `factor` iterations, named `names` (default `i_o`, `i_i`)."""
 
-    loop: str
+    loop: LoopName
     factor: int
     tail: Tail = "guard"
     names: tuple[str, str] | None = None

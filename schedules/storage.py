@@ -20,7 +20,7 @@ from tensorlang import ir
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Buffer, Const, Expr, For, Load, Nest, Prefetch, Stmt, Store
 from tensorlang.mentions import allocations, mentions
-from tensorlang.schedules.directive import Refusal, require_int
+from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
 from tensorlang.schedules.edit import literal_extent
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_children, map_expressions, map_statements, substatements
@@ -34,10 +34,10 @@ MEMORIES: Final = ("register", "stack", "heap")
 
 
 @dataclass(frozen=True, slots=True)
-class SetMemory:
+class SetMemory(Directive):
     """Keep the intermediate `tensor` in `memory`."""
 
-    tensor: str
+    tensor: TensorName
     memory: str
 
     def apply(self, nest: Nest) -> Nest:
@@ -50,10 +50,10 @@ class SetMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class PadTo:
+class PadTo(Directive):
     """Store the intermediate `tensor` with the extent of dimension `axis` raised to a multiple of `multiple`."""
 
-    tensor: str
+    tensor: TensorName
     axis: int
     multiple: int
 
@@ -72,10 +72,10 @@ class PadTo:
 
 
 @dataclass(frozen=True, slots=True)
-class Align:
+class Align(Directive):
     """Let the storage of the intermediate `tensor` begin at a multiple of `bytes`."""
 
-    tensor: str
+    tensor: TensorName
     bytes: int
 
     def apply(self, nest: Nest) -> Nest:

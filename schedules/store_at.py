@@ -23,7 +23,7 @@ from typing import Final
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.printer import short
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.edit import edit_loops, path_to_loop
 from tensorlang.schedules.legality import accesses, race
 from tensorlang.schedules.placed import Placed, box_of, dimensions, placed, start_of
@@ -36,11 +36,11 @@ REUSE: Final = ("slide", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class StoreAt:
+class StoreAt(Directive):
     """Allocate the storage of the placed producer `stage` at the start of an iteration of `loop`."""
 
-    stage: str
-    loop: str
+    stage: StageName
+    loop: LoopName
     reuse: str = "slide"
 
     def apply(self, nest: Nest) -> Nest:

@@ -18,15 +18,16 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.ir import For, Nest
+from tensorlang.schedules.directive import Directive, StageName
 from tensorlang.schedules.slide import ROOT
 from tensorlang.schedules.store_at import StoreAt
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRoot:
+class StoreRoot(Directive):
     """Allocate the storage of the placed producer `stage` outside all loops."""
 
-    stage: str
+    stage: StageName
     reuse: str = "slide"
 
     def apply(self, nest: Nest) -> Nest:

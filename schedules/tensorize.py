@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Annotated
 
 from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.linear import linear
 from tensorlang.printer import short, text
 from tensorlang.relations import closure
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import edit_loops, literal_extent, path_to_loop, stores
-from tensorlang.schedules.instructions import Instruction, find
+from tensorlang.schedules.instructions import Instruction, find, named
 from tensorlang.schedules.region import expand
 from tensorlang.traverse import axes_of, children, dtype_of, statements
 
@@ -30,11 +31,11 @@ Tile = tuple[Buffer, tuple[Expr, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Tensorize:
+class Tensorize(Directive):
     """Let `instruction` compute the loops from `loop` inwards."""
 
-    loop: str
-    instruction: str
+    loop: LoopName
+    instruction: Annotated[str, named]
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loops marked."""

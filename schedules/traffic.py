@@ -24,7 +24,7 @@ from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch
 from tensorlang.mentions import allocations
 from tensorlang.printer import short
 from tensorlang.relations import closure
-from tensorlang.schedules.directive import Refusal, require_int
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName, require_int
 from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
 from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
@@ -38,11 +38,11 @@ MAX_DISTANCE: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class PrefetchRegion:
+class PrefetchRegion(Directive):
     """Ask for what iteration `loop + distance` reads of `tensor`."""
 
-    tensor: str
-    loop: str
+    tensor: TensorName
+    loop: LoopName
     distance: int = 1
 
     def apply(self, nest: Nest) -> Nest:
@@ -118,10 +118,10 @@ def _is_read(access: Access) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamStores:
+class StreamStores(Directive):
     """Let the plain stores to `tensor` pass the caches by."""
 
-    tensor: str
+    tensor: TensorName
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the stores marked."""

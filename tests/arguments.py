@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tensorlang as tl
 from tensorlang.autotune import Database, Log, tune
-from tensorlang.schedules.trace import STEPS
+from tensorlang.schedules.catalogue import DIRECTIVES as STEPS
 
 
 class Own(Exception):  # noqa: N818 - an exception of the user's

@@ -36,7 +36,7 @@ def test_only_our_errors_come_out(entry: Entry, data: st.DataObject) -> None:
     function = entry.make()
     args, options = data.draw(calls(DIRECTIVES.get(entry.name, function)), "arguments")
     if entry.name in DIRECTIVES:
-        options |= dict(zip(DIRECTIVES[entry.name].__dataclass_fields__, args, strict=False))
+        options |= dict(zip(DIRECTIVES[entry.name].__dataclass_fields__, args, strict=False))  # type: ignore[attr-defined]
         args = []
     try:
         with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tensorlang.ir import For, Nest, Store
-from tensorlang.schedules import trace
+from tensorlang.schedules import catalogue
 from tensorlang.schedules.edit import stage_of
 from tensorlang.traverse import loads_of, statements
 
@@ -24,7 +24,7 @@ KINDS: Final = (
     "store", "gather", "reduction", "recurrence", "scan all", "scan last", "scatter add", "scatter min", "scatter max", "scatter set",
 )  # fmt: skip
 MODES: Final = ("plain", "where", "symbolic", "empty")
-DIRECTIVES: Final = tuple(trace.STEPS)
+DIRECTIVES: Final = tuple(catalogue.DIRECTIVES)
 
 Cell = tuple[str, str, str]
 

@@ -25,6 +25,7 @@ from tensorlang import meaning
 from tensorlang.codegen.target import target as find_target
 from tensorlang.ir import For, If, Load, Nest, Select, Store
 from tensorlang.nest_interpreter import run_nest
+from tensorlang.schedules import catalogue
 from tensorlang.schedules import trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
 from tensorlang.traverse import expressions, loads_of, statements, walk
@@ -126,7 +127,7 @@ class Judge:
         schedule, kept, covered = tl.Schedule(program.outputs), list[Step](), set[Cell]()
         forward = Forward(schedule.nest)
         for position, step in enumerate(case["steps"]):
-            probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in trace_of_steps.STEPS
+            probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in catalogue.DIRECTIVES
             verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
             before, steps = schedule.nest, len(schedule.directives)
             accepted = attempt(schedule, step, self.tally, lambda nest, made: self.needed(case, program, forward, nest, made))
@@ -334,7 +335,7 @@ def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     point = strategy.default if rng.random() < 0.35 else strategy.space.sample(np.random.default_rng(rng.randrange(1 << 30)), 1)[0]
     made = strategy.schedule(point)
     steps = made.directives if schedules.small(made.nest.body) else ()
-    return [{"apply": trace_of_steps.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
+    return [{"apply": catalogue.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
 
 
 def blank(nest: Nest, extents: dict[str, int]) -> dict[str, Array]:

@@ -18,7 +18,7 @@ from unittest import mock
 import tensorlang as tl
 from tensorlang.ir import Nest
 from tensorlang.printer import print_nest
-from tensorlang.schedules import legality, trace
+from tensorlang.schedules import catalogue, legality
 from tensorlang.schedules.directive import CODES
 from tensorlang.schedules.split import Split
 from tensorlang.verify import verify
@@ -60,7 +60,7 @@ def perform(schedule: Any, step: Step) -> None:
         schedule.apply(step["garbage"])
     elif "apply" in step:
         fields = {name: tuple(value) if isinstance(value, list) else value for name, value in step["fields"].items()}
-        kind: Any = trace.STEPS[step["apply"]]
+        kind: Any = catalogue.DIRECTIVES[step["apply"]]
         schedule.apply(kind(**fields))
     else:
         named = {name: tuple(value) if isinstance(value, list) else value for name, value in step.get("named", {}).items()}

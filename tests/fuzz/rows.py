@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Stmt
-from tensorlang.schedules import trace
+from tensorlang.schedules import catalogue
 from tensorlang.schedules.edit import literal_extent, stage_of, stages, stores
 from tensorlang.schedules.legality import reads
 from tensorlang.traverse import loads_of
@@ -336,7 +336,7 @@ LOOPS: Final = ("loop", "at", "by", "outer", "inner", "first", "second", "after"
 def generic(name: str, view: View) -> Step | None:
     """A directive drawn from its fields alone."""
     rng, fields = view.rng, dict[str, Any]()
-    for entry in dataclasses.fields(trace.STEPS[name]):
+    for entry in dataclasses.fields(catalogue.DIRECTIVES[name]):
         optional = entry.default is not dataclasses.MISSING
         if optional and rng.random() < 0.4:
             continue
@@ -360,7 +360,7 @@ def generic(name: str, view: View) -> Step | None:
 
 def known_methods() -> list[str]:
     """The directives that exist now: the steps of a schedule, and `tile`."""
-    return [*trace.STEPS, *(("tile",) if hasattr(tl.Schedule, "tile") else ())]
+    return [*catalogue.DIRECTIVES, *(("tile",) if hasattr(tl.Schedule, "tile") else ())]
 
 
 def drawn(view: View) -> Step | None:

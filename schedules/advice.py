@@ -1,7 +1,8 @@
-"""What a refusal says where a stage stands in the loops of another one, and would have loops of its own at the root.
+"""What might be done instead of a directive that was refused.
 
-A reduction inside an expression, or a stage that was moved, is computed within an iteration of its consumer. Its loops cannot change
-places with those, be fused with them or share a tile; `compute_root` first gives it a nest for itself, where they can.
+Other loops of the same kind may do where one would race, and `rfactor` where a reduction is in the way. A reduction inside an expression,
+or a stage that was moved, is computed within an iteration of its consumer: its loops cannot change places with those, be fused with them
+or share a tile; `compute_root` first gives it a nest for itself, where they can.
 """
 
 from __future__ import annotations
@@ -12,11 +13,22 @@ from typing import Final
 
 from tensorlang.ir import For, Nest
 from tensorlang.schedules.compute_root import ComputeRoot
-from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.edit import path_to, stage_of, stages, stores
+from tensorlang.schedules.directive import Directive, Refusal
+from tensorlang.schedules.edit import loops, path_to, stage_of, stages, stores
+from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.names import is_main
+from tensorlang.schedules.rfactor import Rfactor
 
 HINTED: Final = frozenset({"TL-S105", "TL-S302", "TL-S304"})
 """Refusals for what stands between or beside: the loops of one stage inside those of another."""
+
+
+def elsewhere(nest: Nest, directive: Directive, refusal: Refusal) -> Iterator[Directive]:
+    """Directives to try where a loop of a refused kind would race: the kind on other loops, and partial results for each iteration."""
+    if isinstance(directive, (Parallel, Vectorize, Unroll)) and refusal.code.startswith("TL-S10"):
+        yield from (type(directive)(loop.loop) for loop in loops(nest.body) if loop.loop != directive.loop and is_main(loop))
+        if isinstance(directive, Parallel):
+            yield Rfactor(directive.loop)
 
 
 def root_first(nest: Nest, directive: object, refusal: Refusal) -> ComputeRoot | None:
