@@ -44,7 +44,7 @@ from tensorlang.mentions import mentions
 from tensorlang.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import literal_extent
-from tensorlang.schedules.storage import within_memory
+from tensorlang.schedules.memory_limits import within_memory
 from tensorlang.traverse import axes_of, children, dtype_of, shared
 
 MAX_INSTRUCTIONS: Final = 40_000

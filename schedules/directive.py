@@ -100,7 +100,7 @@ class Directive(ABC):
         return ()
 
     @classmethod
-    def of(cls, names: Names, *args: object, **options: object) -> Self:
+    def of(cls, names: Names, /, *args: object, **options: object) -> Self:
         """The step that a user asks for by `schedule.step(*args, **options)`: its fields in order, their names resolved.
 
         Raises `Refusal` for a name that is none.

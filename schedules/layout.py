@@ -28,7 +28,8 @@ from tensorlang.printer import text
 from tensorlang.rules import FALSE
 from tensorlang.schedules.directive import Directive, Refusal, TensorName
 from tensorlang.schedules.edit import stores
-from tensorlang.schedules.storage import intermediate, restored, within_memory
+from tensorlang.schedules.intermediates import intermediate, restored
+from tensorlang.schedules.memory_limits import within_memory
 from tensorlang.simplify import simplify
 from tensorlang.traverse import substitute, walk
 

@@ -33,7 +33,7 @@ class Reorder(Directive):
     loops: tuple[LoopName, ...]
 
     @classmethod
-    def of(cls, names: Names, *args: object, **options: object) -> Self:
+    def of(cls, names: Names, /, *args: object, **options: object) -> Self:
         """The loops are given one by one."""
         return super().of(names, args, **options)
 

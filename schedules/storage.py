@@ -11,23 +11,16 @@ Legal of every intermediate; registers and stack need a literal shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Buffer, Const, Expr, For, Load, Nest, Prefetch, Stmt, Store
-from tensorlang.mentions import allocations, mentions
+from tensorlang.ir import Binary, Nest
 from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
-from tensorlang.schedules.edit import literal_extent
+from tensorlang.schedules.intermediates import intermediate, restored
+from tensorlang.schedules.memory_limits import within_memory
 from tensorlang.simplify import simplify
-from tensorlang.traverse import map_children, map_expressions, map_statements, substatements
 
-MAX_REGISTER_BYTES: Final = 16 << 10
-MAX_STACK_BYTES: Final = 64 << 10
-MAX_BYTES: Final = 1 << 36
 MAX_ALIGNMENT: Final = 4096
 MAX_MULTIPLE: Final = 1 << 20
 MEMORIES: Final = ("register", "stack", "heap")
@@ -85,77 +78,3 @@ class Align(Directive):
         if self.bytes & (self.bytes - 1):
             raise Refusal("TL-S005", f"an alignment is a power of two, not {self.bytes}", stage=self.tensor)
         return restored(nest, replace(buffer, align=self.bytes))
-
-
-def intermediate(nest: Nest, tensor: str) -> Buffer:
-    """The storage of an intermediate or a local copy, by name. Raises `Refusal`."""
-    found = {buffer.name: buffer for buffer in allocations(nest.body)}
-    if tensor in found:
-        return found[tensor]
-    for kind, buffers in (("an input", nest.inputs), ("a result", nest.outputs)):
-        if any(buffer.name == tensor for buffer in buffers):
-            raise Refusal(
-                "TL-S301", f"{tensor!r} is {kind} of the kernel, whose storage belongs to the caller; cache or pack it", stage=tensor
-            )
-    raise Refusal("TL-S003", f"there is no intermediate tensor {tensor!r}{did_you_mean(tensor, list(found))}", stage=tensor)
-
-
-def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]] = lambda index: index) -> Nest:
-    """The nest with the buffer of that name replaced, its elements where `index` says."""
-
-    def read(expr: Expr) -> Expr:
-        expr = map_children(expr, read)
-        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") == buffer.name:
-            return Load(buffer, index(expr.index))
-        return expr
-
-    def rewrite(part: Stmt) -> Stmt:
-        part = map_statements(part, rewrite)
-        match part:
-            case Alloc(buffers, body):
-                return Alloc(tuple(buffer if old.name == buffer.name else old for old in buffers), body)
-            case Prefetch(old, at) if old.name == buffer.name:
-                return Prefetch(buffer, index(at))
-            case Store(buffers=buffers) if any(old.name == buffer.name for old in buffers):
-                return replace(part, buffers=tuple(buffer if old.name == buffer.name else old for old in buffers), index=index(part.index))
-            case _:
-                return part
-
-    return replace(nest, body=rewrite(map_expressions(nest.body, read)))
-
-
-def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:
-    """The nest, if what is to live in registers and on the stack fits there, and `tensor` in memory. Raises `Refusal`."""
-    total = 0
-    for buffer in allocations(nest.body):
-        if buffer.name == tensor and least_bytes(buffer) > MAX_BYTES:
-            raise Refusal("TL-S203", f"{tensor!r} would have {least_bytes(buffer)} bytes (at most {MAX_BYTES})", stage=tensor)
-    for buffer, copies in _kept(nest.body, 1):
-        if not all(isinstance(extent, Const) for extent in buffer.shape):
-            raise Refusal(
-                "TL-S204", f"{buffer.name!r} in {buffer.memory} memory needs a literal shape; use the heap", stage=tensor, loop=loop
-            )
-        size = least_bytes(buffer)
-        if buffer.memory == "register" and size > MAX_REGISTER_BYTES:
-            reason = f"{buffer.name!r} has {size} bytes, which do not fit registers or their spill area (at most {MAX_REGISTER_BYTES})"
-            raise Refusal("TL-S203", reason, stage=tensor, loop=loop)
-        total += size * copies
-    if total > MAX_STACK_BYTES:
-        raise Refusal("TL-S203", f"{total} bytes would be kept on the stack (at most {MAX_STACK_BYTES})", stage=tensor, loop=loop)
-    return nest
-
-
-def least_bytes(buffer: Buffer) -> int:
-    """The size of a buffer, run-time extents taken as 1."""
-    return buffer.dtype.bytes * prod(max(0, int(extent.value)) for extent in buffer.shape if isinstance(extent, Const))
-
-
-def _kept(stmt: Stmt, copies: int) -> list[tuple[Buffer, int]]:
-    """The buffers on the stack, each with the number of times that it exists: once a lane, once an unrolled iteration."""
-    if not mentions(stmt).allocated:
-        return []
-    if isinstance(stmt, For) and stmt.kind in ("vector", "unroll"):
-        copies *= max(1, literal_extent(stmt) or 1)
-    buffers = stmt.buffers if isinstance(stmt, Alloc) else ()
-    found = [(buffer, copies) for buffer in buffers if buffer.memory in ("register", "stack")]
-    return found + [entry for part in substatements(stmt) for entry in _kept(part, copies)]
