@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Axis, Expr, For, Nest, Prefetch, Relation, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Expr, For, Nest, Prefetch, Relation, Stmt, Store
 from tensorlang.relations import bounds, in_scope, relation_names, renamed, sides
 from tensorlang.schedules.edit import axis_names, loops
+from tensorlang.schedules.intermediates import stored_in
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, map_expressions, map_statements, substatements, substitute
 
@@ -67,14 +68,24 @@ def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
     """A statement over renamed axes."""
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
 
+    def renamed_in(expr: Expr) -> Expr:
+        return simplify(substitute(expr, values)) if axes_of(expr) & names.keys() else expr
+
     def loop(part: Stmt) -> Stmt:
         part = map_statements(part, loop)
-        if isinstance(part, For):
-            follows = None if part.follows is None else names.get(part.follows, part.follows)
-            return replace(part, loop=names.get(part.loop, part.loop), follows=follows)
-        return part
+        match part:
+            case For():
+                follows = None if part.follows is None else names.get(part.follows, part.follows)
+                return replace(part, loop=names.get(part.loop, part.loop), follows=follows)
+            case Alloc(buffers):  # an extent may speak of a loop around
+                for buffer in buffers:
+                    shape = tuple(map(renamed_in, buffer.shape))
+                    part = part if shape == buffer.shape else stored_in(part, replace(buffer, shape=shape))
+                return part
+            case _:
+                return part
 
-    return loop(map_expressions(stmt, lambda expr: simplify(substitute(expr, values))))
+    return loop(map_expressions(stmt, renamed_in))
 
 
 def derived(relations: Iterable[Relation], axes: Iterable[str]) -> frozenset[str]:

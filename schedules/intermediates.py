@@ -27,6 +27,11 @@ def intermediate(nest: Nest, tensor: str) -> Buffer:
 
 def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]] = lambda index: index) -> Nest:
     """The nest with the buffer of that name replaced, its elements where `index` says."""
+    return replace(nest, body=stored_in(nest.body, buffer, index))
+
+
+def stored_in(stmt: Stmt, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]] = lambda index: index) -> Stmt:
+    """A statement in which `buffer` stands for the buffer of that name, its elements where `index` says."""
 
     def read(expr: Expr) -> Expr:
         expr = map_children(expr, read)
@@ -46,4 +51,4 @@ def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tup
             case _:
                 return part
 
-    return replace(nest, body=rewrite(map_expressions(nest.body, read)))
+    return rewrite(map_expressions(stmt, read))

@@ -185,7 +185,7 @@ class Expr:
 
 
 def as_expr(value: object) -> Expr:
-    """`value` as an expression; Python and NumPy scalars become weak literals."""
+    """`value` as an expression; scalars become weak literals. Raises `DefinitionError`, also for an int that no type holds."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -193,7 +193,7 @@ def as_expr(value: object) -> Expr:
     if isinstance(value, (bool, np.bool_)):
         return Expr(ir.Const(bool(value), BOOL), weak=True)
     if isinstance(value, (int, np.integer)):
-        return Expr(ir.Const(int(value), INT64), weak=True)
+        return Expr(ir.Const(int(value), _holding(int(value))), weak=True)
     if isinstance(value, (float, np.floating)):
         return Expr(ir.Const(float(value), FLOAT32), weak=True)
     as_extent = getattr(value, "as_expr", None)
@@ -201,6 +201,15 @@ def as_expr(value: object) -> Expr:
         return as_extent()  # type: ignore[no-any-return]
     hint = "; index it, as in A[i, j]" if hasattr(value, "shape") else ""
     raise DefinitionError(f"{_spelling(value)} cannot stand in an index expression{hint}")
+
+
+def _holding(literal: int) -> DType:
+    """The type that an integer literal has by itself. Raises `DefinitionError`."""
+    for kind in (INT64, dtype("uint64")):
+        if kind.lowest <= literal <= kind.highest:
+            return kind
+    shown = str(literal) if literal.bit_length() < 256 else f"an integer of {literal.bit_length()} bits"
+    raise DefinitionError(f"{shown} fits no type; the widest are int64 and uint64")
 
 
 def _spelling(value: object) -> str:

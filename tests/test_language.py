@@ -309,3 +309,29 @@ def test_pad_is_numpys(mode: str, symbolic: bool) -> None:
     X = tl.placeholder((n, 5) if symbolic else (4, 5), name="X")
     P = tl.pad(X, ((3, 1), (0, 2)), mode=mode)
     np.testing.assert_array_equal(tl.evaluate(P, {X: x}), np.pad(x, ((3, 1), (0, 2)), mode=mode))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("literal", [1 << 64, -(1 << 63) - 1, 10**400])
+def test_an_integer_that_no_type_holds_is_refused_where_it_is_written(literal: int) -> None:
+    A = tl.placeholder((16,), "int32", name="A")
+    uses = [
+        lambda i: A[i] + literal,
+        lambda i: A[literal],
+        lambda i: tl.select(i < literal, A[i], 0),
+        lambda i: A[(i + literal) % 16],
+        lambda i: tl.cast(literal, "int32"),
+        lambda i: tl.cast(A[i], "float32") * literal,
+        lambda i: literal,
+    ]
+    for use in uses:
+        with pytest.raises(tl.DefinitionError, match="fits no type"):
+            tl.compute((16,), use)
+
+
+def test_an_integer_beyond_int64_is_a_uint64() -> None:
+    U = tl.placeholder((4,), "uint64", name="U")
+    u = np.arange(4, dtype="u8")
+    np.testing.assert_array_equal(tl.build(tl.compute((4,), lambda i: U[i] + (1 << 63)))(u), u + np.uint64(1 << 63))
+    assert tl.compute((4,), lambda _: (1 << 64) - 1).dtype == "uint64"
+    with pytest.raises(tl.DefinitionError, match="does not fit int64"):
+        tl.compute((4,), lambda i: tl.select(i < 1 << 63, 1, 0))

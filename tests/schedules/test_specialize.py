@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -131,3 +132,18 @@ def test_too_much_code_and_moving_one_of_the_versions_are_refused() -> None:
             break
         s.specialize(f"n > {at + 4}")
     assert code(s.can("specialize", "n > 20")) == "TL-S202"
+
+
+@pytest.mark.parametrize("copy", ["s.specialize('n == 8')", "s.peel('C.i', first=1)", "s.fission('C.i')"])
+def test_storage_whose_extents_speak_of_a_loop_is_renamed_with_it(copy: str) -> None:
+    n = tl.dim("n")
+    A = tl.placeholder((n,), "int32", name="A")
+    P = tl.compute((4, n), lambda i, j: tl.cast(i, "int32") + tl.cast(j, "int32"), name="P")
+    C = tl.compute((n + 3,), lambda i: tl.select((i >= 1) & (i - 1 < n), P[tl.clamp(3 * i - 1, 0, 3), i - 1] + A[i - 1], 0), name="C")
+    s = tl.Schedule(C)
+    s.compute_at("P", "C.i")
+    s.cache_write("P", at="P.i")
+    eval(copy)  # noqa: S307
+    for size in (1, 5, 8):
+        a = np.arange(size, dtype="i4")
+        np.testing.assert_array_equal(tl.build(s, inputs=[A])(a), tl.evaluate(C, {A: a}))
