@@ -35,7 +35,7 @@ class Reorder(Directive):
     @classmethod
     def of(cls, names: Names, /, *args: object, **options: object) -> Self:
         """The loops are given one by one."""
-        return cls(tuple(map(names.loop, args)), **options)  # type: ignore[arg-type]
+        return cls(tuple(map(names.loop, args)), **options)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the loops reordered."""

@@ -10,15 +10,16 @@
 
 So an epilogue (bias, activation, residual, conversion) is computed while its operand is in registers, and the operand is never stored.
 
-Legal where the consumer is one plain statement that reads all of the producer element by element and nobody else reads it, one plain
-statement completes the producer (a reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then.
+Legal where the consumer is one plain statement that reads all of the producer element by element and nobody else reads it, and that
+stores each element at a place of its own (its axes, and fixed places beside them), one plain statement completes the producer (a
+reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, If, Load, Nest, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Buffer, Const, Expr, For, If, Load, Nest, Stmt, Store, allocate
 from tensorlang.mentions import allocations
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.directive import Directive, Refusal, StageName
@@ -81,7 +82,8 @@ class ReverseComputeInline(Directive):
         around = [part for part in path if isinstance(part, For)]
         inner = path[len(path) - 1 - len(around) : -1]
         names = [part.name for part in store.index if isinstance(part, Axis)]
-        if tuple(around) != inner or len(names) != len(store.index) or sorted(names) != sorted(part.loop for part in around):
+        fixed = all(isinstance(part, (Axis, Const)) for part in store.index)  # a scan starts in one slot of its states
+        if tuple(around) != inner or not fixed or sorted(names) != sorted(part.loop for part in around):
             raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
         if any(part.kind != "serial" for part in around) or remove(around[0] if around else store, lambda part: part is store) is not None:
             raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,18 @@ import pytest
 
 import tensorlang as tl
 from tests.fuzz import case as cases
-from tests.fuzz.definitions import definition
+from tests.fuzz.coverage import reductions
+from tests.fuzz.definitions import definition, empty_case, finished
+from tests.fuzz.draft import Draft
 from tests.fuzz.memory import PAGE, Memory
 from tests.fuzz.oracles import Judge
+from tests.fuzz.ordered import recurrence
 from tests.fuzz.program import Builder, operands
+from tests.fuzz.ragged import ragged
 from tests.fuzz.replay import Wrong
 from tests.fuzz.shrink import candidates, signature
 from tests.fuzz.tags import Terms, trace
+from tests.fuzz.templates import pointwise
 from tests.fuzz.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +70,43 @@ def test_the_twin_of_a_program_has_its_stages_over_integers() -> None:
             continue
         assert tl.Schedule(given.outputs).stages() == tl.Schedule(twin.outputs).stages()
         assert not any(tensor.dtype.is_floating for tensor in twin.outputs)
+
+
+def drawn(template: Callable[[Draft], None], seed: int, dynamic: float = 0.0) -> cases.Case | None:
+    rng = random.Random(seed)
+    draft = Draft(rng, empty_case(seed, rng, dynamic))
+    template(draft)
+    return finished(draft) if draft.case["stages"] else None
+
+
+@pytest.mark.parametrize("template", [ragged, recurrence])
+def test_ranges_that_data_decide_and_recurrences_of_several_tensors_have_twins(template: Callable[[Draft], None]) -> None:
+    seen = 0
+    for seed in range(40):
+        case = drawn(template, seed)
+        if case is None:
+            continue
+        given, twin = Builder(case).program(), Builder(case, twin=True).program()
+        assert tl.Schedule(given.outputs).stages() == tl.Schedule(twin.outputs).stages()
+        several = len(given.outputs) > 1
+        data = any(cases.bounds_of(axis) for stage in case["stages"] for node in reductions(stage) for axis in node[2])
+        seen += data if template is ragged else several
+    assert seen > 5
+
+
+def test_a_range_that_data_decide_shrinks_to_the_whole_range() -> None:
+    case = next(case for seed in range(20) if (case := drawn(ragged, seed)) is not None)
+    kept = [[cases.bounds_of(axis) for node in reductions(small["stages"][0]) for axis in node[2]] for small in candidates(case)]
+    assert any(axes and not any(axes) for axes in kept)
+
+
+def test_dims_are_promised_only_what_the_case_keeps() -> None:
+    promised = [case for seed in range(150) if (case := drawn(pointwise, seed, 1.0)) is not None and case.get("bounds")]
+    assert promised
+    for case in promised:
+        dims = {name: Builder(case).extents[name].node for name in case["bounds"]}
+        for values in [*cases.sizes(case), *cases.fives(case)]:
+            assert all(dim.least <= values[name] <= dim.most for name, dim in dims.items())
 
 
 def prefix_sums(steps: list[dict[str, object]]) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,26 @@ import pytest
 
 import tensorlang as tl
 from tests.fuzz import coverage
-from tests.fuzz.coverage import IMPOSSIBLE, KINDS, MODES, cells, concerned, empty, kind_of, modes_of, spelled, table
+from tests.fuzz.case import to_json, value_of
+from tests.fuzz.coverage import (
+    IMPOSSIBLE,
+    KINDS,
+    MODES,
+    cells,
+    concerned,
+    empty,
+    kind_of,
+    modes_of,
+    rarest,
+    reductions,
+    refuted,
+    spelled,
+    table,
+)
 from tests.fuzz.directed import aimed
+from tests.fuzz.inner import TERMS
 from tests.fuzz.mutants import FAULTS
+from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder
 from tests.fuzz.run import main
 
@@ -32,6 +50,30 @@ def test_a_definition_is_drawn_for_each_kind_in_each_mode(kind: str, mode: str) 
         stages = [stage for stage in case["stages"] if stage["name"] in aim.stages]
         assert stages
         assert any(kind_of(stage) == kind and mode in modes_of(case, stage) for stage in case["stages"])
+
+
+@pytest.mark.parametrize("directive", ["tensorize", "rfactor", "accumulate", "decompose_reduction"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "store"])
+def test_any_statement_may_have_a_reduction_inside_for_the_directives_of_reductions(directive: str, kind: str) -> None:
+    drawn = [found for seed in range(30) if (found := aimed(seed, (directive, kind, "plain"))) is not None]
+    inside = [(case, node) for case, aim in drawn for stage in case["stages"] if stage["name"] in aim.stages for node in reductions(stage)]
+    assert inside or kind in ("scatter add", "scatter min", "scatter max")
+    if directive == "tensorize":
+        assert any(node[5] == "int32" and value_of(node[2][0][2], case["extents"]) == TERMS for case, node in inside)
+
+
+def test_the_cells_to_aim_at_are_those_that_few_cases_have_covered() -> None:
+    counts = {spelled(cell): 1000 for cell in cells()}
+    del counts[spelled(("fuse", "gather", "empty"))]
+    assert {rarest(counts, random.Random(seed)) for seed in range(20)} == {("fuse", "gather", "empty")}
+
+
+def test_a_case_says_what_it_was_aimed_at_and_is_the_same_every_time() -> None:
+    cell = ("tensorize", "scan all", "plain")
+    case = Judge().generate(4, cell)
+    assert case["cell"] == list(cell)
+    assert to_json(case) == to_json(Judge().generate(4, cell))
+    assert "cell" not in Judge().generate(4)
 
 
 def example() -> dict[str, Any]:
@@ -59,6 +101,11 @@ def test_the_table_names_its_empty_cells() -> None:
     del every[spelled(("split", "store", "plain"))]
     assert empty(every) == [("split", "store", "plain")]
     assert "Empty cells: `split` on a store (plain)." in table(every)
+
+
+def test_a_cell_that_no_program_has_and_a_case_covered_is_named() -> None:
+    assert refuted({spelled(cell): 1 for cell in cells()}) == []
+    assert refuted({spelled(("tensorize", "store", "plain")): 1}) == [("tensorize", "store", "plain")]
 
 
 def test_the_command_fails_where_a_cell_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

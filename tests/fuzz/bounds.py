@@ -15,7 +15,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.dtype import dtype
 
-from .case import Node, trees_of, walk
+from .case import Node, bounds_of, trees_of, walk
 from .program import BINARY, HALF, Builder, function
 
 UNIT: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -75,9 +75,9 @@ class Bounds(Builder):
             match node:
                 case ["ld", name, _] if self.errors.get(name) is not None:
                     return True
-                case ["call", name, *_] if name not in ("floor", "ceil", "round", "trunc", "isnan", "isinf", "isfinite"):
+                case ["call", name, *_] if name not in ("floor", "ceil", "round", "trunc", "sign", "isnan", "isinf", "isfinite"):
                     return True
-                case ["red", "sum" | "prod", _, _, _, of] if of in UNIT:
+                case ["red", "sum" | "prod" | "mean", _, _, _, of] if of in UNIT:
                     return True
         return False
 
@@ -158,17 +158,17 @@ class Bounds(Builder):
         """A named function: monotone ones are evaluated at both ends of what their operand may be."""
         parts = [self.error(arg) for arg in args]
         made = getattr(tl, name)(*[value for value, _ in parts])
-        if name.startswith("is") or name in ("floor", "ceil", "round", "trunc"):
+        if name.startswith("is") or name in ("floor", "ceil", "round", "trunc", "sign"):
             if any(error is not None for _, error in parts):
                 raise Rough
             return made, None
         own = rounding(made) * ULPS
         (value, error), *rest = parts
-        if error is None and not rest:
+        if all(found is None for _, found in parts):
             return made, own
         if rest:
             raise Rough
-        if name in ("sin", "cos"):
+        if name in ("sin", "cos", "atan"):  # no steeper than 1
             return made, error + own
         at, apply = tl.cast(value, "float64"), getattr(tl, name)
         middle = apply(at)
@@ -187,12 +187,14 @@ class Bounds(Builder):
         if reducer in ("argmax", "argmin"):
             if error is not None:
                 raise Rough
-        elif reducer in ("sum", "prod"):
+        elif reducer in ("sum", "prod", "mean"):
             steps = tl.cast(self.count(axes), "float64") + 3.0
             unit = UNIT["float32" if of in HALF else of]
-            if reducer == "sum":
+            if reducer in ("sum", "mean"):
                 spread = tl.sum(size(element), axis=ranges, where=condition) * unit * steps
                 bound = spread if error is None else spread + tl.sum(error, axis=ranges, where=condition)
+                if reducer == "mean":
+                    bound = bound / tl.maximum(tl.sum(tl.cast(1.0, "float64"), axis=ranges, where=condition), 1.0)
             else:
                 largest = tl.prod(size(element) + known(error), axis=ranges, where=condition)
                 bound = largest * unit * steps * 2.0
@@ -208,16 +210,18 @@ class Bounds(Builder):
         """Raise `Rough` where an exact reduction reads something that has an error."""
         outer = self.axes
         self.ranges(axes)
+        for bound in (bound for axis in axes for bound in bounds_of(axis)):
+            self.exact(bound)
         self.exact(value)
         if where is not None:
             self.exact(where)
         self.axes = outer
 
     def count(self, axes: list[Any]) -> Any:
-        """The number of terms of a reduction."""
+        """The number of terms of a reduction, at most."""
         total: Any = 1
-        for _, low, high in axes:
-            total = total * (self.extent(high) - self.extent(low))
+        for _, low, high, *within in axes:
+            total = total * (self.extent(within[0]) if within else self.extent(high) - self.extent(low))
         return total
 
 

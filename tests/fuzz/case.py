@@ -1,7 +1,7 @@
 """One case as plain data: a definition, the values of its extents, a schedule and the seed of its operands.
 
     case   = {"seed", "extents": {name: value}, "symbolic": [name*], "inputs": [operand*], "stages": [stage*], "outputs": [name*],
-              "steps": [step*], "fill", "more": [{name: value}*]}
+              "steps": [step*], "fill", "more": [{name: value}*], "bounds"?: {name: [least, most]}, "cell"?: [directive, kind, mode]}
     operand = {"name", "shape": [extent*], "dtype"}
     stage  = {"name", "kind", "type", "axes": [name*], "shape": [extent*], "body": [node*], "where"?: node, "start"?: node, ...}
     extent = int | name | [op, extent, extent]
@@ -9,7 +9,9 @@
 
 A node is a literal or a list that starts with its kind; `program` is the table of kinds. Everything that shrinking changes is here, and
 nothing refers to an object, so a case is its own reproduction. `more` are further values of the symbolic extents: the same kernel is
-called with each.
+called with each; `bounds` are what some of them are promised to keep. `cell` is what a case was aimed at, where the command said so.
+
+The axes of a reduction are `[name, lo, hi]` over extents, or `[name, lo, hi, within]` where `lo` and `hi` are nodes.
 """
 
 from __future__ import annotations
@@ -44,6 +46,13 @@ def sizes(case: Case) -> list[dict[str, int]]:
     return found
 
 
+def fives(case: Case) -> list[dict[str, int]]:
+    """One more assignment, in which every symbolic extent is 5, or as near to it as its bounds allow; none where nothing is symbolic."""
+    bounds = case.get("bounds", {})
+    near = {name: min(max(5, bounds[name][0]), bounds[name][1]) if name in bounds else 5 for name in case["symbolic"]}
+    return [{**case["extents"], **near}] if near else []
+
+
 def to_json(case: Case) -> str:
     """The case on one line."""
     return json.dumps(case, separators=(",", ":"))
@@ -58,18 +67,23 @@ def from_json(text: str) -> Case:
 def children(node: Node) -> list[Node]:
     """The nodes directly inside a node (indices included, names and operators not)."""
     match node:
-        case ["ld", _, index] | ["self", index]:
+        case ["ld", _, index] | ["self", index] | ["self", index, int()]:
             return list(index)
         case ["cast", _, value]:
             return [value]
         case ["call", _, *args]:
             return args
-        case ["red", _, _, value, where, _]:
-            return [value] if where is None else [value, where]
+        case ["red", _, axes, value, where, _]:
+            return [value, *([] if where is None else [where]), *(bound for axis in axes for bound in bounds_of(axis))]
         case [_, *args]:
             return [arg for arg in args if isinstance(arg, list)]
         case _:
             return []
+
+
+def bounds_of(axis: list[Any]) -> list[Node]:
+    """The bounds of an axis of a reduction that are expressions."""
+    return axis[1:3] if len(axis) > 3 else []
 
 
 def walk(node: Node) -> list[Node]:

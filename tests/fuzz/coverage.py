@@ -8,6 +8,7 @@ concerns (the stage that it names, and the statements inside the loop that it na
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +18,7 @@ from tensorlang.schedules import catalogue
 from tensorlang.schedules.edit import stage_of
 from tensorlang.traverse import loads_of, statements
 
-from .case import Case, Node, extents_in, trees_of, value_of, walk
+from .case import Case, Extent, Node, bounds_of, extents_in, trees_of, value_of, walk
 from .view import Step
 
 KINDS: Final = (
@@ -49,17 +50,10 @@ class Impossible:
         return ", ".join(f"`{directive}`" for directive in self.directives) + kinds + modes
 
 
-SINGLE: Final = ("store", "gather", "scatter set")
-SCATTERS: Final = tuple(kind for kind in KINDS if kind.startswith("scatter"))
-SCANS: Final = ("scan all", "scan last")
 IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
-    Impossible(("accumulate", "rfactor", "decompose_reduction"), "nothing is combined there", SINGLE),
-    Impossible(("decompose_reduction",), "a scatter starts as a copy of its `init`; it has no initialisation that could move", SCATTERS),
-    Impossible(("tensorize",), "the instructions compute sums of products", tuple(kind for kind in KINDS if kind != "reduction")),
-    Impossible(("tensorize",), "the instructions have no conditions", ("reduction",), ("where",)),
-    Impossible(("reverse_compute_inline",), "what is written into its operand is one plain statement", ("reduction", *SCATTERS[:3])),
-    Impossible(("reverse_compute_inline",), "it reads its own elements, or stands in the loop that makes them", ("recurrence", *SCANS)),
-    Impossible(("compute_root",), "a recurrence is computed whole and in order, wherever it stands", ("recurrence",)),
+    Impossible(("rfactor", "tensorize"), "it takes the loops of a reduction alone, and a store with one inside is a reduction", ("store",)),
+    Impossible(("reverse_compute_inline",), "it reads its own elements, which nobody else's loops make in order", ("recurrence",)),
+    Impossible(("reverse_compute_inline",), "its stages share the loop over the steps; a consumer has its loops alone", ("scan all",)),
 )
 
 
@@ -77,6 +71,18 @@ def cells() -> Iterator[Cell]:
 def empty(counts: Mapping[str, int]) -> list[Cell]:
     """The cells that no case has covered and that some program has."""
     return [cell for cell in cells() if not counts.get(spelled(cell))]
+
+
+def refuted(counts: Mapping[str, int]) -> list[Cell]:
+    """The cells that no program has, they say, and that a case has covered."""
+    every = ((directive, kind, mode) for directive in DIRECTIVES for kind in KINDS for mode in MODES)
+    return [cell for cell in every if impossible(cell) is not None and counts.get(spelled(cell))]
+
+
+def rarest(counts: Mapping[str, int], rng: random.Random) -> Cell:
+    """A cell to aim at: the fewer cases have covered it, the likelier."""
+    every = list(cells())
+    return rng.choices(every, [1 / (1 + counts.get(spelled(cell), 0)) ** 2 for cell in every])[0]
 
 
 def spelled(cell: Cell) -> str:
@@ -140,8 +146,7 @@ def modes_of(case: Case, stage: dict[str, Any]) -> tuple[str, ...]:
     """The modes in which a stage stands: under conditions, with extents of run time, over nothing; else plain."""
     extents = extents_in([stage["shape"], stage.get("over", []), stage.get("length", 0), ranges(stage)])
     where = stage.get("where") is not None or any(protects(node) for tree in trees_of(stage) for node in walk(tree))
-    shape = [*stage["shape"], *(extent for _, extent in stage.get("over", ())), stage.get("length", 1)]
-    shape += [extent for _, _, extent in ranges(stage)]
+    shape = [*stage["shape"], *(extent for _, extent in stage.get("over", ())), stage.get("length", 1), *ranges(stage)]
     found = (
         *(["where"] if where else []),
         *(["symbolic"] if extents & set(case["symbolic"]) else []),
@@ -155,19 +160,19 @@ def reductions(stage: dict[str, Any]) -> list[Node]:
     return [node for tree in trees_of(stage) for node in walk(tree) if isinstance(node, list) and node[0] == "red"]
 
 
-def ranges(stage: dict[str, Any]) -> list[Any]:
-    """The ranges of the reductions of a stage."""
+def ranges(stage: dict[str, Any]) -> list[Extent]:
+    """How far the reductions of a stage run at most."""
     own = stage["inner"] if stage.get("form") == "custom" else []
-    return [*own, *(axis for node in reductions(stage) for axis in node[2])]
+    return [axis[-1] for axis in [*own, *(axis for node in reductions(stage) for axis in node[2])]]
 
 
 def protects(node: Node) -> bool:
-    """Does a node allow a read only under a condition: a select around an index that is more than an axis, or a `where=`?"""
+    """Does a node allow a read only under a condition: a select around an index that is more than an axis, a `where=`, a ragged range?"""
     match node:
         case ["sel", _, yes, _]:
             return any(isinstance(part, list) and part[0] == "ld" and any(off(index) for index in part[2]) for part in walk(yes))
-        case ["red", _, _, _, where, _]:
-            return where is not None
+        case ["red", _, axes, _, where, _]:
+            return where is not None or any(bounds_of(axis) for axis in axes)
         case _:
             return False
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Final
 
-from .case import Case, extents_in, labels_of, tensors_of
+from .case import Case, extents_in, labels_of, sizes, tensors_of
 from .draft import Draft
 from .nodes import TYPES
 from .templates import KINDS, pointwise
@@ -34,15 +35,16 @@ def empty_case(seed: int, rng: random.Random, dynamic: float) -> Case:
     return {**case, "type": rng.choice(TYPES), "dynamic": dynamic}
 
 
-def finished(draft: Draft) -> Case:
-    """The case of a draft: its last stage is the output, at times with another one."""
+def finished(draft: Draft, more: Sequence[str] = ()) -> Case:
+    """The case of a draft: its last stage is the output, at times with another one, and with those that are named."""
     made, rng = draft.case["stages"], draft.rng
     results = {
         stage["name"]: [name for name in draft.tensors if name == stage["name"] or name.startswith(f"{stage['name']}_")] for stage in made
     }
     outputs = list(results[made[-1]["name"]])
+    outputs += [label for name in more for label in results[name] if label not in outputs]
     if len(made) > 1 and rng.random() < 0.3:
-        outputs += results[rng.choice(made[:-1])["name"]]
+        outputs += [label for label in results[rng.choice(made[:-1])["name"]] if label not in outputs]
     found = {key: value for key, value in draft.case.items() if key not in ("type", "dynamic")}
     found["outputs"] = outputs
     return trimmed(found, rng)
@@ -62,4 +64,16 @@ def trimmed(case: Case, rng: random.Random) -> Case:
         {name: rng.choice(FAR if name.startswith("m") else (0, 1, 2, 5, 8, 9)) for name in symbolic} for _ in range(2 if symbolic else 0)
     ]
     inputs = [entry for entry in case["inputs"] if entry["name"] in needed]
-    return {**case, "stages": stages[::-1], "inputs": inputs, "extents": extents, "symbolic": symbolic, "more": more}
+    found = {**case, "stages": stages[::-1], "inputs": inputs, "extents": extents, "symbolic": symbolic, "more": more}
+    return {**found, "bounds": bounds} if (bounds := promised(found, rng)) else found
+
+
+def promised(case: Case, rng: random.Random) -> dict[str, list[int]]:
+    """Bounds of some of the symbolic extents: as tight as the values that the case is run with, or wider."""
+    found = {}
+    for name in case["symbolic"]:
+        if rng.random() < 0.25:
+            values = [values[name] for values in sizes(case)]
+            least, most = rng.choice((0, min(values), min(values))), rng.choice((max(values), max(values), max(values) + 9, 1 << 40))
+            found[name] = [least, most]
+    return found

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Final
 
-from .case import Case, Extent
+from .case import Case, Extent, Node
 from .coverage import Cell, cells, kind_of, modes_of, ranges
 from .definitions import empty_case, finished
 from .draft import Draft, axes_of
-from .nodes import FLOATS, cast_all
+from .inner import LANES, TERMS, total
+from .nodes import FLOATS, Scope, cast_all
 from .ordered import recurrence, scan, scatter
+from .ragged import ragged
 from .schedules import Aim
 from .templates import custom, gather, narrow, pointwise, product, reduction, stencil
 
 TEMPLATES: Final = {
     "store": (pointwise, pointwise, stencil),
     "gather": (gather,),
-    "reduction": (reduction, reduction, reduction, product, custom),
+    "reduction": (reduction, reduction, reduction, product, custom, ragged),
     "recurrence": (recurrence,),
     "scan": (scan,),
     "scatter": (scatter,),
@@ -26,6 +29,8 @@ PRODUCED: Final = ("compute_at", "compute_inline", "compute_root", "store_at", "
 """Directives on an intermediate: the stage needs somebody who reads it."""
 CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 """Directives on a stage that reads an intermediate: somebody has to make it."""
+COMBINED: Final = ("accumulate", "rfactor", "decompose_reduction", "tensorize")
+"""Directives of reductions: the stage has one inside, or one stands beside it."""
 
 
 def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
@@ -38,30 +43,37 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     if mode == "where" and rng.random() < 0.5:
         draft.case["fill"] = "wild"
     draft.guarded = {"where": True, "plain": False}.get(mode)
-    draft.inner = directive in ("accumulate", "rfactor", "decompose_reduction")
+    draft.narrow = directive == "tensorize"
+    draft.inner = (directive in COMBINED or (directive, kind) == ("compute_root", "recurrence")) and kind != "store"
     draft.form = kind.split()[1] if " " in kind else None
     if directive in CONSUMED:
         draft.case["type"] = rng.choice((draft.case["type"], "int32"))
     if directive in CONSUMED or directive == "compute_inline" or rng.random() < 0.4:
         rng.choice((pointwise, pointwise, stencil, reduction))(draft)
     before = len(draft.case["stages"])
-    template = narrow if directive == "tensorize" else rng.choice(TEMPLATES[kind.split()[0]])
+    template = narrow if draft.narrow and kind == "reduction" else rng.choice(TEMPLATES[kind.split()[0]])
     template(draft)
     if len(draft.case["stages"]) == before:
         return None
     main = draft.case["stages"][before]
-    draft.guarded = None
+    draft.guarded, draft.inner, draft.narrow = None, False, False
+    if directive == "reverse_compute_inline" or (directive == "reverse_compute_at" and rng.random() < 0.4):
+        fed(draft, main)
+    beside = neighbour(draft, main) if kind == "store" and directive in COMBINED else []
     if directive == "specialize":  # it needs a dim, which need not be one of this stage
         draft.case["dynamic"] = 1.0
-    if directive in PRODUCED or directive == "specialize" or rng.random() < 0.4:
+    if (directive in PRODUCED and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
         consumer(draft, main["name"])
-    case = finished(draft)
+    case = finished(draft, beside)
     if mode == "empty":
         parts = [*main["shape"], *(extent for _, extent in main.get("over", ())), *bounds(main)]
-        names = [part for part in parts if isinstance(part, str)]
+        names = [part for part in parts if isinstance(part, str) and part in case["extents"]]
+        names = [name for name in names if directive != "tensorize" or case["extents"][name] not in (LANES, TERMS)]
         if not names:
             return None
-        case["extents"] = {**case["extents"], rng.choice(names): 0}
+        gone = rng.choice(names)
+        case["extents"] = {**case["extents"], gone: 0}
+        case["bounds"] = {name: pair for name, pair in case.get("bounds", {}).items() if name != gone}
     return (case, Aim(directive, labels(main))) if fits(case, cell) else None
 
 
@@ -72,7 +84,7 @@ def dynamics(rng: random.Random, mode: str) -> float:
 
 def bounds(stage: Case) -> list[Extent]:
     """The extents that a stage reduces, or steps, over."""
-    return [*(extent for _, _, extent in ranges(stage)), stage.get("length", 0)]
+    return [*ranges(stage), stage.get("length", 0)]
 
 
 def labels(stage: Case) -> frozenset[str]:
@@ -84,6 +96,45 @@ def labels(stage: Case) -> frozenset[str]:
 def fits(case: Case, cell: Cell) -> bool:
     """Is there a stage of the kind and in the mode of a cell?"""
     return any(kind_of(stage) == cell[1] and cell[2] in modes_of(case, stage) for stage in case["stages"])
+
+
+def fed(draft: Draft, main: Case) -> None:
+    """A stage before another one, which reads it whole and element by element: as a term, or as what it starts from."""
+    first = main["inner"][0] if main.get("form") == "scan" else main
+    of, axes = first["type"], dict(zip(first["axes"], first["shape"], strict=True))
+    operands = {entry["name"]: draft.tensors[entry["name"]] for entry in draft.case["inputs"]}
+    scope = Scope(draft.rng, operands, draft.case["extents"], draft.case["symbolic"], axes)
+    name = f"F{len(draft.case['stages'])}"
+    stage = {"name": name, "kind": "pointwise", "type": of, "axes": list(axes), "shape": list(axes.values())}
+    stage["body"] = [cast_all(scope.value(of, 1), of)]
+    draft.case["stages"].insert(draft.case["stages"].index(main), stage)
+    rough = "rough" in scope.marks and of in FLOATS
+    here: Node = ["ld", name, [["ax", axis] for axis in axes]]
+    match main.get("form"):
+        case "scan":
+            main["reads"] = [name, *main["reads"][1:]]
+        case "scatter":
+            main["start"] = here
+        case _:
+            main["body"][0] = [draft.rng.choice("|^") if of == "bool" else draft.rng.choice(("+", "max")), main["body"][0], here]
+    for label, info in [*draft.tensors.items()]:
+        if rough and label.split("_")[0] == main["name"]:
+            draft.tensors[label] = replace(info, rough=info.dtype in FLOATS)
+
+
+def neighbour(draft: Draft, main: Case) -> list[str]:
+    """A reduction that stands beside a stage and has nothing to do with it but the extent of its outermost loop; its name, an output."""
+    if not main["shape"]:
+        return []
+    of = draft.number()
+    axes = {"i": main["shape"][0]}
+    operands = {entry["name"] for entry in draft.case["inputs"]}
+    later = {name: draft.tensors.pop(name) for name in [*draft.tensors] if name not in operands}  # it stands before them
+    draft.add("reduce", axes, [cast_all(total(draft, draft.scope(axes), of), of)], [of], rough=True)
+    draft.tensors.update(later)
+    made = draft.case["stages"].pop()
+    draft.case["stages"].insert(draft.case["stages"].index(main), made)
+    return [made["name"]]
 
 
 def consumer(draft: Draft, name: str) -> None:

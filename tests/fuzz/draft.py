@@ -36,7 +36,10 @@ class Draft:
     """The `reduce` of scatters and the `keep` of scans; None: any."""
 
     inner: bool = False
-    """Whether recurrences and scans shall have a reduction inside."""
+    """Whether a stage shall have a reduction inside its expression."""
+
+    narrow: bool = False
+    """Whether that shall be one that an instruction computes: the last extents of shapes are the lanes of one."""
 
     # Extents and operands
 
@@ -88,7 +91,7 @@ class Draft:
         found: list[Extent] = []
         for left in range(rank, 0, -1):
             most = int((budget / self.points(found)) ** (1 / left) * (1.6 if left > 1 else 1))
-            found.append(self.extent(max(2, most)))
+            found.append(self.extent(max(2, most)) if left > 1 or not self.narrow else self.fixed(16))
         return found
 
     def operand(self, shape: list[Extent], of: str) -> str:

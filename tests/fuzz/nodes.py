@@ -12,8 +12,11 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 SIGNED: Final = ("int8", "int16", "int32", "int64")
 UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
 TYPES: Final = ("float32",) * 6 + ("float64",) * 2 + FLOATS + SIGNED + ("int32",) * 2 + UNSIGNED + ("bool",)
-SMOOTH: Final = ("exp", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "log1p", "expm1", "rsqrt", "log", "exp2")
-STEPPED: Final = ("floor", "ceil", "round", "trunc")
+SMOOTH: Final = (
+    "exp", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "log1p", "expm1", "rsqrt", "log", "exp2",
+    "log2", "log10", "asin", "acos", "atan", "sinh", "cosh",
+)  # fmt: skip
+STEPPED: Final = ("floor", "ceil", "round", "trunc", "sign")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class Scope:
             return ["not", self.value(to, depth - 1)] if choice == "not" else [choice, self.value(to, depth - 1), self.value(to, depth - 1)]
         floating = to in FLOATS
         kinds = ["+", "+", "-", "*", "*", "min", "max", "sel", "abs", "neg"]
-        kinds += ["/", "call", "call", "step", "fmin", "fmax", "isnan"] if floating else ["//", "%", "&", "|", "^", "<<", ">>"]
+        kinds += ["/", "call", "call", "step", "fmin", "fmax", "isnan", "atan2"] if floating else ["//", "%", "&", "|", "^", "<<", ">>"]
         kind = self.rng.choice(kinds)
         match kind:
             case "sel":
@@ -187,6 +190,9 @@ class Scope:
             case "call":
                 self.marks.add("rough")
                 return ["call", self.rng.choice(SMOOTH), self.value(to, depth - 1)]
+            case "atan2":
+                self.marks.add("rough")
+                return ["call", "atan2", self.value(to, depth - 1), self.leaf(to)]
             case "step":
                 return ["call", self.rng.choice(STEPPED), self.exact(to)]
             case "<<" | ">>":

@@ -33,7 +33,7 @@ from tests.oracle.dependences import TooMuch
 
 from . import schedules
 from .bounds import UNIT, Bounds, Rough
-from .case import Case, sizes, to_json
+from .case import Case, fives, sizes, to_json
 from .coverage import Cell, concerned, spelled
 from .definitions import definition
 from .directed import aimed
@@ -60,16 +60,17 @@ class Judge:
     tally: Tally = field(default_factory=Tally)
     say: Callable[[str], None] = lambda _: None
 
-    def generate(self, seed: int) -> Case:
+    def generate(self, seed: int, cell: Cell | None = None) -> Case:
         """The case of a seed: a definition, and steps drawn for it while they are applied.
 
         One in two is drawn for a cell of the coverage table; in one of ten the first steps are those of a point of the strategies' space.
+        A cell that is given is aimed at whatever the seed; what cannot be drawn for it is random after all.
         """
         for attempt_number in range(20):
             number = seed * 1000 + attempt_number
             found, aim = definition(number), None
-            if seed % 2 == 0 and attempt_number < 10:
-                drawn = aimed(number)
+            if (cell is not None or seed % 2 == 0) and attempt_number < 10:
+                drawn = aimed(number, cell)
                 if drawn is None:
                     continue
                 found, aim = drawn
@@ -90,11 +91,11 @@ class Judge:
                     return False
                 return True
 
-            first = strategic(program.outputs, rng) if seed % 10 == 7 else []
+            first = strategic(program.outputs, rng) if cell is None and seed % 10 == 7 else []
             if all(go(schedule, step) for step in first):
                 first += schedules.steps(schedule, rng, go, aim)
             case["steps"] = first
-            return case
+            return case if cell is None or aim is None else {**case, "cell": list(cell)}
         raise Wrong("generator", f"no definition for seed {seed}")
 
     def check(self, case: Case) -> None:
@@ -148,7 +149,7 @@ class Judge:
         """
         plain, marked = forward.plain, forward.forced(directive)
         loaded, told = data_dependent(plain), False
-        for extents in [*sizes(case), *([{**case["extents"], **dict.fromkeys(case["symbolic"], 5)}] if case["symbolic"] else [])]:
+        for extents in [*sizes(case), *fives(case)]:
             dims = {name: extents[name] for name in plain.dims}
             if max(work(nest.body, sizes_of(extents)) for nest in (forced, plain)) > TAG_WORK:
                 continue

@@ -6,32 +6,51 @@ from typing import Any, Final
 
 from .case import Extent, Node
 from .draft import Draft, axes_of
-from .nodes import FLOATS, SIGNED, Info, Scope, cast_all, together
+from .inner import with_total
+from .nodes import FLOATS, SIGNED, Info, Scope, cast_all, guarded, together
 
 HOW: Final = ("add", "min", "max", "set")
 
 
 def recurrence(draft: Draft) -> None:
-    """A tensor that reads itself earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming."""
+    """Tensors that read themselves earlier: cumulative sums, time-stepped stencils, Gauss-Seidel, tables of dynamic programming.
+
+    Several over one index space may read each other (alignments with affine gaps, coupled sequences).
+    """
     rng, of = draft.rng, draft.number()
     shape = draft.shape(rng.randint(2 if draft.inner else 1, 3), 400)
     axes = axes_of(shape)
     names = list(axes)
     first = rng.randrange(len(names) - draft.inner)
-    distances = [[0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))]
+    own = draft.inner and not draft.narrow and rng.random() < 0.5  # the reduction inside is over what it reads of itself
     scope = draft.scope(axes)
-    body = scope.value(of, 1)
-    for distance in distances:
-        at: list[Node] = [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]
-        earlier: Node = ["self", at]
-        if first < len(names) - 1 and rng.random() < (0.9 if draft.inner else 0.25):  # a whole row of it, in a stage of its own
-            earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], ["self", [*at[:-1], ["ax", "k9"]]], None, of]
-        body = [rng.choice(("+", "-", "max", "min")), earlier, body]
+    types = [of, *(draft.number() for _ in range(rng.choice((0, 0, 0, 1, 2))))]
+    bodies = []
+    for to in types:
+        distances = [
+            [0] * first + [-rng.randint(1, 2)] + [rng.randint(-1, 1) for _ in names[first + 1 :]] for _ in range(rng.randint(1, 3))
+        ]
+        body = scope.value(to, 1)
+        for distance in distances:
+            at: list[Node] = [["+", ["ax", axis], by] if by else ["ax", axis] for axis, by in zip(names, distance, strict=True)]
+            which = rng.randrange(len(types))
+            component = [which] if len(types) > 1 else []
+            earlier: Node = ["self", at, *component]
+            if first < len(names) - 1 and rng.random() < (0.9 if own else 0.2):  # a whole row of it, in a stage of its own
+                row: Node = ["self", [*at[:-1], ["ax", "k9"]], *component]
+                earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], row, None, types[which]]
+            earlier = earlier if types[which] == to else ["cast", to, earlier]
+            body = [rng.choice(("+", "-", "max", "min")), earlier, body]
+        bodies.append(body)
+    bodies[0] = bodies[0] if own else with_total(draft, scope, of, bodies[0])
     if rng.random() < 0.3:
-        body = ["sel", scope.condition(of), body, scope.leaf(of)]
+        bodies[0] = ["sel", scope.condition(of), bodies[0], scope.leaf(of)]
     off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
-    body = body if off is None else [rng.choice(("+", "max")), body, off]
-    draft.add("recurrence", axes, [["cast", of, body]], [of], rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
+    bodies[0] = bodies[0] if off is None else [rng.choice(("+", "max")), bodies[0], off]
+    made = [["cast", to, body] for to, body in zip(types, bodies, strict=True)]
+    if any(to not in FLOATS for to in types) and "rough" in scope.marks:  # what is rounded differently may not become an integer
+        return
+    draft.add("recurrence", axes, made, types, rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
 
 
 def scatter(draft: Draft) -> None:
@@ -43,17 +62,20 @@ def scatter(draft: Draft) -> None:
     over = draft.shape(rng.randint(1, 2), 200)
     names = ["p", "q"][: len(over)]
     scope = draft.scope(dict(zip(names, over, strict=True)))
-    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 else [])]
-    places = [place_of(draft, scope, extent) for extent in target]
+    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not draft.narrow else [])]
+    places = [inside(draft, scope, extent) if draft.narrow else place_of(draft, scope, extent) for extent in target]
     tests = [test for _, found in places for test in found]
-    if draft.maybe(0.2) and not tests:
+    if draft.maybe(0.2) and not tests and not draft.narrow:
         places[0], tests = (found := raw(draft, scope, target[0])), found[1]
     how = draft.form or rng.choice(HOW)
     value = scope.value(of, 1) if rng.random() < 0.85 else ["cast", of, rng.randint(1, 3)]
+    value = with_total(draft, scope, of, value)
     unsafe = scope.unsafe(of, draft.offset()) if draft.maybe(0.1) else None
-    if unsafe is not None:
+    if unsafe is not None and draft.narrow:  # a condition of the whole would stand around what the instruction computes
+        value = [rng.choice(("+", "max")), value, guarded(*unsafe, of)]
+    elif unsafe is not None:
         value, tests = [rng.choice(("+", "max")), value, unsafe[0]], [*tests, *unsafe[1]]
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 and not draft.narrow:
         tests = [*tests, scope.condition(of)]
     rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
     if of not in FLOATS and rough:
@@ -77,6 +99,13 @@ def place_of(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Nod
     rng, size = draft.rng, scope.known(extent)
     if rng.random() < 0.3 or not size:
         return raw(draft, scope, extent)
+    return inside(draft, scope, extent)
+
+
+def inside(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]]:
+    """An index that is inside by itself, into a dimension whose extent is known and not 0."""
+    rng, size = draft.rng, scope.known(extent)
+    assert size
     if rng.random() < 0.4:
         axis = rng.choice(list(scope.axes))
         return rng.choice((["%", ["ax", axis], size], ["clamp", ["-", ["ax", axis], rng.randint(0, 2)], 0, size - 1])), []
@@ -124,7 +153,10 @@ def scan(draft: Draft) -> None:
             body = scope.value(of, 1) if rng.random() < 0.7 else ["cast", of, ["ax", "t"]]
         off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
         body = cast_all(body if off is None else [rng.choice(("+", "max")), body, off], of)
-        if rng.random() < (0.9 if draft.inner else 0.3):
+        own = draft.inner and not draft.narrow and rng.random() < 0.6
+        if n == 0 and not own:
+            body = with_total(draft, Scope(rng, wide.tensors, wide.extents, wide.symbolic, axes, scope.marks), of, body)
+        if rng.random() < (0.9 if own else 0.2 if draft.inner else 0.3):
             at: Node = [["ax", "k"], *here[1:]]
             body = ["max", body, ["red", "max", [["k", 0, shape[0]]], ["ld", rng.choice(names), at], None, of]]
         inner.append({"name": f"N{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})

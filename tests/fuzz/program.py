@@ -66,11 +66,15 @@ class Builder:
     extents: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, Any] = field(default_factory=dict)
     outer: dict[str, Any] = field(default_factory=dict)
-    myself: Any = None
+    myself: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         """Symbolic extents become dims."""
-        self.extents = {name: tl.dim(name) if name in self.case["symbolic"] else value for name, value in self.case["extents"].items()}
+        bounds = self.case.get("bounds", {})
+        self.extents = {
+            name: tl.dim(name, *bounds.get(name, ())) if name in self.case["symbolic"] else value
+            for name, value in self.case["extents"].items()
+        }
 
     def type(self, name: str) -> str:
         """The type that stands for `name`."""
@@ -103,7 +107,8 @@ class Builder:
             case "pad":
                 made = tl.pad(self.tensors[stage["reads"][0]], stage["widths"], mode=stage["mode"], name=name)
             case "recurrence":
-                body = function(stage["axes"], lambda axes, myself: self.body(stage, axes, myself), "self")
+                many = [f"self{n}" for n in range(len(stage["body"]))] if len(stage["body"]) > 1 else ["self"]
+                body = function(stage["axes"], lambda axes, *myself: self.body(stage, axes, myself), *many)
                 made = tl.recurrence(shape, body, outside=self.literal(stage["outside"]), name=name)
             case "scatter":
                 made = self.scatter(stage, shape)
@@ -122,7 +127,7 @@ class Builder:
         """A plain stage."""
         return tl.compute(shape, function(stage["axes"], lambda axes: self.body(stage, axes)), name=stage["name"])
 
-    def body(self, stage: dict[str, Any], axes: list[Any], myself: Any = None) -> Any:
+    def body(self, stage: dict[str, Any], axes: list[Any], myself: tuple[Any, ...] = ()) -> Any:
         """The value, or values, of a stage at its axes."""
         self.axes, self.myself = {**self.outer, **dict(zip(stage["axes"], axes, strict=True))}, myself
         values = [self.node(value) for value in stage["body"]]
@@ -194,8 +199,8 @@ class Builder:
                 return self.extent(extent)
             case ["ld", name, index]:
                 return self.tensors[name][tuple(self.node(part) for part in index)]
-            case ["self", index]:
-                return self.myself[tuple(self.node(part) for part in index)]
+            case ["self", index, *which]:
+                return self.myself[which[0] if which else 0][tuple(self.node(part) for part in index)]
             case ["cast", to, value]:
                 return tl.cast(self.node(value), self.type(to))
             case ["neg", value]:
@@ -231,9 +236,12 @@ class Builder:
         return total + args[1] * 3 if len(args) > 1 else total
 
     def ranges(self, axes: list[Any]) -> list[Any]:
-        """The reduction axes of a node; they are in scope from now on."""
-        made = [tl.reduce_axis((self.extent(lo), self.extent(hi)), name=name) for name, lo, hi in axes]
-        self.axes = {**self.axes, **{name: axis for (name, _, _), axis in zip(axes, made, strict=True)}}
+        """The reduction axes of a node; they are in scope from now on, those of later axes included."""
+        made = []
+        for name, lo, hi, *within in axes:
+            ends = (self.node(lo), self.node(hi)) if within else (self.extent(lo), self.extent(hi))
+            made.append(tl.reduce_axis(ends, name=name, within=self.extent(within[0]) if within else None))
+            self.axes = {**self.axes, name: made[-1]}
         return made
 
     def reduce(self, reducer: str, axes: list[Any], value: Node, where: Node, of: str) -> Any:
@@ -241,9 +249,18 @@ class Builder:
         outer = self.axes
         made = self.ranges(axes)
         condition = None if where is None else self.node(where)
-        result = getattr(tl, reducer)(self.node(value), axis=tuple(made), where=condition)
+        if self.twin and reducer == "mean":
+            result = self.floored_mean(made, self.node(value), condition, known=all(len(axis) == 3 for axis in axes))
+        else:
+            result = getattr(tl, reducer)(self.node(value), axis=tuple(made), where=condition)
         self.axes = outer
-        return tl.cast(result, TWIN[of]) if self.twin and reducer in ("sum", "prod") and of in HALF else result
+        return tl.cast(result, TWIN[of]) if self.twin and reducer in ("sum", "prod", "mean") and of in HALF else result
+
+    def floored_mean(self, axes: list[Any], value: Any, where: Any, *, known: bool) -> Any:
+        """The twin of a mean: a sum, and a count that is a sum too where it is not known, as `tl.mean` has them."""
+        total = tl.sum(value, axis=tuple(axes), where=where)
+        count = tl.cast(7, "int64") if known and where is None else tl.sum(tl.cast(1, "int64"), axis=tuple(axes), where=where)
+        return total // tl.cast(count, total.dtype)
 
 
 def function(axes: list[str], body: Callable[..., Any], *more: str) -> Callable[..., Any]:

@@ -6,17 +6,26 @@ A directive without a row (one that is newer than this file) is drawn from the t
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Callable
 from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Stmt
 from tensorlang.schedules import catalogue
-from tensorlang.schedules.edit import literal_extent, stage_of, stages, stores
+from tensorlang.schedules.edit import literal_extent, stages, stores
 from tensorlang.schedules.legality import reads
-from tensorlang.traverse import loads_of
 
+from .placements import (
+    compute_at,
+    compute_inline,
+    compute_root,
+    fold_storage,
+    of_storage,
+    reverse_compute_at,
+    reverse_compute_inline,
+    store_at,
+    store_root,
+)
 from .view import Step, View, call, name_of, neighbours
 
 FACTORS: Final = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 16)
@@ -72,26 +81,6 @@ def unroll(view: View) -> Step | None:
 
 def parallel(view: View) -> Step:
     return call("parallel", view.loop().loop)
-
-
-def compute_at(view: View) -> Step | None:
-    found = view.intermediates()
-    if not found:
-        return None
-    return compute_at_of(view.rng.choice(found), view)
-
-
-def compute_at_of(stage: str, view: View) -> Step | None:
-    """A stage at a loop of one that reads it."""
-    everything = View(view.rng, view.nest)
-    pool = [loop for loop in everything.readers(view.written(stage)) if stage_of(loop.loop) not in (stage, f"{stage}.init")]
-    pool = pool or view.loops()
-    return call("compute_at", stage, view.rng.choice(pool).loop) if pool else None
-
-
-def compute_inline(view: View) -> Step | None:
-    found = view.intermediates()
-    return call("compute_inline", view.rng.choice(found)) if found else None
 
 
 def copied(method: str) -> Callable[[View], Step | None]:
@@ -170,104 +159,6 @@ def specialize(view: View) -> Step | None:
     )
 
 
-def placed(method: str) -> Callable[[View], Step | None]:
-    """An intermediate, and a loop of a stage that has to do with it."""
-
-    def draw(view: View) -> Step | None:
-        found = view.intermediates()
-        if not found:
-            return None
-        stage = view.rng.choice(found)
-        pool = view.readers(view.written(stage)) + view.writers(view.written(stage))
-        return call(method, stage, view.rng.choice(pool or view.loops()).loop)
-
-    return draw
-
-
-def reverse_compute_at(view: View) -> Step | None:
-    """A stage at a loop of one whose result it reads."""
-    names = [stage for stage in stages(view.nest) if not stage.endswith((".init", ".load", ".store"))]
-    stage = view.rng.choice(names)
-    used = {name_of(load) for store in stores(view.nest.body) if store.stage == stage for value in store.values for load in loads_of(value)}
-    pool = view.writers(used & set(view.allocated()))
-    return call("reverse_compute_at", stage, view.rng.choice(pool).loop) if pool else None
-
-
-def reverse_compute_inline(view: View) -> Step | None:
-    """A stage that reads an intermediate."""
-    own = set(view.allocated())
-    readers = {
-        store.stage for store in stores(view.nest.body) for value in store.values for load in loads_of(value) if name_of(load) in own
-    }
-    return call("reverse_compute_inline", view.rng.choice(sorted(readers))) if readers else None
-
-
-def store_at(view: View) -> Step | None:
-    """A producer that stands inside loops, and one of the loops around its storage."""
-    found = [(name, around) for name, around in view.placed() if around]
-    if not found or view.rng.random() < 0.2:
-        return placed("store_at")(view)
-    name, around = view.rng.choice(found)
-    stage = next((stage for stage in view.intermediates() if name in view.written(stage)), name)
-    reuse = {"reuse": "none"} if view.rng.random() < 0.15 else {}
-    return call("store_at", stage, view.rng.choice(around[:-1] or around), **reuse)
-
-
-def window(view: View) -> list[Step]:
-    """Steps that keep what several iterations of an inner loop read of a tensor: its storage at a loop around that."""
-    chains = [chain for chain in view.chains() if all(loop.kind == "serial" for loop in chain)]
-    if not chains:
-        return []
-    chain = view.rng.choice(chains)
-    outer, inner = sorted(view.rng.sample(range(len(chain)), 2))
-    seen = {(name_of(load), load.index) for load in reads(chain[inner].body)}
-    names = sorted({name for name, index in seen if any(other == name and place != index for other, place in seen)})
-    if not names:
-        return []
-    name = view.rng.choice(names)
-    stage = next((stage for stage in view.intermediates() if name in view.written(stage)), None)
-    start = call("cache_read", name, at=chain[inner].loop) if stage is None else call("compute_at", stage, chain[inner].loop)
-    return [start, call("store_at", stage or f"{name}_cache", chain[outer].loop)]
-
-
-def compute_root(view: View) -> Step | None:
-    """An intermediate."""
-    found = view.intermediates()
-    return call("compute_root", view.rng.choice(found)) if found else None
-
-
-def of_storage(method: str) -> Callable[[View], Step | None]:
-    """A property of the storage of an intermediate."""
-
-    def draw(view: View) -> Step | None:
-        found = view.allocated()
-        if not found:
-            return None
-        rng, name = view.rng, view.rng.choice(found)
-        match method:
-            case "set_memory":
-                return call(method, name, rng.choice(("register", "stack", "heap", "heap")))
-            case "align":
-                return call(method, name, rng.choice((16, 64, 128, 4096)))
-            case "pad_to":
-                return call(method, name, rng.randrange(max(1, view.rank(name))), rng.choice((2, 4, 8, 16)))
-            case _:
-                return call(method, name, layout(rng, view.rank(name)))
-
-    return draw
-
-
-def layout(rng: random.Random, rank: int) -> str:
-    """A map of indices: a permutation, blocks, or both."""
-    axes = [f"i{place}" for place in range(rank)]
-    places = rng.sample(axes, rank)
-    if axes and rng.random() < 0.6:
-        axis, block = rng.choice(axes), rng.choice((2, 4, 8))
-        places[places.index(axis)] = f"{axis} // {block}"
-        places.append(f"{axis} % {block}")
-    return f"lambda {', '.join(axes)}: ({', '.join(places)}{',' if len(places) == 1 else ''})"
-
-
 def prefetch(view: View) -> Step | None:
     """A later iteration's part of a tensor."""
     loop = view.loop()
@@ -317,6 +208,8 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "fuse_loops": (fuse_loops, 2),
     "specialize": (specialize, 1),
     "store_at": (store_at, 3),
+    "store_root": (store_root, 2),
+    "fold_storage": (fold_storage, 2),
     "reverse_compute_at": (reverse_compute_at, 3),
     "reverse_compute_inline": (reverse_compute_inline, 3),
     "compute_root": (compute_root, 2),

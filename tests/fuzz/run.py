@@ -1,12 +1,13 @@
 """The command: judge many cases in disposable processes, make failures small, print a line that reproduces each, keep a tally.
 
-    python -m tests.fuzz.run --cases 2000 --seed 0 [--minutes M] [--workers N] [--tally docs/fuzz.json]
+    python -m tests.fuzz.run --cases 2000 --seed 0 [--minutes M] [--workers N] [--tally docs/fuzz.json] [--aim docs/fuzz.json]
     python -m tests.fuzz.run --seed 0 --only 17         one case of a campaign
     python -m tests.fuzz.run --case '<json>'            one case as printed
     python -m tests.fuzz.run --recheck docs/fuzz.json   the open cases of a table once more
     python -m tests.fuzz.run --table docs/fuzz.json docs/fuzzing.md   the totals of a table into a page
 
-Case K of seed N is the same everywhere. The exit code is 1 where a case failed.
+Case K of seed N is the same everywhere, but with `--aim`: then every second case is drawn for a cell of the coverage table, the likelier
+the fewer cases of these tallies have covered it. The line that reproduces a case holds all of it. The exit code is 1 where a case failed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import random
 import shlex
 import sys
 import threading
@@ -42,6 +44,14 @@ class Campaign:
     judged: int = 0
     seconds: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def request(self, number: int, known: Counter[str] | None) -> dict[str, Any]:
+        """What a worker is asked for: a case of the campaign, or, every second time, one for a cell that few have covered so far."""
+        request: dict[str, Any] = {"seed": self.seed * STRIDE + number}
+        if known is None or number % 2:
+            return request
+        with self.lock:
+            return {**request, "cell": coverage.rarest(known + self.counts, random.Random(request["seed"]))}
 
     def record(self, number: int, answer: dict[str, Any]) -> str | None:
         """Count an answer; the signature of a failure that is new."""
@@ -77,6 +87,7 @@ def explained(worker: Worker, answer: dict[str, Any], kind: str, seconds: float)
 def campaign(arguments: argparse.Namespace) -> Campaign:
     """Judge the cases of a seed."""
     found, numbers = Campaign(arguments.seed), iter([arguments.only] if arguments.only is not None else range(arguments.cases))
+    known = None if arguments.aim is None else summed(json.loads(arguments.aim.read_text()))
     start, end = time.monotonic(), time.monotonic() + 60 * (arguments.minutes or 1e6)
     printing = threading.Lock()
 
@@ -87,7 +98,7 @@ def campaign(arguments: argparse.Namespace) -> Campaign:
                 number = next(numbers, None)
             if number is None:
                 break
-            answer = worker.ask({"seed": arguments.seed * STRIDE + number})
+            answer = worker.ask(found.request(number, known))
             new = found.record(number, answer)
             if new is not None:
                 text, found.cases[number] = explained(worker, answer, new, 0.0 if arguments.no_shrink else arguments.shrink)
@@ -168,14 +179,16 @@ def recheck(file: Path) -> int:
 
 
 def show(file: Path, page: Path) -> int:
-    """Put the totals of a table, and the table of coverage, into a page; the exit code, 1 where a cell is empty."""
+    """Put the totals of a table, and the table of coverage, into a page; the exit code, 1 where a cell is empty or one too many."""
     found = json.loads(file.read_text())
     counts = summed(found)
     written(page, rendered(found))
     written(page, coverage.table(counts), COVERAGE)
-    still = coverage.empty(counts)
+    still, wrong = coverage.empty(counts), coverage.refuted(counts)
+    if wrong:
+        tell(f"{len(wrong)} cells that no program has were covered: {', '.join(' '.join(cell) for cell in wrong)}")
     tell(f"{len(still)} empty cells: {', '.join(' '.join(cell) for cell in still)}" if still else "no empty cell")
-    return int(bool(still))
+    return int(bool(still or wrong))
 
 
 def one(text: str) -> int:
@@ -201,6 +214,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--tally", type=Path, help="a file to which the tallies are added")
     parser.add_argument("--recheck", type=Path, help="a file of tallies whose open cases are judged again")
     parser.add_argument("--table", type=Path, nargs=2, metavar=("TALLIES", "PAGE"), help="put the totals of a file into a page")
+    parser.add_argument("--aim", type=Path, help="a file of tallies: every second case is drawn for what it has covered least")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--fault", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)

@@ -11,8 +11,10 @@ from tensorlang.ir import Const, LoopKind, Nest, Stmt
 from tensorlang.schedules.budget import instructions
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
 
-from .rows import compute_at_of, drawn, of_kind, window
+from .placements import window
+from .rows import drawn, of_kind
 from .sequences import Coming, sequence
+from .towards import towards
 from .view import Step, View, call, siblings
 
 MAX_CODE: Final = 2500
@@ -75,6 +77,11 @@ def illegal(view: View, original: Nest) -> Step:
     return {**rng.choice(found), "illegal": True}
 
 
+def drawn_from(coming: Coming, view: View) -> Step | None:
+    """A step that was to come, for the nest that there is by now."""
+    return coming(view) if callable(coming) else coming
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aim:
     """What the steps of a case are to cover: a directive on one of these stages."""
@@ -90,7 +97,7 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
     """
     original, found, coming = schedule.nest, list[Step](), list[Coming]()
     refused: list[Step] = []
-    wanted = 0 if aim is None else rng.choice((0, 0, 1, 2))
+    wanted, led = 0 if aim is None else rng.choice((0, 0, 1, 2)), False
     for turn in range(rng.choice((2, 3, 4, 5, 6, 7, 8, 10, 12, 15)) if aim is None else 12):
         focus = frozenset[str]() if aim is None or rng.random() < 0.3 else aim.stages
         view = View(rng, schedule.nest, focus)
@@ -99,16 +106,14 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
         elif not coming and rng.random() < 0.12:
             coming = list(sequence(view))
         aimed = aim is not None and turn >= wanted and not coming
+        led = aimed or (led and bool(coming))
         step: Step | None
         if aim is not None and aimed:
             seen = View(rng, schedule.nest, aim.stages if rng.random() < 0.7 else frozenset[str]())
-            step = of_kind(aim.directive, seen)
-            if aim.directive == "compute_root" and step is not None and rng.random() < 0.7:  # it has to stand somewhere else before
-                stage = step["args"][0]
-                coming, step = [step], compute_at_of(stage, seen)
+            before = towards(aim.directive, seen) if rng.random() < 0.6 else []
+            step, coming = (drawn_from(before[0], seen), before[1:]) if before else (of_kind(aim.directive, seen), [])
         elif coming:
-            following = coming.pop(0)
-            step = following(view) if callable(following) else following
+            step = drawn_from(coming.pop(0), view)
         else:
             step = illegal(View(rng, schedule.nest), original) if rng.random() < 0.2 else drawn(view)
         if step is None or step in refused or (not step.get("illegal") and not affordable(schedule.nest, step)):
@@ -116,11 +121,11 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
         found.append(step)
         if step.get("call") == "split" and not step.get("illegal") and not coming and rng.random() < 0.4:
             coming = [call(rng.choice(("vectorize", "vectorize", "unroll")), f"{step['args'][0]}_i")]
-        before = len(schedule.directives)
+        many = len(schedule.directives)
         if not perform(schedule, step):
             break
-        refused = [] if len(schedule.directives) > before else [*refused, step]
-        if aimed and aim is not None and len(schedule.directives) > before:
+        refused = [] if len(schedule.directives) > many else [*refused, step]
+        if led and aim is not None and len(schedule.directives) > many and aim.directive in (step.get("call"), step.get("apply")):
             aim, wanted = None, 0
             if turn > 6:
                 break

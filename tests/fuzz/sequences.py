@@ -7,7 +7,8 @@ from typing import Final, TypeAlias
 
 from tensorlang.schedules.edit import literal_extent, loops
 
-from .rows import FACTORS, compute_at, copied, store_at
+from .placements import compute_at, store_at
+from .rows import FACTORS, copied
 from .view import Step, View, call, name_of
 
 Coming: TypeAlias = "Step | Callable[[View], Step | None]"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .case import Case, Node, children, extents_in, labels_of, tensors_of
+from .case import Case, Node, bounds_of, children, extents_in, labels_of, tensors_of
 from .program import Builder
 from .worker import Worker
 
@@ -108,6 +108,8 @@ def smaller_extents(case: Case) -> Iterator[Case]:
         yield {**case, "more": case["more"][:1]}
         for entry in case["more"]:
             yield {**case, "extents": {**case["extents"], **entry}, "more": []}
+    if case.get("bounds"):
+        yield {**case, "bounds": {}}
     for name in case["symbolic"]:
         yield {**case, "symbolic": [other for other in case["symbolic"] if other != name]}
     for name, value in case["extents"].items():
@@ -134,6 +136,8 @@ def simpler_nodes(node: Node, of: str) -> Iterator[Node]:
         return
     if node[0] == "red" and node[4] is not None:
         yield [*node[:4], None, node[5]]
+    if node[0] == "red" and any(bounds_of(axis) for axis in node[2]):
+        yield [*node[:2], [[axis[0], 0, axis[3]] if bounds_of(axis) else axis for axis in node[2]], *node[3:]]
     if node[0] not in ("ld", "self", "red"):
         yield from children(node)
         if node[0] != "cast" or isinstance(node[2], list):

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from .case import Extent, Node
 from .draft import LETTERS, WORK, Draft, axes_of
+from .inner import LANES, TERMS, reduced, with_total
 from .nodes import FLOATS, SIGNED, SMOOTH, cast, cast_all, guarded, together
 from .ordered import recurrence, scan, scatter
+from .ragged import ragged
 
-REDUCERS: Final = ("sum",) * 5 + ("max", "max", "min", "prod", "argmax", "argmin", "any", "all", "reduce_fmax", "reduce_fmin")
+REDUCERS: Final = ("sum",) * 5 + ("max", "max", "min", "prod", "mean", "argmax", "argmin", "any", "all", "reduce_fmax", "reduce_fmin")
 
 
 def pointwise(draft: Draft) -> None:
@@ -74,16 +76,6 @@ def padded(draft: Draft) -> None:
     draft.add("pad", axes_of(shape), [], [info.dtype], rough=info.rough, form="pad", reads=[name], widths=widths, mode=mode)
 
 
-def reduced(reducer: str, of: str) -> str:
-    """The type that a reduction of values of type `of` gives."""
-    if reducer in ("any", "all"):
-        return "bool"
-    if reducer in ("argmax", "argmin"):
-        return "int64"
-    small = of == "bool" or of in ("int8", "int16", "uint8", "uint16")
-    return "int32" if reducer in ("sum", "prod") and small else of
-
-
 def jumps(reducer: str) -> bool:
     """Does the result change abruptly where an operand changes a little?"""
     return reducer in ("argmax", "argmin", "any", "all")
@@ -109,6 +101,7 @@ def reduction(draft: Draft) -> None:
     rng.shuffle(outer)
     rng.shuffle(inner)
     of = "int32" if info.dtype == "bool" and reducer not in ("any", "all") else info.dtype
+    reducer = "sum" if reducer == "mean" and of not in FLOATS else reducer
     scope = draft.scope(dict(outer)).inside(**{axis: extent for axis, _, extent in inner})
     element: Node = cast(["ld", name, [["ax", axis] for axis in axes]], info.dtype, of)
     if reducer in ("any", "all"):
@@ -126,7 +119,7 @@ def finish(draft: Draft, kind: str, axes: dict[str, Extent], reduce: list[Any], 
     """A stage whose body is a reduction, at times with something done to its result (which makes an implicit stage of it)."""
     reducer, inner, element, where, of = reduce
     gives, scope = reduced(reducer, of), draft.scope(axes)
-    rough |= reducer in ("sum", "prod") and of in FLOATS
+    rough |= reducer in ("sum", "prod", "mean") and of in FLOATS
     body: Node = ["red", reducer, inner, element, where, of]
     if draft.rng.random() < 0.25 and gives != "bool":
         body = [draft.rng.choice(("+", "*", "max")), body, scope.value(gives, 1)]
@@ -156,13 +149,16 @@ def product(draft: Draft) -> None:
 
 
 def narrow(draft: Draft) -> None:
-    """A product of bytes in wide sums, in tiles that an instruction computes."""
+    """A product of bytes in wide sums, in tiles that an instruction computes, at times with a read under a condition added to it."""
     rng = draft.rng
-    rows, columns, terms = draft.extent(5), draft.fixed(rng.choice((16, 16, 32, 17))), draft.fixed(rng.choice((4, 4, 8, 5)))
+    columns = draft.fixed(rng.choice((LANES, LANES, 2 * LANES, LANES + 1)))
+    rows, terms = draft.extent(5), draft.fixed(rng.choice((TERMS, TERMS, 2 * TERMS, TERMS + 1)))
     left, right = draft.operand([rows, terms], "uint8"), draft.operand([columns, terms], "int8")
     element = ["*", *[["cast", "int32", ["ld", name, [["ax", axis], ["ax", "k"]]]] for name, axis in ((left, "i"), (right, "j"))]]
-    body = ["red", "sum", [["k", 0, terms]], element, None, "int32"]
-    draft.add("narrow", {"i": rows, "j": columns}, [body], ["int32"], rough=False)
+    body: Node = ["red", "sum", [["k", 0, terms]], element, None, "int32"]
+    axes = {"i": rows, "j": columns}
+    off = draft.scope(axes).protected("int32", draft.offset()) if draft.maybe(0.1) else None
+    draft.add("narrow", axes, [body if off is None else ["+", body, off]], ["int32"], rough=False)
 
 
 def convolution(draft: Draft) -> None:
@@ -208,6 +204,7 @@ def gather(draft: Draft) -> None:
         body = guarded(["ld", name, [first, *[part for part, _ in others]]], tests, of)
     if rng.random() < 0.4 and of != "bool":
         body = [rng.choice(("+", "max")), body, scope.value(of, 1)]
+    body = with_total(draft, scope, of, body)
     draft.add("gather", axes, [body], [of], rough="rough" in scope.marks)
 
 
@@ -275,4 +272,5 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "scatter": (scatter, 2),
     "scan": (scan, 2),
     "custom": (custom, 1),
+    "ragged": (ragged, 2),
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tensorlang.ir import Alloc, For, Load, Nest, Stmt, Store
+from tensorlang.ir import Alloc, Buffer, For, Load, Nest, Stmt, Store
 from tensorlang.mentions import allocations
 from tensorlang.schedules.edit import loops, stage_of, stages, stores
 from tensorlang.schedules.legality import reads
@@ -76,8 +76,12 @@ class View:
 
     def allocated(self) -> list[str]:
         """The names of intermediates."""
-        every = [buffer.name for buffer in allocations(self.nest.body)]
-        return [name for name in every if self.of_interest(name)] or every
+        return [buffer.name for buffer in self.buffers()]
+
+    def buffers(self) -> list[Buffer]:
+        """The intermediates."""
+        every = list(allocations(self.nest.body))
+        return [buffer for buffer in every if self.of_interest(buffer.name)] or every
 
     def placed(self) -> list[tuple[str, list[str]]]:
         """The intermediates, each with the loops around its storage."""

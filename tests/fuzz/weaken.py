@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tensorlang import ir
 from tensorlang.codegen import affine, loops, parallel
 from tensorlang.ir import Binary, Block, Compare, Const, Expr, For, If, Stmt
 from tensorlang.simplify import simplify
 from tensorlang.traverse import map_statements
+
+Fault: TypeAlias = tuple[str, Callable[[], None]]
+"""What is wrong with the compiler, and what makes it so in this process."""
 
 
 def around(owner: Any, name: str, wrap: Callable[..., Any]) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""Ways in which directives may lose where a statement stands: its conditions, its bounds, what it covers. For `misplaced` to inject."""
+"""Ways in which directives may lose where a statement stands: its conditions, its bounds, what it covers. For `faulty_steps` to inject."""
 
 from __future__ import annotations
 

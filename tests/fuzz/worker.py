@@ -1,7 +1,8 @@
 """A disposable process that judges cases: it may crash, and the case with it; whoever asked takes a new one.
 
-Requests are lines of JSON on standard input: `{"seed": 7}` or `{"case": {...}}`. Answers are lines on standard output: `say` (what is
-going on), `case` (the case of a seed, before it is judged), and `done`, with the oracle that disagreed or null.
+Requests are lines of JSON on standard input: `{"seed": 7}`, with a `"cell"` that it is to be drawn for or without, or `{"case": {...}}`.
+Answers are lines on standard output: `say` (what is going on), `case` (the case of a seed, before it is judged), and `done`, with the
+oracle that disagreed or null.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def serve(fault: str | None) -> None:
         judge.tally = replay.Tally()
         start = time.perf_counter()
         try:
-            case = request["case"] if "case" in request else judge.generate(request["seed"])
+            case = request["case"] if "case" in request else judge.generate(request["seed"], cell_of(request))
             out.write(json.dumps({"case": case}) + "\n")
             judge.check(case)
         except replay.Wrong as wrong:
@@ -72,6 +73,11 @@ def serve(fault: str | None) -> None:
         out.write(
             json.dumps({**answer, "counts": counts, "rejects": judge.tally.false_rejects, "seconds": time.perf_counter() - start}) + "\n"
         )
+
+
+def cell_of(request: dict[str, Any]) -> Any:
+    """The cell of the table of coverage that a request asks for, if any."""
+    return tuple(request["cell"]) if request.get("cell") else None
 
 
 class Worker:

@@ -113,3 +113,14 @@ def test_it_replays_from_json() -> None:
     again = tl.Schedule.from_json(s.outputs, s.to_json())
     assert str(again) == str(s)
     assert again.directives == s.directives
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+def test_what_a_scan_starts_from_is_computed_in_its_first_slot(length: int) -> None:
+    a = tl.placeholder((6,), name="A")
+    p = tl.compute((6,), lambda i: a[i] * 2.0, name="P")
+    s = tl.Schedule(tl.scan(lambda t, x: tl.compute((6,), lambda i: x[i] + a[i], name="N"), p, length, keep="last", name="R"))
+    s.parallel("P.i")
+    s.reverse_compute_inline("R.start")
+    assert "R.ring[0, i] = A[i] * 2.0" in str(s)
+    check(s)
