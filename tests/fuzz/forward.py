@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.ir import Nest
-from tests.oracle.dependences import Needs, TooMuch
-from tests.oracle.marks import marked, unmarked
+from tests.oracle.dependences import Need, Needs, TooMuch
+from tests.oracle.marks import marked, statements_of, unmarked
 from tests.oracle.question import dependences, violation
+from tests.oracle.run import CONSTANT, run
 
 from .replay import unproved
 from .tags import sizes_of, work
@@ -31,9 +32,10 @@ class Forward:
     plain: Nest
     shadow: Nest | None = None
     known: dict[tuple[Any, ...], Needs | None] = field(default_factory=dict)
+    start: Nest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shadow = marked(self.plain)
+        self.shadow = self.start = marked(self.plain)
 
     def follow(self, directives: tuple[Any, ...], nest: Nest) -> None:
         """Take the steps that led to `nest`."""
@@ -63,9 +65,9 @@ class Forward:
         """The marked program after a step that was refused."""
         return None if self.shadow is None else self.taken(self.shadow, (directive,), proved=False)
 
-    def small(self, nest: Nest, extents: Mapping[str, int]) -> bool:
+    def small(self, nest: Nest, extents: Mapping[str, int], limit: int = WORK) -> bool:
         """Is a nest small enough at these extents?"""
-        return max(work(body, sizes_of(extents)) for body in (self.plain.body, nest.body)) <= WORK
+        return max(work(body, sizes_of(extents)) for body in (self.plain.body, nest.body)) <= limit
 
     def wanted(self, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int], *, data: str) -> Needs | None:
         """The dependences of the program on data of this name; None where they are too many to list."""
@@ -83,3 +85,17 @@ class Forward:
         if wanted is None:
             raise TooMuch
         return violation(wanted, nest, arrays, dims)
+
+    def found(self, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]) -> Needs:
+        """The dependences of the program on these data as its unscheduled nest finds them when it runs.
+
+        They are those that isl gives (`tests/test_oracle.py`), however long the lists of what data decide are.
+        """
+        ran, _ = run(self.start, arrays, dims)
+        combining = {statement.label for statement in statements_of(self.plain) if statement.store.reducer is not None}
+        needs = {
+            instance: Need(step.value - CONSTANT, step.all - CONSTANT, instance[0] in combining)
+            for step in ran.executed
+            for instance in step.instances
+        }
+        return needs | {output: Need(content - CONSTANT) for output, content in ran.outputs.items()}
