@@ -24,10 +24,11 @@ from tensorlang import ir
 from tensorlang.ir import Alloc, Binary, Compare, Expr, For, Nest
 from tensorlang.polyhedra import find
 from tensorlang.rules import FALSE
+from tensorlang.schedules.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.directive import Refusal, require_int
 from tensorlang.schedules.edit import loops, path_to, stores
+from tensorlang.schedules.instances import example_of, instance
 from tensorlang.schedules.kinds import require_kinds
-from tensorlang.schedules.legality import Access, accesses, conditions_around, example_of, instance
 from tensorlang.schedules.placed import ahead, unmarked
 from tensorlang.schedules.storage import MAX_BYTES, intermediate, restored, within_memory
 

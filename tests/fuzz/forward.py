@@ -13,10 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.ir import Nest
-from tests.oracle.dependences import Need, Needs, TooMuch
-from tests.oracle.marks import marked, statements_of, unmarked
+from tests.oracle.dependences import Needs, TooMuch
+from tests.oracle.marks import marked, unmarked
 from tests.oracle.question import dependences, violation
-from tests.oracle.run import CONSTANT, run
 
 from .replay import unproved
 from .tags import sizes_of, work
@@ -85,17 +84,3 @@ class Forward:
         if wanted is None:
             raise TooMuch
         return violation(wanted, nest, arrays, dims)
-
-    def found(self, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]) -> Needs:
-        """The dependences of the program on these data as its unscheduled nest finds them when it runs.
-
-        They are those that isl gives (`tests/test_oracle.py`), however long the lists of what data decide are.
-        """
-        ran, _ = run(self.start, arrays, dims)
-        combining = {statement.label for statement in statements_of(self.plain) if statement.store.reducer is not None}
-        needs = {
-            instance: Need(step.value - CONSTANT, step.all - CONSTANT, instance[0] in combining)
-            for step in ran.executed
-            for instance in step.instances
-        }
-        return needs | {output: Need(content - CONSTANT) for output, content in ran.outputs.items()}

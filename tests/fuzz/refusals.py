@@ -9,13 +9,17 @@ nothing goes wrong
   are all different, and in which conditions go both ways.
 
 Where such sizes are too large to run, nobody can tell, and the refusal is not judged.
+
+A directive does not look at values. Where the program itself computes nothing that could differ (all that is stored is one constant, or
+what is combined is always the identity), what comes out is held against the nest that the directive was asked of, each of its statements
+giving something of its own. What goes wrong there is needed for other values, and counted apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from unittest import mock
 
 import numpy as np
@@ -26,7 +30,8 @@ from tensorlang.polyhedra import find
 from tensorlang.schedules import legality
 from tensorlang.schedules.directive import Refusal
 from tensorlang.traverse import expressions, loads_of, statements, walk
-from tests.oracle.question import violation
+from tests.oracle.marks import marked
+from tests.oracle.question import observed, violation
 
 from .arrays import Array, blank
 from .case import Case, sizes, value_of
@@ -34,8 +39,12 @@ from .forward import Forward
 from .program import Program, operands
 from .tags import Terms, sizes_of, trace, work
 
+Verdict: TypeAlias = Literal["needed", "needed for other values", "not needed", "not judged"]
+
 WORK: Final = 6000
 """Stores that a nest may run to be judged. Refusals are few, so that they may take longer than what is accepted."""
+EFFORT: Final = 120_000
+"""Stores of all runs for one refusal."""
 BOUNDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 17, 33, 65, 129)
 """Upper bounds of the run-time extents, tried in turn."""
 WITNESSES: Final = 3
@@ -50,43 +59,42 @@ class Question:
     program: Program
     forward: Forward
 
-    def needed(self, before: Nest, forced: Nest, directive: Any) -> bool | None:
-        """Is the nest that a directive made without proof wrong by one of the oracles that run it? None where that cannot be told."""
-        marked, loaded = self.forward.forced(directive), data_dependent(self.forward.plain)
-        due = self.witnesses(before, directive)
-        told = False
-        for extents in (*due, *(found for found in sizes(self.case) if found not in due)):
-            if max(work(nest.body, sizes_of(extents)) for nest in (forced, self.forward.plain)) > WORK:
-                continue
-            verdict: bool | None = None
-            for feeds in self.feeds(extents, loaded=loaded):
-                verdict = self.wrong(forced, marked, extents, feeds, loaded=loaded)
-                if verdict:
-                    return True
-            told |= extents in due and verdict is False
-        return False if told else None
-
-    def wrong(self, forced: Nest, marked: Nest | None, extents: dict[str, int], feeds: dict[str, Array], *, loaded: bool) -> bool | None:
-        """Does an oracle find fault with a nest on these data? None where none of them can be asked."""
+    def needed(self, before: Nest, forced: Nest, directive: Any) -> Verdict:
+        """Is the nest that a directive made without proof wrong by one of the oracles that run it?"""
         plain = self.forward.plain
-        dims = {name: extents[name] for name in plain.dims}
-        if not loaded:
-            terms = Terms(feeds)
-            wanted, _ = trace(plain, terms, dims)
-            try:
-                found, races = trace(forced, terms, dims)
-            except Exception:  # noqa: BLE001 - it was forced
-                return True
-            if races or found != wanted:
-                return True
-        if marked is None or not self.forward.small(marked, extents, WORK):
-            return None if loaded else False
-        arrays = {**feeds, **blank(plain, extents)}
-        needs = self.forward.found(arrays, dims)
+        marks, loaded = self.forward.forced(directive), data_dependent(plain)
+        own = marked(before, constants=True)
+        later = self.forward.taken(own, (directive,), proved=False)
+        due = self.witnesses(before, directive)
+        told, left = False, EFFORT
+        other = False
+        for extents in (*due, *(found for found in sizes(self.case) if found not in due)):
+            stores = max(work(nest.body, sizes_of(extents)) for nest in (forced, plain))
+            feeds = self.feeds(extents, loaded=loaded)
+            if stores > WORK or stores * len(feeds) > left:
+                continue
+            left -= stores * len(feeds)
+            verdict: bool | None = None
+            for each in feeds:
+                arrays, dims = {**each, **blank(plain, extents)}, {name: extents[name] for name in plain.dims}
+                verdict = None if loaded else self.renders(forced, each, dims)
+                if not verdict and marks is not None:
+                    verdict = wrong(plain, self.forward.start, marks, arrays, dims)
+                if verdict:
+                    return "needed"
+                other = other or (later is not None and wrong(before, own, later, arrays, dims))
+            told |= extents in due and verdict is False
+        return "needed for other values" if other else "not needed" if told else "not judged"
+
+    def renders(self, forced: Nest, feeds: dict[str, Array], dims: dict[str, int]) -> bool:
+        """Does a nest give other terms than the program, or race?"""
+        terms = Terms(feeds)
+        wanted, _ = trace(self.forward.plain, terms, dims)
         try:
-            return violation(needs, marked, arrays, dims) is not None
+            found, races = trace(forced, terms, dims)
         except Exception:  # noqa: BLE001 - it was forced
             return True
+        return bool(races) or found != wanted
 
     def witnesses(self, before: Nest, directive: Any) -> list[dict[str, int]]:
         """The sizes at which a conflict has to be looked for, the smallest first: those of the proof, or of the case if all are given."""
@@ -103,19 +111,20 @@ class Question:
             conflict = example.get("dims", {})
             rest = {name: min(own[0][name], bound) for name in before.dims}
             full = dict.fromkeys(before.dims, bound)
-            found += [{**own[0], **rest, **conflict}, {**own[0], **full, **conflict}, {**own[0], **full}]
+            near = {name: 0 for name in before.dims if name.startswith("m")}  # offsets
+            found += [{**own[0], **more, **conflict} for more in (rest, full, {**full, **near})]
+            found += [{**own[0], **full}, {**own[0], **full, **near}]
             if seen == WITNESSES:
                 break
         shapes = [entry["shape"] for entry in self.case["inputs"]]
         possible = [each for each in found if all(value_of(part, each) >= 0 for shape in shapes for part in shape)]
         return [each for place, each in enumerate(possible) if each not in possible[:place]]
 
-    def feeds(self, extents: dict[str, int], *, loaded: bool) -> Iterator[dict[str, Array]]:
+    def feeds(self, extents: dict[str, int], *, loaded: bool) -> list[dict[str, Array]]:
         """The data to try: those of the case, and others where data decide."""
         drawn = operands(self.program, self.case, extents, twin=False)
-        yield drawn
         if not loaded:
-            return
+            return [drawn]
         rng = np.random.default_rng(0)
         fills: list[Callable[[tuple[int, ...]], Any]] = [
             np.zeros,
@@ -125,8 +134,16 @@ class Question:
             *[lambda shape: rng.integers(0, 4, shape)] * 3,
             *[lambda shape: rng.integers(-2, 3, shape)] * 4,
         ]
-        for fill in fills:
-            yield {name: np.asarray(fill(array.shape)).astype(array.dtype) for name, array in drawn.items()}
+        return [drawn, *({name: np.asarray(fill(array.shape)).astype(array.dtype) for name, array in drawn.items()} for fill in fills)]
+
+
+def wrong(plain: Nest, start: Nest, forced: Nest, arrays: dict[str, Array], dims: dict[str, int]) -> bool:
+    """Does a dependence of a nest, with its marks in `start`, not point forward in another one?"""
+    needs = observed(plain, start, arrays, dims)
+    try:
+        return violation(needs, forced, arrays, dims) is not None
+    except Exception:  # noqa: BLE001 - it was forced
+        return True
 
 
 def refused(before: Nest, directive: Any, bound: int) -> dict[str, Any] | None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Stmt
 from tensorlang.schedules import trace
+from tensorlang.schedules.accesses import reads
 from tensorlang.schedules.edit import literal_extent, stage_of, stages, stores
-from tensorlang.schedules.legality import reads
 from tensorlang.traverse import loads_of
 
 from .view import Step, View, call, name_of, neighbours
