@@ -21,7 +21,9 @@ re-association: sums of sums, whose rounding errors stay small. Such a tile may 
                                                             C_acc[] += A[k]
                                                         ... C[] = C_acc[] where k_o == 0, else C[] += C_acc[]
 
-Legal where the reduction is the only use of the tensor inside the loop and the tile has a literal shape within the register budget.
+Legal where the reduction is the only use of the tensor inside the loop and the tile has a literal shape within the register budget. The
+tile of a scatter may hold an element twice only where that does no harm (see `require_distinct`); each place of a partial tile is combined
+with its element, so that there it never does.
 The copies touch elements that a condition around the reduction may leave alone: what they touch is inside (see `inside`), goes back as
 it was, and loops around that run in parallel are proved again.
 """
@@ -36,11 +38,12 @@ from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Ne
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted
 from tensorlang.rules import TRUE
+from tensorlang.schedules.accesses import accesses, conditions_around, reads
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
 from tensorlang.schedules.inside import access_guard, covers, guarded
 from tensorlang.schedules.kinds import require_kinds
-from tensorlang.schedules.legality import accesses, conditions_around, conflict, reads, repeated
+from tensorlang.schedules.legality import conflict, repeated
 from tensorlang.schedules.local import Clone, clone, literal_shape, moving, offsets, require_distinct, require_fixed, tile_name
 from tensorlang.schedules.pack import require_early
 from tensorlang.simplify import simplify
@@ -69,7 +72,9 @@ class Accumulate(Directive):
         inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
         tile = moving(nest, store.index, inside)
         require_early(loop, [store.index], self.tensor)
-        require_distinct(nest, store, tile, outer, self.tensor)
+        first, removable = self._first(nest, store, outer)
+        if removable or not self.partial or any(part.kind not in ("serial", "unroll") for part in tile):
+            require_distinct(nest, loop, store, tile, outer, self.tensor)
         require_fixed(nest, tile, inside, f"accumulate of {self.tensor!r}")
         shape = literal_shape(tile, "accumulate")
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
@@ -84,7 +89,6 @@ class Accumulate(Directive):
         local = tuple(Buffer(labels[buffer.name], extents, buffer.dtype, memory) for buffer in store.buffers)
         around = [part.loop for part in outer]
         stage = local[store.buffers.index(self._target(store))].name
-        first, removable = self._first(nest, store, outer)
         clones: list[Clone] = []
 
         def scoped() -> Nest:

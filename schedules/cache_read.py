@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Axis, Binary, Buffer, Const, For, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.compute_at import may_exceed, redirect
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import edit_loops, path_to_loop
-from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.schedules.pack import MAX_COPY_BYTES, require_early, require_no_lanes, require_used
 from tensorlang.schedules.region import region

@@ -24,10 +24,10 @@ from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Loa
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope
+from tensorlang.schedules.accesses import reads
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
 from tensorlang.schedules.inside import place_facts
-from tensorlang.schedules.legality import reads
 from tensorlang.schedules.local import Clone, clone, fresh_buffer, moving, offsets, require_distinct
 from tensorlang.schedules.pack import MAX_COPY_BYTES, require_early
 from tensorlang.schedules.placed import greatest
@@ -55,7 +55,7 @@ class CacheWrite(Directive):
         inside = tuple(part for part in way if isinstance(part, For))
         tile = moving(nest, store.index, inside)
         require_early(loop, [store.index], self.tensor)
-        require_distinct(nest, store, tile, outer, self.tensor)
+        require_distinct(nest, loop, store, tile, outer, self.tensor)
         conditions = self._conditions(nest, way, inside, tile)
         if store.reducer is None:
             self._require_reached(nest, outer, inside, tile)

@@ -26,6 +26,7 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
 from tensorlang.rules import FALSE
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.edit import (
     AUXILIARY,
@@ -41,7 +42,7 @@ from tensorlang.schedules.edit import (
     stores_of,
     without_alloc,
 )
-from tensorlang.schedules.legality import accesses, conflict
+from tensorlang.schedules.legality import conflict
 from tensorlang.schedules.placed import Placed, is_implicit, placed
 from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.raising import raised, unplaced

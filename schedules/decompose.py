@@ -22,11 +22,12 @@ from dataclasses import dataclass, replace
 from tensorlang.ir import Binary, For, If, Nest, Split, Store, block, const
 from tensorlang.printer import short
 from tensorlang.relations import closure, counted, in_scope
+from tensorlang.schedules.accesses import conditions_around
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.inside import access_guard, covers
-from tensorlang.schedules.legality import conditions_around, repeated
+from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.rfactor import require_static
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of

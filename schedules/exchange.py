@@ -21,8 +21,8 @@ from tensorlang.linear import Linear, bound_terms, expression, linear
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
+from tensorlang.schedules.accesses import facts_of
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality import facts_of
 from tensorlang.schedules.region import expand
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of

@@ -50,11 +50,12 @@ from tensorlang.mentions import allocations
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.compute_root import ComputeRoot
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import edit_loops, extent_of, path_to_loop, stage_of, stores
-from tensorlang.schedules.legality import accesses, overtaken
+from tensorlang.schedules.legality import overtaken
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.schedules.placed import greatest
 from tensorlang.schedules.split import Split

@@ -24,11 +24,12 @@ from tensorlang import ir
 from tensorlang.ir import Alloc, Binary, Compare, Expr, For, Nest
 from tensorlang.polyhedra import find
 from tensorlang.rules import FALSE
+from tensorlang.schedules.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
 from tensorlang.schedules.edit import loops, path_to, stores
+from tensorlang.schedules.instances import example_of, instance
 from tensorlang.schedules.intermediates import intermediate, restored
 from tensorlang.schedules.kinds import require_kinds
-from tensorlang.schedules.legality import Access, accesses, conditions_around, example_of, instance
 from tensorlang.schedules.memory_limits import MAX_BYTES, within_memory
 from tensorlang.schedules.placed import ahead, unmarked
 

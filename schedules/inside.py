@@ -20,9 +20,9 @@ from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Ne
 from tensorlang.polyhedra import find, uncovered
 from tensorlang.printer import short
 from tensorlang.relations import equations, in_scope
+from tensorlang.schedules.accesses import facts_of
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import path_to
-from tensorlang.schedules.legality import facts_of
 from tensorlang.traverse import children
 
 

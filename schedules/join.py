@@ -21,10 +21,11 @@ from tensorlang.ir import Axis, Binary, Block, Compare, For, Fuse, Nest, Relatio
 from tensorlang.polyhedra import find
 from tensorlang.printer import equation, short, text
 from tensorlang.relations import bounds, equations, in_scope, renamed, sides
+from tensorlang.schedules.accesses import facts_of
 from tensorlang.schedules.copies import over, pruned
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import find_loop, path_to_loop
-from tensorlang.schedules.legality import facts_of, overtaken
+from tensorlang.schedules.legality import overtaken
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, map_statements
 

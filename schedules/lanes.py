@@ -13,7 +13,9 @@ from tensorlang.ir import Axis, Binary, Expr, For, Nest, Split, Store, Unary, Wi
 from tensorlang.mentions import allocations
 from tensorlang.polyhedra import find
 from tensorlang.relations import equations
-from tensorlang.schedules.legality import Instance, accesses, digits, instance, later, moved, rename, same_element
+from tensorlang.schedules.accesses import accesses
+from tensorlang.schedules.instances import Instance, instance, rename, same_element
+from tensorlang.schedules.legality import digits, later, moved
 from tensorlang.traverse import statements
 
 

@@ -15,6 +15,7 @@ from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
 from tensorlang.mentions import allocations
 from tensorlang.printer import short
 from tensorlang.relations import bounds, closure, in_scope, relation_names, renamed
+from tensorlang.schedules.accesses import accesses, conditions_around
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import axis_names, literal_extent
 from tensorlang.schedules.legality import repeated
@@ -135,11 +136,20 @@ def require_fixed(nest: Nest, tile: Sequence[For], inside: Sequence[For], what: 
             )
 
 
-def require_distinct(nest: Nest, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str) -> None:
-    """Raise `Refusal` where two iterations of the tile's loops write one element (a scatter): the copy would hold it twice."""
+def require_distinct(nest: Nest, loop: For, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str) -> None:
+    """Raise `Refusal` where two iterations of the tile's loops write one element (a scatter): the copy would hold it twice.
+
+    `loop` is the one whose iterations have the tile. Elements are loaded and stored in the order of the tile, so that what the last of the
+    two has is what stays: it does where the condition of a combining store never lets the first one combine anything. Copies that are not
+    made in order have to be distinct.
+    """
     if store.reducer is None and all(isinstance(part, Axis) for part in store.index):
         return
-    example = repeated(nest, store, tile, outer)
+    combining = None
+    if store.reducer is not None and all(part.kind in ("serial", "unroll") for part in tile):
+        found = accesses(loop, tuple(outer[:-1]), conditions_around(nest, loop))
+        combining = next(access for access in found if access.source == id(store) and access.writes)
+    example = repeated(nest, store, tile, outer, first=combining)
     if example is not None:
         raise Refusal(
             "TL-S103",

@@ -24,10 +24,10 @@ from tensorlang import ir
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.printer import short
+from tensorlang.schedules.accesses import Access, accesses, conditions_around, reads
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.edit import allocated, edit_loops, path_to_loop, stores
 from tensorlang.schedules.inside import access_guard, guarded
-from tensorlang.schedules.legality import Access, accesses, conditions_around, reads
 from tensorlang.schedules.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
 from tensorlang.traverse import loads_of, map_children, map_expressions
 

@@ -18,9 +18,10 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, sides, tile_start
 from tensorlang.rules import FALSE, TRUE
+from tensorlang.schedules.accesses import Access, accesses, facts_of
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import AUXILIARY, allocated, path_to, require_single, require_stage, stage_of, stores
-from tensorlang.schedules.legality import Access, accesses, conflict, facts_of
+from tensorlang.schedules.legality import conflict
 from tensorlang.schedules.pure import require_pure
 from tensorlang.schedules.region import expand, whole_start
 from tensorlang.simplify import simplify

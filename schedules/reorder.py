@@ -22,7 +22,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Names, Refusal
 from tensorlang.schedules.edit import path_to_loop
 from tensorlang.schedules.exchange import exchanged
 from tensorlang.schedules.kinds import require_kind
-from tensorlang.schedules.legality import reordered
+from tensorlang.schedules.orders import reordered
 from tensorlang.traverse import axes_of, map_statements
 
 

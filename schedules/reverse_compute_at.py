@@ -23,10 +23,11 @@ from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
 from tensorlang.rules import FALSE, TRUE
+from tensorlang.schedules.accesses import accesses, conditions_around, facts_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
 from tensorlang.schedules.inside import left_out, place_facts
-from tensorlang.schedules.legality import accesses, conditions_around, conflict, facts_of, race
+from tensorlang.schedules.legality import conflict, race
 from tensorlang.schedules.local import clone, moving
 from tensorlang.schedules.placed import ahead
 from tensorlang.simplify import simplify

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 from tensorlang.ir import Alloc, Axis, Buffer, Const, Expr, For, If, Load, Nest, Stmt, Store, allocate
 from tensorlang.mentions import allocations
+from tensorlang.schedules.accesses import accesses, conditions_around
 from tensorlang.schedules.copies import pruned
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.edit import edit_stores, extent_of, path_to, remove, require_single, require_stage, stores, without_alloc
 from tensorlang.schedules.inline import MAX_NODES
 from tensorlang.schedules.inside import is_whole_axis, left_out, place_facts
-from tensorlang.schedules.legality import accesses, conditions_around
 from tensorlang.simplify import simplify
 from tensorlang.traverse import loads_of, map_children, map_statements, substitute, walk
 

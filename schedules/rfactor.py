@@ -48,12 +48,13 @@ from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure
+from tensorlang.schedules.accesses import conditions_around
 from tensorlang.schedules.copies import Names, copied, pruned
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 from tensorlang.schedules.inside import access_guard
 from tensorlang.schedules.kinds import require_kind
-from tensorlang.schedules.legality import conditions_around, repeated
+from tensorlang.schedules.legality import repeated
 from tensorlang.schedules.local import fresh_buffer
 from tensorlang.schedules.local import moving as moving_loops
 from tensorlang.simplify import simplify

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from tensorlang.ir import Alloc, Block, Nest, Stmt, allocate
 from tensorlang.printer import short
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, loops, path_to, path_to_loop
-from tensorlang.schedules.legality import accesses
 from tensorlang.traverse import map_statements
 
 

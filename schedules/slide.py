@@ -26,9 +26,9 @@ from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, Split, Window
 from tensorlang.linear import Linear, linear
 from tensorlang.relations import closure, in_scope
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, loops, stores
-from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.placed import Box, Placed, box_of, dimensions, is_implicit, placed
 from tensorlang.schedules.region import expand, whole_start
 from tensorlang.simplify import simplify

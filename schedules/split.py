@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.ir import Binary, For, Nest, Tail
 from tensorlang.printer import short
+from tensorlang.schedules.accesses import reads
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.edit import allocated, edit_loop, extent_of, find_loop, fresh_name, stage_of, stores
-from tensorlang.schedules.legality import reads
 from tensorlang.schedules.quotients import decided
 from tensorlang.simplify import simplify
 

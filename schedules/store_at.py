@@ -23,9 +23,10 @@ from typing import Final
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.printer import short
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.edit import edit_loops, path_to_loop
-from tensorlang.schedules.legality import accesses, race
+from tensorlang.schedules.legality import race
 from tensorlang.schedules.placed import Placed, box_of, dimensions, placed, start_of
 from tensorlang.schedules.region import region
 from tensorlang.schedules.slide import slid, unslid

@@ -24,9 +24,9 @@ from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch
 from tensorlang.mentions import allocations
 from tensorlang.printer import short
 from tensorlang.relations import closure
+from tensorlang.schedules.accesses import Access, accesses
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName, require_int
 from tensorlang.schedules.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
-from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.region import Span, region
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, substitute

@@ -49,6 +49,8 @@ class Formula:
             case Binary("and" | "or" as op, left, right):
                 joint = "and" if (op == "and") == holds else "or"
                 return f"(({self.boolean(left, here, holds=holds)}) {joint} ({self.boolean(right, here, holds=holds)}))"
+            case Compare("lt" | "gt", left, right) if left == right:  # of any type: NaN is not below itself either
+                return "1 = 0" if holds else "1 = 1"
             case Compare(op, left, right) if dtype_of(left).is_integer:
                 relation = op if holds else _NEGATED[op]
                 a, b = self.integer(left, here), self.integer(right, here)

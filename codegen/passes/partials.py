@@ -49,8 +49,8 @@ from tensorlang.ir import (
 )
 from tensorlang.mentions import allocations
 from tensorlang.reduction import single
+from tensorlang.schedules.accesses import facts_of
 from tensorlang.schedules.inside import sides_left
-from tensorlang.schedules.legality import facts_of
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 

@@ -21,8 +21,8 @@ from tensorlang.codegen.caches import Caches
 from tensorlang.ir import Buffer, Expr, For, Nest
 from tensorlang.printer import short
 from tensorlang.relations import closure
+from tensorlang.schedules.accesses import Access, accesses
 from tensorlang.schedules.edit import extent_of, path_to, stages
-from tensorlang.schedules.legality import Access, accesses
 from tensorlang.schedules.ragged import ragged
 from tensorlang.schedules.region import region
 from tensorlang.simplify import simplify

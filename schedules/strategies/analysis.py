@@ -12,8 +12,8 @@ from tensorlang.lazy import cached_property
 from tensorlang.linear import linear
 from tensorlang.printer import short
 from tensorlang.relations import closure
+from tensorlang.schedules.accesses import accesses, conditions_around
 from tensorlang.schedules.edit import literal_extent, stage_of
-from tensorlang.schedules.legality import accesses, conditions_around
 from tensorlang.schedules.ragged import Ragged, ragged
 from tensorlang.schedules.region import expand
 from tensorlang.traverse import axes_of, loads_of, statements

@@ -10,8 +10,8 @@ from collections.abc import Container
 from typing import Final
 
 from tensorlang.ir import Axis, Expr
+from tensorlang.schedules.accesses import accesses
 from tensorlang.schedules.inline import ComputeInline
-from tensorlang.schedules.legality import accesses
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.roles import roles_of

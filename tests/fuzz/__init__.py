@@ -10,6 +10,7 @@ forward       the oracle of dependences (`tests.oracle`) beside the schedule of 
 coverage      which directive was judged on which kind of statement
 memory        arrays between pages that must not be touched
 oracles       the judgement of one case          replay      steps applied, each refusal held to its contract
+refusals      was a refusal needed?              arrays      what results are held in, and how two differ
 worker        a disposable process that judges   run         the command; shrink makes failures small
 faults        faults injected into the compiler (mutants, faulty_code, faulty_steps), to see whether the fuzzer notices
 """

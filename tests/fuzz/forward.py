@@ -31,9 +31,10 @@ class Forward:
     plain: Nest
     shadow: Nest | None = None
     known: dict[tuple[Any, ...], Needs | None] = field(default_factory=dict)
+    start: Nest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shadow = marked(self.plain)
+        self.shadow = self.start = marked(self.plain)
 
     def follow(self, directives: tuple[Any, ...], nest: Nest) -> None:
         """Take the steps that led to `nest`."""
@@ -63,9 +64,9 @@ class Forward:
         """The marked program after a step that was refused."""
         return None if self.shadow is None else self.taken(self.shadow, (directive,), proved=False)
 
-    def small(self, nest: Nest, extents: Mapping[str, int]) -> bool:
+    def small(self, nest: Nest, extents: Mapping[str, int], limit: int = WORK) -> bool:
         """Is a nest small enough at these extents?"""
-        return max(work(body, sizes_of(extents)) for body in (self.plain.body, nest.body)) <= WORK
+        return max(work(body, sizes_of(extents)) for body in (self.plain.body, nest.body)) <= limit
 
     def wanted(self, arrays: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int], *, data: str) -> Needs | None:
         """The dependences of the program on data of this name; None where they are too many to list."""

@@ -21,25 +21,26 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import meaning
 from tensorlang.codegen.target import target as find_target
-from tensorlang.ir import For, If, Load, Nest, Select, Store
+from tensorlang.ir import For
 from tensorlang.nest_interpreter import run_nest
 from tensorlang.schedules import catalogue
 from tensorlang.schedules import trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
-from tensorlang.traverse import expressions, loads_of, statements, walk
+from tensorlang.traverse import statements
 from tests.oracle.dependences import TooMuch
 
 from . import schedules
+from .arrays import blank, difference, poisoned, same
 from .bounds import UNIT, Bounds, Rough
-from .case import Case, fives, sizes, to_json
+from .case import Case, sizes, to_json
 from .coverage import Cell, concerned, spelled
 from .definitions import definition
 from .directed import aimed
 from .forward import Forward
 from .memory import Guarded, Memory
 from .program import Builder, Program, operands
+from .refusals import Question, data_dependent
 from .replay import Tally, Wrong, attempt, label, replayed
 from .tags import Terms, sizes_of, trace, work
 from .view import Step
@@ -131,7 +132,7 @@ class Judge:
             probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in catalogue.DIRECTIVES
             verdict = schedule.can(step["call"], *step["args"], **named(step)) if probe else None
             before, steps = schedule.nest, len(schedule.directives)
-            accepted = attempt(schedule, step, self.tally, lambda nest, made: self.needed(case, program, forward, nest, made))
+            accepted = attempt(schedule, step, self.tally, Question(case, program, forward).needed)
             if verdict is not None and bool(verdict) != accepted:
                 raise Wrong("can", f"can says {bool(verdict)} to {step}, which is {'accepted' if accepted else 'refused'}")
             if accepted:
@@ -141,41 +142,6 @@ class Judge:
         return schedule, kept, covered, forward
 
     # Nests
-
-    def needed(self, case: Case, program: Program, forward: Forward, forced: Nest, directive: Any) -> bool | None:
-        """Is a nest that was made without proof wrong by one of the oracles that run it? None where that cannot be told.
-
-        Where data decides what is touched, the drawn data are one case and some in which indices agree are others.
-        """
-        plain, marked = forward.plain, forward.forced(directive)
-        loaded, told = data_dependent(plain), False
-        for extents in [*sizes(case), *fives(case)]:
-            dims = {name: extents[name] for name in plain.dims}
-            if max(work(nest.body, sizes_of(extents)) for nest in (forced, plain)) > TAG_WORK:
-                continue
-            feeds = operands(program, case, extents, twin=False)
-            if not loaded:
-                terms = Terms(feeds)
-                wanted, _ = trace(plain, terms, dims)
-                try:
-                    found, races = trace(forced, terms, dims)
-                except Exception:  # noqa: BLE001 - it was forced
-                    return True
-                if races or found != wanted:
-                    return True
-                told = True
-            if marked is None or not forward.small(marked, extents):
-                continue
-            for name, data in {"drawn": feeds, **(collisions(feeds) if loaded else {})}.items():
-                try:
-                    if forward.wrong(marked, {**data, **blank(plain, extents)}, dims, data=name) is not None:
-                        return True
-                    told = True
-                except TooMuch:
-                    continue
-                except Exception:  # noqa: BLE001 - it was forced
-                    return True
-        return False if told else None
 
     def forward(self, case: Case, program: Program, schedule: Any, forward: Forward, extents: dict[str, int]) -> None:
         """The oracle of dependences."""
@@ -339,21 +305,6 @@ def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     return [{"apply": catalogue.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
 
 
-def blank(nest: Nest, extents: dict[str, int]) -> dict[str, Array]:
-    """The outputs of a nest, poisoned."""
-    return {buffer.name: poisoned(buffer, nest, extents) for buffer in nest.outputs}
-
-
-def collisions(feeds: dict[str, Array]) -> dict[str, dict[str, Array]]:
-    """Data in which every index is 0, or 1, or one of the two."""
-
-    def given(fill: Callable[[tuple[int, ...]], Any]) -> dict[str, Array]:
-        return {name: np.asarray(fill(array.shape)).astype(array.dtype) for name, array in feeds.items()}
-
-    rng = np.random.default_rng(0)
-    return {"zeros": given(np.zeros), "ones": given(np.ones), "bits": given(lambda shape: rng.integers(0, 2, shape))}
-
-
 def loosely(name: str, result: Array, expected: Array, oracle: str) -> None:
     """Raise `Wrong` where a result of which no bound is known is far from what it should be."""
     a, b = result.astype(np.float64), expected.astype(np.float64)
@@ -396,62 +347,6 @@ def named(step: Step) -> dict[str, Any]:
 def types(case: Case) -> set[str]:
     """The types that a case speaks of."""
     return {entry["dtype"] for entry in case["inputs"]} | {name for name in UNIT if f'"{name}"' in to_json(case)}
-
-
-def poisoned(buffer: Any, nest: Nest, extents: dict[str, int]) -> Array:
-    """An output full of 0xA5 bytes, or NaN."""
-    size = sizes_of({name: extents[name] for name in nest.dims})
-    shape = tuple(size(extent) for extent in buffer.shape)
-    found = (
-        np.frombuffer(bytes([0xA5]) * int(np.prod(shape, dtype=np.int64)) * buffer.dtype.bytes, buffer.dtype.numpy).reshape(shape).copy()
-    )
-    if buffer.dtype.is_floating:
-        found.fill(np.nan)
-    return found
-
-
-def same(result: Array, expected: Array) -> bool:
-    """Are two arrays equal, NaN where NaN?"""
-    if result.shape != expected.shape or result.dtype != expected.dtype:
-        return False
-    if result.tobytes() == expected.tobytes():
-        return True
-    if str(expected.dtype) not in UNIT:
-        return False
-    with meaning.quiet():
-        return bool(((result == expected) | (np.isnan(result) & np.isnan(expected))).all())
-
-
-def difference(result: Array, expected: Array) -> str:
-    """Where two arrays differ first."""
-    if result.shape != expected.shape or result.dtype != expected.dtype:
-        return f"is {result.dtype}{result.shape}, not {expected.dtype}{expected.shape}"
-    a, b = (array.view(np.uint8) if array.dtype == bool else array for array in (result, expected))
-    with np.errstate(all="ignore"):
-        wrong = np.argwhere((a != b) & ~(absent(a) & absent(b)))
-    at = tuple(int(part) for part in wrong[0]) if len(wrong) else ()
-    return f"differs in {len(wrong)} of {expected.size} elements, first at {list(at)}: {a[at]!r}, not {b[at]!r}"
-
-
-def absent(array: Array) -> Any:
-    """Where an array holds NaN."""
-    return np.isnan(array) if str(array.dtype) in UNIT else np.zeros(array.shape, np.bool_)
-
-
-def data_dependent(nest: Nest) -> bool:
-    """Does an index, or a condition, depend on data?"""
-    for part in statements(nest.body):
-        if isinstance(part, If) and any(True for _ in loads_of(part.cond)):
-            return True
-        if isinstance(part, Store) and any(True for index in part.index for _ in loads_of(index)):
-            return True
-        for expr in expressions(part):
-            for node in walk(expr):
-                if isinstance(node, Load) and any(True for index in node.index for _ in loads_of(index)):
-                    return True
-                if isinstance(node, Select) and any(True for _ in loads_of(node.cond)):
-                    return True
-    return False
 
 
 def shown(terms: Terms, tag: int, depth: int = 4) -> str:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 from tensorlang.ir import Const
+from tensorlang.schedules.accesses import reads
 from tensorlang.schedules.edit import stage_of, stages, stores
-from tensorlang.schedules.legality import reads
 from tensorlang.traverse import loads_of
 
 from .view import Step, View, call, name_of

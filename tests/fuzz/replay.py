@@ -67,7 +67,7 @@ def perform(schedule: Any, step: Step) -> None:
         getattr(schedule, step["call"])(*step["args"], **named)
 
 
-def attempt(schedule: Any, step: Step, tally: Tally, needed: Callable[[Nest, Any], bool | None] | None = None) -> bool:
+def attempt(schedule: Any, step: Step, tally: Tally, needed: Callable[[Nest, Nest, Any], str] | None = None) -> bool:
     """Apply a step; was it accepted? Raises `Wrong` where it breaks its contract."""
     name, before, directives = label(step), schedule.nest, schedule.directives
     try:
@@ -110,15 +110,15 @@ def refused(schedule: Any, step: Step, error: tl.ScheduleError) -> None:
         raise Wrong("refusal", f"the refusal of {step} cannot be written: {fault}") from fault
 
 
-def judged(schedule: Any, step: Step, error: tl.ScheduleError, tally: Tally, needed: Callable[[Nest, Any], bool | None]) -> None:
+def judged(schedule: Any, step: Step, error: tl.ScheduleError, tally: Tally, needed: Callable[[Nest, Nest, Any], str]) -> None:
     """Count whether a refusal for a dependence was needed, where that can be told."""
     directive = error.directive
     if directive is None:
         return
     forced = without_proof(schedule.nest, directive)
-    verdict = None if forced is None else needed(forced, directive)
-    tally.add("refusal", {None: "not judged", True: "needed", False: "not needed"}[verdict])
-    if verdict is False:
+    verdict = "not judged" if forced is None else needed(schedule.nest, forced, directive)
+    tally.add("refusal", verdict)
+    if verdict == "not needed":
         tally.false_rejects.append(f"{error.code} {label(step)} {step.get('args', step.get('fields'))}: {error.reason}")
 
 

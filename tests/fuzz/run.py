@@ -144,9 +144,12 @@ def summary(found: Campaign) -> str:
         rows.append(f"  {title}: " + ", ".join(f"{name} {count}" for name, count in inside.items()))
     covered = sum(name.startswith("cover ") for name in found.counts)
     rows.append(f"  cells of the coverage table: {covered}, of {sum(1 for _ in coverage.cells())}")
-    needed, spare = found.counts["refusal needed"], found.counts["refusal not needed"]
-    share = 100 * spare / max(1, needed + spare)
-    rows.append(f"  refusals for a dependence: {needed} needed, {spare} not ({share:.1f} %)")
+    verdicts = ("needed", "needed for other values", "not needed", "not judged")
+    needed, apart, spare, unknown = (found.counts[f"refusal {verdict}"] for verdict in verdicts)
+    share = 100 * spare / max(1, needed + apart + spare)
+    rows.append(
+        f"  refusals for a dependence: {needed} needed, {apart} for other values, {spare} not needed ({share:.1f} %), {unknown} not judged"
+    )
     rows += [f"    {text}" for text in found.rejects[:10]]
     return "\n".join(rows)
 

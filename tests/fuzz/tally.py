@@ -121,13 +121,14 @@ def summed(table: Table) -> Counter[str]:
 def rendered(table: Table) -> str:
     """The totals as text for a page."""
     shards, sums, counts = table["shards"], totals(table["shards"]), summed(table)
-    needed, spare = counts["refusal needed"], counts["refusal not needed"]
-    share = 100 * spare / max(1, needed + spare)
+    spare, apart, unknown = (counts[f"refusal {verdict}"] for verdict in ("not needed", "needed for other values", "not judged"))
+    judged = counts["refusal needed"] + apart + spare
+    share = 100 * spare / max(1, judged)
     last, hours = max((shard["date"] for shard in shards), default="never"), sum(shard["seconds"] for shard in shards) / 3600
     summary = (
         f"{sums['cases']:,} distinct seeds in {len(shards)} shards, {hours:.1f} hours, last on {last}: {sums['found']} failing cases, "
-        f"{sums['fixed']} of them fixed, {sums['open']} open. Refusals for a dependence that could be judged: {needed + spare:,}, of which "
-        f"{spare:,} ({share:.1f} %) were not needed."
+        f"{sums['fixed']} of them fixed, {sums['open']} open. Refusals for a dependence that could be judged: {judged:,}, of which "
+        f"{spare:,} ({share:.1f} %) were not needed and {apart:,} are for other values; {unknown:,} could not be judged."
     )
     groups = [*listed("stages judged", counts, "stage"), *listed("oracles that judged", counts, "oracle")]
     return "\n".join([summary, "", *groups, *steps(counts), *failures(shards)]).rstrip()

@@ -11,8 +11,8 @@ from typing import Any
 
 from tensorlang.ir import Alloc, Buffer, For, Load, Nest, Stmt, Store
 from tensorlang.mentions import allocations
+from tensorlang.schedules.accesses import reads
 from tensorlang.schedules.edit import loops, stage_of, stages, stores
-from tensorlang.schedules.legality import reads
 from tensorlang.traverse import substatements
 
 Step = dict[str, Any]

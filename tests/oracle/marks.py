@@ -69,12 +69,13 @@ def _inside(
             return
 
 
-def marked(nest: Nest) -> Nest:
-    """The unscheduled nest with a mark in each statement that computes something."""
+def marked(nest: Nest, *, constants: bool = False) -> Nest:
+    """The unscheduled nest with a mark in each statement that computes something, or stores `constants` that start no reduction."""
     marks: list[Buffer] = []
     stores: dict[int, Store] = {}
     for statement in statements_of(nest):
-        if statement.computes:
+        stored = statement.store.reducer is None and all(isinstance(value, Const) for value in statement.store.values)
+        if statement.computes or (constants and stored and not statement.store.stage.endswith(".init")):
             stores[id(statement.store)], used = _marked(statement)
             marks += used
     return dataclasses.replace(nest, inputs=(*nest.inputs, *marks), body=_replaced(nest.body, stores))

@@ -23,6 +23,18 @@ def dependences(plain: Nest, arrays: Arrays, dims: Mapping[str, int]) -> Needs:
     return needs(plain, dims, shapes, listed)
 
 
+def observed(plain: Nest, marks: Nest, arrays: Arrays, dims: Mapping[str, int]) -> Needs:
+    """The same dependences as a run of the nest with its `marks` shows them: those on these data, however many data decide."""
+    ran, _ = run(marks, arrays, dims)
+    combining = {statement.label for statement in statements_of(plain) if statement.store.reducer is not None}
+    found = {
+        instance: Need(step.value - CONSTANT, step.all - CONSTANT, instance[0] in combining)
+        for step in ran.executed
+        for instance in step.instances
+    }
+    return found | {output: Need(content - CONSTANT) for output, content in ran.outputs.items()}
+
+
 def violation(wanted: Needs, scheduled: Nest, arrays: Arrays, dims: Mapping[str, int]) -> str | None:
     """The first dependence that does not point forward in a marked nest, as a sentence; None where all do.
 

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorlang import meaning, nest_interpreter
-from tensorlang.ir import Buffer, Expr, For, If, Load, Nest, Select, Stmt, Store
+from tensorlang.ir import Buffer, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Window
+from tensorlang.traverse import axes_of, loads_of, statements
 
 from .dependences import Instance, Needs, Plain
 from .marks import Statement, label_of
@@ -76,14 +77,15 @@ class Machine(nest_interpreter._Machine):
     time: int = 0
     frames: int = 0
     kinds: dict[int, str] = field(default_factory=dict)
-    lanes: dict[tuple[int, int, str], dict[int, set[tuple[int, ...]]]] = field(default_factory=dict)
-    """For a vector loop, a buffer and a reducer, the elements into which each lane combines."""
+    written: dict[str, set[str]] = field(default_factory=dict)
+    """What is stored inside a parallel or vector loop."""
     here: tuple[str, tuple[int, ...]] | None = None
 
     def action(self, stmt: Stmt, known: frozenset[str]) -> Callable[[], None]:
         """What runs a statement: parallel loops note their iterations, conditions that read hand on what they read."""
         match stmt:
             case For(kind="parallel" | "vector" as kind, loop=loop):
+                self.written[loop] = {buffer.name for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers}
                 return self.watched(nest_interpreter._Machine.action(self, stmt, known), loop, kind)
             case If(cond, then, orelse):
                 test, yes = self.value(cond), self.action(then, known)
@@ -123,40 +125,32 @@ class Machine(nest_interpreter._Machine):
             self.path.append((number, 0, loop))
             act()
             self.path.pop()
-            for key in [key for key in self.lanes if key[0] == number]:
-                self.parted(list(self.lanes.pop(key).values()))
 
         return run
-
-    def parted(self, lanes: list[set[tuple[int, ...]]]) -> None:
-        """Note lanes that share one element and not all: only lanes that combine into one place keep partial results of it."""
-        for place, one in enumerate(lanes):
-            for other in lanes[place + 1 :]:
-                if one & other and not (one <= other or other <= one):
-                    self.fault(f"lanes combine into {list(min(one & other))} and into others")
-                    return
-        largest = max(lanes, key=len)
-        if any(not lane <= largest for lane in lanes) and sum(map(len, lanes)) > len(set[tuple[int, ...]]().union(*lanes)):
-            self.fault("some lanes combine into one element, and some into others")
 
     def now(self) -> Path:
         """The iterations of the moment."""
         return tuple((number, self.axes[loop]) for number, _, loop in self.path)
 
-    def touch(self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "") -> None:
-        """Note an access, and a race with an earlier one."""
+    def touch(self, name: str, at: tuple[int, ...], *, writes: bool, reducer: str = "", chosen: frozenset[str] = frozenset()) -> None:
+        """Note an access, and a race with an earlier one.
+
+        Lanes keep partial results of an element into which all of them combine. Where a lane says which element that is (its loop is one of
+        `chosen`), it stores its own, and no other lane may have the same one.
+        """
         if not self.path and not self.touched:
             return
         key, path = (id(self.contents[name]), at), self.now()
-        for number, lane in path if reducer else ():
-            if self.kinds[number] == "vector":
-                self.lanes.setdefault((number, key[0], reducer), {}).setdefault(lane, set()).add(at)
         written, how, readers = self.touched.get(key, ((), "", set[Path]()))
         for other in (written, *(readers if writes else ())):
             frame = apart(path, other)
-            together = frame is not None and reducer and reducer == how and other is written and self.kinds[frame] == "vector"
-            if frame is not None and not together:
+            if frame is None:
+                continue
+            loop = next(loop for number, _, loop in self.path if number == frame)
+            if not (reducer and reducer == how and other is written and self.kinds[frame] == "vector"):
                 self.fault(f"iterations that are not ordered both touch {name}{list(at)}")
+            elif loop in chosen:
+                self.fault(f"lanes combine into {name}{list(at)}, which each of them chooses")
         self.touched[key] = (path, reducer, set()) if writes else (written, how, {*readers, path})
 
     def _alloc(self, buffer: Buffer, body: Callable[[], None]) -> Callable[[], None]:
@@ -222,6 +216,7 @@ class Machine(nest_interpreter._Machine):
         names, reducer = [buffer.name for buffer in store.buffers], store.reducer
         results = [] if reducer is None else [self.value(result) for result in reducer.results]
         dtypes = [buffer.dtype for buffer in store.buffers]
+        chosen = self.choosing(store.index)
 
         def run() -> None:
             before, self.marks = len(self.reading), set()
@@ -241,7 +236,7 @@ class Machine(nest_interpreter._Machine):
             made = self.maker(marks) or handed or (CONSTANT if reducer is None else NOTHING)
             for name, of, place in zip(names, dtypes, range(len(names)), strict=True):
                 nest_interpreter._check(self.buffers, name, at, f"{store.stage} writes {name}")
-                self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name)
+                self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen)
                 if reducer is not None:
                     self.params[f"a{place}"], self.params[f"b{place}"] = nest_interpreter._scalar(self.buffers[name][at], of), new[place]
                     self.contents[name][at] = self.joined(name, at, made, reducer.name)
@@ -251,6 +246,23 @@ class Machine(nest_interpreter._Machine):
                 self.buffers[name][at] = stored
 
         return run
+
+    def choosing(self, index: tuple[Expr, ...]) -> frozenset[str]:
+        """The loops that an index depends on: by its axes, or by what is stored inside them."""
+        found = frozenset[str]().union(*map(axes_of, index))
+        for _ in self.relations:  # as long as a chain of them may be
+            for relation in self.relations:
+                match relation:
+                    case Split(parent, outer, inner, _, lo, hi) if parent in found:
+                        found |= {outer, inner} | axes_of(lo) | axes_of(hi)
+                    case Fuse(fused, outer, inner, outer_lo, inner_lo, extent) if {outer, inner} & found:
+                        found |= {fused} | axes_of(outer_lo) | axes_of(inner_lo) | axes_of(extent)
+                    case Window(parent, inner, base, hi) if parent in found:
+                        found |= {inner} | axes_of(base) | axes_of(hi)
+                    case _:
+                        pass
+        read = {getattr(load.buffer, "name", "") for part in index for load in loads_of(part)}
+        return found | {loop for loop, written in self.written.items() if written & read}
 
     def joined(self, name: str, at: tuple[int, ...], new: Content, reducer: str) -> Content:
         """What an element holds once something is combined into it."""

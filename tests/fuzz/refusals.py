@@ -1,0 +1,173 @@
+"""Was a refusal for a dependence needed? The directive is forced through without its proof, and what comes out is run.
+
+A schedule is for all sizes and all data, so a refusal is needed where *some* sizes and data go wrong. It counts as not needed only where
+nothing goes wrong
+
+- at the sizes at which the proof itself finds two iterations in each other's way, the smallest that there are: its answer is asked for
+  again with the run-time extents bounded. It says where to look and no more, since what is found there is what the oracles find;
+- and, where data decide what is touched, for data as drawn, for data in which all places are one, in which they are a few, in which they
+  are all different, and in which conditions go both ways.
+
+Where such sizes are too large to run, nobody can tell, and the refusal is not judged.
+
+A directive does not look at values. Where the program itself computes nothing that could differ (all that is stored is one constant, or
+what is combined is always the identity), what comes out is held against the nest that the directive was asked of, each of its statements
+giving something of its own. What goes wrong there is needed for other values, and counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+from unittest import mock
+
+import numpy as np
+
+from tensorlang import ir
+from tensorlang.ir import Compare, Dim, Expr, If, Load, Nest, Select, Store
+from tensorlang.polyhedra import find
+from tensorlang.schedules import legality
+from tensorlang.schedules.directive import Refusal
+from tensorlang.traverse import expressions, loads_of, statements, walk
+from tests.oracle.marks import marked
+from tests.oracle.question import observed, violation
+
+from .arrays import Array, blank
+from .case import Case, sizes, value_of
+from .forward import Forward
+from .program import Program, operands
+from .tags import Terms, sizes_of, trace, work
+
+Verdict: TypeAlias = Literal["needed", "needed for other values", "not needed", "not judged"]
+
+WORK: Final = 6000
+"""Stores that a nest may run to be judged. Refusals are few, so that they may take longer than what is accepted."""
+EFFORT: Final = 120_000
+"""Stores of all runs for one refusal."""
+BOUNDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 17, 33, 65, 129)
+"""Upper bounds of the run-time extents, tried in turn."""
+WITNESSES: Final = 3
+"""How many of them at which the directive is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What refusals of a case are judged by."""
+
+    case: Case
+    program: Program
+    forward: Forward
+
+    def needed(self, before: Nest, forced: Nest, directive: Any) -> Verdict:
+        """Is the nest that a directive made without proof wrong by one of the oracles that run it?"""
+        plain = self.forward.plain
+        marks, loaded = self.forward.forced(directive), data_dependent(plain)
+        own = marked(before, constants=True)
+        later = self.forward.taken(own, (directive,), proved=False)
+        due = self.witnesses(before, directive)
+        told, left = False, EFFORT
+        other = False
+        for extents in (*due, *(found for found in sizes(self.case) if found not in due)):
+            stores = max(work(nest.body, sizes_of(extents)) for nest in (forced, plain))
+            feeds = self.feeds(extents, loaded=loaded)
+            if stores > WORK or stores * len(feeds) > left:
+                continue
+            left -= stores * len(feeds)
+            verdict: bool | None = None
+            for each in feeds:
+                arrays, dims = {**each, **blank(plain, extents)}, {name: extents[name] for name in plain.dims}
+                verdict = None if loaded else self.renders(forced, each, dims)
+                if not verdict and marks is not None:
+                    verdict = wrong(plain, self.forward.start, marks, arrays, dims)
+                if verdict:
+                    return "needed"
+                other = other or (later is not None and wrong(before, own, later, arrays, dims))
+            told |= extents in due and verdict is False
+        return "needed for other values" if other else "not needed" if told else "not judged"
+
+    def renders(self, forced: Nest, feeds: dict[str, Array], dims: dict[str, int]) -> bool:
+        """Does a nest give other terms than the program, or race?"""
+        terms = Terms(feeds)
+        wanted, _ = trace(self.forward.plain, terms, dims)
+        try:
+            found, races = trace(forced, terms, dims)
+        except Exception:  # noqa: BLE001 - it was forced
+            return True
+        return bool(races) or found != wanted
+
+    def witnesses(self, before: Nest, directive: Any) -> list[dict[str, int]]:
+        """The sizes at which a conflict has to be looked for, the smallest first: those of the proof, or of the case if all are given."""
+        own = sizes(self.case)
+        if not before.dims:
+            return own
+        found: list[dict[str, int]] = []
+        seen = 0
+        for bound in BOUNDS:
+            example = refused(before, directive, bound)
+            if example is None:
+                continue
+            seen += 1
+            conflict = example.get("dims", {})
+            rest = {name: min(own[0][name], bound) for name in before.dims}
+            full = dict.fromkeys(before.dims, bound)
+            near = {name: 0 for name in before.dims if name.startswith("m")}  # offsets
+            found += [{**own[0], **more, **conflict} for more in (rest, full, {**full, **near})]
+            found += [{**own[0], **full}, {**own[0], **full, **near}]
+            if seen == WITNESSES:
+                break
+        shapes = [entry["shape"] for entry in self.case["inputs"]]
+        possible = [each for each in found if all(value_of(part, each) >= 0 for shape in shapes for part in shape)]
+        return [each for place, each in enumerate(possible) if each not in possible[:place]]
+
+    def feeds(self, extents: dict[str, int], *, loaded: bool) -> list[dict[str, Array]]:
+        """The data to try: those of the case, and others where data decide."""
+        drawn = operands(self.program, self.case, extents, twin=False)
+        if not loaded:
+            return [drawn]
+        rng = np.random.default_rng(0)
+        fills: list[Callable[[tuple[int, ...]], Any]] = [
+            np.zeros,
+            np.ones,
+            *[lambda shape: rng.integers(0, 2, shape)] * 3,
+            lambda shape: np.arange(int(np.prod(shape))).reshape(shape),
+            *[lambda shape: rng.integers(0, 4, shape)] * 3,
+            *[lambda shape: rng.integers(-2, 3, shape)] * 4,
+        ]
+        return [drawn, *({name: np.asarray(fill(array.shape)).astype(array.dtype) for name, array in drawn.items()} for fill in fills)]
+
+
+def wrong(plain: Nest, start: Nest, forced: Nest, arrays: dict[str, Array], dims: dict[str, int]) -> bool:
+    """Does a dependence of a nest, with its marks in `start`, not point forward in another one?"""
+    needs = observed(plain, start, arrays, dims)
+    try:
+        return violation(needs, forced, arrays, dims) is not None
+    except Exception:  # noqa: BLE001 - it was forced
+        return True
+
+
+def refused(before: Nest, directive: Any, bound: int) -> dict[str, Any] | None:
+    """The counterexample with which a directive is refused where no run-time extent exceeds a bound; None where it is not."""
+    limits: list[Expr] = [Compare("le", Dim(name), ir.const(bound)) for name in before.dims]
+    with mock.patch.object(legality, "find", lambda *facts: find(*facts, *limits)):
+        try:
+            directive.apply(before)
+        except Refusal as refusal:
+            return refusal.counterexample
+        return None
+
+
+def data_dependent(nest: Nest) -> bool:
+    """Does an index, or a condition, depend on data?"""
+    for part in statements(nest.body):
+        if isinstance(part, If) and any(True for _ in loads_of(part.cond)):
+            return True
+        if isinstance(part, Store) and any(True for index in part.index for _ in loads_of(index)):
+            return True
+        for expr in expressions(part):
+            for node in walk(expr):
+                if isinstance(node, Load) and any(True for index in node.index for _ in loads_of(index)):
+                    return True
+                if isinstance(node, Select) and any(True for _ in loads_of(node.cond)):
+                    return True
+    return False
