@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from tensorlang.bounds import conjuncts
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, Fuse, Nest, Store, Unary, const
@@ -53,21 +52,24 @@ def third(
     given: list[Expr] = []
     if step is not None:
         given.append(Compare("eq", Axis(names[step]), Binary("add", two.at(step), const(1))))
-    demands = [fact for loop in loops for fact in facts_of(loop)] + conjuncts(two.access.conditions)
+    asked = [fact for loop in loops for fact in facts_of(loop)] + conjuncts(two.access.conditions)
     for relation in in_scope(nest, [loop.loop for loop in two.access.loops]):
         parts = equations(relation)
         if not mixed.intersection(sides(relation)[1]):
-            demands += parts
+            asked += parts
         elif isinstance(relation, Fuse):
             return None  # its axes exist only within its range
         else:
             given.append(rename(parts[0], names))
-            demands += parts[1:]
+            asked += parts[1:]
     known = {*one.facts, *two.facts}
-    wanted = [part for part in (rename(part, names) for part in demands) if part not in known]
+    wanted = [part for part in (rename(part, names) for part in asked) if part not in known]
     elements = [(rename(part, names), there) for part, there in zip(two.access.index, two.index, strict=True)]
     wanted += [Compare("eq", here, there) for here, there in elements if here != there]
-    return Third(names, tuple(given), reduce(lambda left, right: Binary("and", left, right), wanted, TRUE))
+    demands: Expr = TRUE
+    for part in wanted:
+        demands = Binary("and", demands, part)
+    return Third(names, tuple(given), demands)
 
 
 def none_last(nest: Nest, old: Sequence[str], new: Sequence[str], one: Instance, two: Instance) -> list[Expr]:

@@ -196,3 +196,14 @@ def test_a_question_that_is_too_large_is_given_up_soon() -> None:
     assert find(*conditions, test("gt", X, Y)) == {}
     assert time.process_time() - start < 5
     assert find(test("gt", X, Y), test("gt", Y, X)) is None
+
+
+@pytest.mark.parametrize("of", ["int64", "float32", "bfloat16", "bool"])
+def test_nothing_is_below_itself(of: str) -> None:
+    """Not even NaN, which is not at most itself either."""
+    value = Load(Buffer("V", (N,), DType(of)), (X,))
+    assert find(Compare("lt", value, value)) is None
+    assert find(Compare("gt", value, value)) is None
+    assert find(Unary("not", Compare("lt", value, value))) is not None
+    if value.buffer.dtype.is_floating:
+        assert find(Unary("not", Compare("le", value, value))) is not None

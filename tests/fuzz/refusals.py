@@ -43,11 +43,11 @@ Verdict: TypeAlias = Literal["needed", "needed for other values", "not needed", 
 
 WORK: Final = 6000
 """Stores that a nest may run to be judged. Refusals are few, so that they may take longer than what is accepted."""
-EFFORT: Final = 120_000
+EFFORT: Final = 50_000
 """Stores of all runs for one refusal."""
 BOUNDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 17, 33, 65, 129)
 """Upper bounds of the run-time extents, tried in turn."""
-WITNESSES: Final = 3
+WITNESSES: Final = 2
 """How many of them at which the directive is refused."""
 
 
@@ -82,7 +82,8 @@ class Question:
                     verdict = wrong(plain, self.forward.start, marks, arrays, dims)
                 if verdict:
                     return "needed"
-                other = other or (later is not None and wrong(before, own, later, arrays, dims))
+                if later is not None and not other and each is feeds[0]:
+                    other = wrong(before, own, later, arrays, dims)
             told |= extents in due and verdict is False
         return "needed for other values" if other else "not needed" if told else "not judged"
 

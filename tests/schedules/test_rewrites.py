@@ -1,0 +1,176 @@
+"""Writes that come again may change places where that does no harm: the last one stays the last, or every one stores the same value."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr
+from tensorlang.schedules.accesses import accesses
+from tensorlang.schedules.fused import ties
+from tensorlang.schedules.instances import instance
+from tests.schedules.programs import check
+from tests.schedules.test_inside import right
+
+INDICES = np.array([2, 0, 2, 2, 1, 0], "int64")
+TABLE = np.arange(24, dtype="int32").reshape(6, 4)
+
+
+def fits(s: tl.Schedule, **given: Any) -> None:
+    """The law, for operands by name."""
+    right(s, *[given[buffer.name] for buffer in s.nest.inputs])
+
+
+def setting(index: Any = None, where: Any = None) -> tl.Tensor:
+    """H[I[p]] set to V[p, q], for all q."""
+    v, i = tl.placeholder((6, 4), "int32", name="V"), tl.placeholder((6,), "int64", name="I")
+    start = tl.compute((3,), lambda x: tl.cast(x, "int32"), name="Z")
+    p, q = tl.reduce_axis(6, name="p"), tl.reduce_axis(4, name="q")
+    index = index or (lambda p, q: tl.clamp(i[p], 0, 2))
+    where = where or (lambda p, q: i[p] >= 0)
+    return tl.scatter(start, (p, q), index, lambda p, q: v[p, q], "set", where=where, name="H")
+
+
+def test_the_last_write_is_the_same_in_both_orders_where_loops_say_apart_which_ones_there_are() -> None:
+    s = tl.Schedule(setting())
+    s.reorder("H.q", "H.p")
+    fits(s, I=INDICES, V=TABLE)
+    s.split("H.p", 2)
+    s.reorder("H.p_o", "H.q", "H.p_i")
+    fits(s, I=INDICES, V=TABLE)
+
+
+def test_parts_of_one_loop_keep_their_order() -> None:
+    s = tl.Schedule(setting())
+    s.split("H.p", 2)
+    for order in itertools.permutations(("H.p_o", "H.p_i", "H.q")):
+        if order != ("H.p_o", "H.p_i", "H.q"):
+            assert bool(s.can("reorder", *order)) == (order.index("H.p_o") < order.index("H.p_i"))
+
+
+def test_the_last_write_is_another_one_where_two_loops_say_together_which_there_are() -> None:
+    i = tl.placeholder((6,), "int64", name="I")
+    together = [
+        setting(where=lambda p, q: i[p] >= tl.cast(q, "int64")),  # the last q depends on p
+        setting(index=lambda p, q: (p + q) % 3, where=lambda p, q: i[p] >= 0),
+    ]
+    assert tl.Schedule(together[0]).can("reorder", "H.q", "H.p").error.code == "TL-S103"
+    assert tl.Schedule(together[1]).can("reorder", "H.q", "H.p").error.code == "TL-S103"
+
+
+def test_a_write_that_something_sees_meanwhile_is_not_the_last_one_only() -> None:
+    """Each step of the recurrence is seen by the next one."""
+    x = tl.placeholder((3, 4), "int32", name="X")
+    r = tl.recurrence((3, 4), lambda i, j, self: self[i - 1, j + 1] + x[i, j], name="R")
+    assert tl.Schedule(r).can("reorder", "R.j", "R.i").error.code == "TL-S103"
+
+
+def summed(row: Any) -> tl.Schedule:
+    """C[i] = i times the sum of A[row(i)], whose copy every iteration makes anew in storage of all of them."""
+    a = tl.placeholder((7, 4), "int32", name="A")
+    k = tl.reduce_axis(4, name="k")
+    s = tl.Schedule(tl.compute((6,), lambda i: tl.sum(a[row(i), k] * tl.cast(i, "int32"), axis=k), name="C"))
+    s.cache_read("A", at="C.i")
+    s.store_root("A_cache", reuse="none")
+    return s
+
+
+def test_a_copy_that_every_iteration_fills_alike_is_full_after_the_first() -> None:
+    s = summed(lambda i: 3)
+    s.fission("C.i")
+    assert str(s).count("for i in range(6)") == 3
+    check(s)
+    s.fuse_loops("A_cache.i", "C.i")
+    check(s)
+
+
+def test_storage_that_holds_another_row_later_is_not_filled_first() -> None:
+    s = summed(lambda i: i)
+    s.fold_storage("A_cache", 0, 1)
+    error = s.can("fission", "C.i").error
+    assert error.code == "TL-S103"
+
+
+def scattered(where: Any, reduce: str = "add") -> tl.Tensor:
+    """H[I[q]] combined with V[p, q] where a condition holds."""
+    v, i = tl.placeholder((6, 4), "int32", name="V"), tl.placeholder((4,), "int64", name="I")
+    start = tl.compute((3,), lambda x: tl.cast(x, "int32") * 100, name="Z")
+    p, q = tl.reduce_axis(6, name="p"), tl.reduce_axis(4, name="q")
+    return tl.scatter(start, (p, q), lambda p, q: tl.clamp(i[q], 0, 2), lambda p, q: v[p, q], reduce, where=where, name="H")
+
+
+EVERYWHERE = np.array([1, 1, 0, 1], "int64")
+
+
+@pytest.mark.parametrize("reduce", ["add", "min", "max"])
+def test_a_partial_tile_may_hold_an_element_of_a_scatter_in_several_places(reduce: str) -> None:
+    s = tl.Schedule(scattered(lambda p, q: p >= q, reduce))
+    assert s.can("accumulate", "H", at="H.p").error.code == "TL-S103"
+    s.accumulate("H", at="H.p", partial=True)
+    fits(s, I=EVERYWHERE, V=TABLE)
+    assert s.can("vectorize", "H_acc.add.q").error.code == "TL-S102"
+
+
+def test_a_tile_may_hold_an_element_twice_where_only_the_last_place_is_combined_into() -> None:
+    last, first = (tl.Schedule(scattered(where)) for where in (lambda p, q: q == 3, lambda p, q: q == 0))
+    last.accumulate("H", at="H.p")
+    fits(last, I=EVERYWHERE, V=TABLE)
+    assert first.can("accumulate", "H", at="H.p").error.code == "TL-S103"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lanes_of_fused_loops_whose_inner_extent_is_given_at_run_time_are_told_apart(seed: int) -> None:
+    rows, columns = tl.dim("m"), tl.dim("n")
+    x = tl.placeholder((rows, columns), "int32", name="X")
+    s = tl.Schedule(tl.compute((rows, columns), lambda i, j: x[i, j] * 3, name="Y"))
+    outer, inner = s.split(s.fuse("Y.i", "Y.j"), 4)
+    s.reorder(inner, outer)
+    s.vectorize(s.split(s.fuse(inner, outer), 16)[1])
+    sizes = {"m": 3 + seed, "n": 5 - seed}
+    check(s, dims=sizes)
+
+
+def test_what_is_said_of_fused_loops_holds_of_all_their_iterations() -> None:
+    """Every tie, at every pair of iterations of small extents; and ties leave no two iterations one pair of axes."""
+    rows, columns = tl.dim("m"), tl.dim("n")
+    x = tl.placeholder((rows, columns), "int32", name="X")
+    s = tl.Schedule(tl.compute((rows, columns), lambda i, j: x[i, j] * 3, name="Y"))
+    s.fuse("Y.i", "Y.j")
+    (access,) = (each for each in accesses(s.nest.body) if each.writes)
+    one, two = (instance(s.nest, access, mark, frozenset()) for mark in ("'", "''"))
+    said = list(ties(s.nest, one, two, frozenset()))
+    assert len(said) == 7
+    for m, n in itertools.product(range(4), repeat=2):
+        for f, g in itertools.product(range(m * n), repeat=2):
+            values: dict[Expr, int] = {Dim("m"): m, Dim("n"): n}
+            for copy, at in ((one, f), (two, g)):
+                for axis, value in (("Y.i_j", at), ("Y.i", at // n), ("Y.j", at % n)):
+                    values[copy.at(axis)] = value
+            assert all(holds(each, values) for each in said)
+
+
+def holds(expr: Expr, values: dict[Expr, int]) -> int:
+    """The value of a condition on axes and dims."""
+    match expr:
+        case Axis() | Dim():
+            return values[expr]
+        case Const(value):
+            return int(value)
+        case Binary(op, left, right) | Compare(op, left, right):
+            return int(OPERATORS[op](holds(left, values), holds(right, values)))
+        case _:
+            raise AssertionError(expr)
+
+
+OPERATORS: dict[str, Any] = {
+    **{op: getattr(operator, op) for op in ("add", "sub", "mul", "floordiv", "lt", "le", "gt", "ge", "eq", "ne")},
+    "max": max,
+    "min": min,
+    "and": lambda a, b: bool(a) and bool(b),
+    "or": lambda a, b: bool(a) or bool(b),
+}
