@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.search import STRATEGIES
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.search.factory import STRATEGIES
 from tensorlang.codegen.threads import MAX_THREADS
 from tensorlang.errors import TuningError, did_you_mean
 
-BUILDER: Final = "tensorlang.autotune.candidate:build"
+BUILDER: Final = "tensorlang.autotune.workers.candidate:build"
 CACHES: Final = ("warm", "cold")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

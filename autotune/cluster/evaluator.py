@@ -15,13 +15,13 @@ from collections import deque
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from tensorlang.autotune import host
 from tensorlang.autotune.cluster import remote
-from tensorlang.autotune.cluster.crew import Crew
+from tensorlang.autotune.cluster.assignment import QUEUE, Job, Patience
 from tensorlang.autotune.cluster.hosts import Member
-from tensorlang.autotune.cluster.job import QUEUE, Job, Patience
 from tensorlang.autotune.cluster.link import Link, News
-from tensorlang.autotune.runner import Limits, Outcome
+from tensorlang.autotune.cluster.worker_pool import Crew
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.workers.runner import Limits, Outcome
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TuningError

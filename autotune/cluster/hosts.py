@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from tensorlang.autotune import host
 from tensorlang.autotune.cluster.link import RESOURCE, how_to_start
+from tensorlang.autotune.measurement import host
 from tensorlang.codegen.caches import Caches
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tensorlang.autotune import host
-from tensorlang.autotune.runner import Limits, Outcome, Runner
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.workers.runner import Limits, Outcome, Runner
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TensorlangError, TuningError

@@ -44,7 +44,7 @@ async def worker(address: str, name: str, cpu: str, measure: str, threads: str) 
 
 def pretend(name: str, cpu: str) -> None:
     """This machine is called `name` and has this CPU."""
-    from tensorlang.autotune import host
+    from tensorlang.autotune.measurement import host
     from tensorlang.codegen.target import target
 
     real, here = host.machine(), target("native")

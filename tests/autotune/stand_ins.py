@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.autotune.arrays import Spec, inputs
-from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.measurement.arrays import Spec, inputs
+from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.dtype import dtype
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import host
 from tensorlang.autotune.cluster import ClusterEvaluator, target
-from tensorlang.autotune.cluster.job import Patience
+from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import how_to_start
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.runner import Limits, Outcome
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.workers.runner import Limits, Outcome
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TuningError

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import host
 from tensorlang.autotune.cluster import ClusterEvaluator, evaluator, remote
-from tensorlang.autotune.cluster.job import Patience
+from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import News
-from tensorlang.autotune.runner import Limits
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.workers.runner import Limits
 from tensorlang.codegen.target import target
 from tensorlang.errors import TuningError
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import host
-from tensorlang.autotune.local import LocalEvaluator
-from tensorlang.autotune.process import Limits
-from tensorlang.autotune.seat import Outcome
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.workers.local import LocalEvaluator
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.worker_slot import Outcome
 from tests.autotune.test_runner import HERE, alive, task
 
 LIMITS = Limits(compile_s=1.5, run_s=1.5)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tensorlang.autotune.protocol import Broken, Channel, Closed, Late
+from tensorlang.autotune.workers.protocol import Broken, Channel, Closed, Late
 
 Pair = tuple[Channel, Channel, socket.socket]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.runner import Limits, Runner
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.workers.runner import Limits, Runner
 from tests.autotune import stand_ins
 
 HERE = str(Path(__file__).parent)
