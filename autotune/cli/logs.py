@@ -14,7 +14,7 @@ from tensorlang.errors import LogError, did_you_mean
 
 def status(logs: LogArguments) -> None:
     """Show who is tuning what, how far it is and when it will be done; then trials, best, speed-up and failures of each task."""
-    from tensorlang.autotune.reporting import activity, report  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting import activity, report  # noqa: PLC0415 - see `main`
 
     screen = console()
     for log in map(open_log, logs):
@@ -28,7 +28,7 @@ def status(logs: LogArguments) -> None:
 
 def best(logs: LogArguments) -> None:
     """Show the best configuration of each task, and its schedule as Python."""
-    from tensorlang.autotune.reporting import report as reports  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting import report as reports  # noqa: PLC0415 - see `main`
 
     screen = console()
     for log in map(open_log, logs):
@@ -46,7 +46,7 @@ def report(
     if html is None:
         if task is not None:
             raise Usage("--task goes with --html")
-        from tensorlang.autotune.reporting import report as reports  # noqa: PLC0415 - see `cli`
+        from tensorlang.autotune.reporting import report as reports  # noqa: PLC0415 - see `main`
 
         for log in opened:
             reports.report(screen, log)
@@ -65,7 +65,7 @@ def merge(
 ) -> None:
     """Bring the records of several logs together, each once; doing it again changes nothing."""
     from tensorlang.autotune.log.merge import merge as merged  # noqa: PLC0415
-    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415 - see `main`
 
     for path in logs:
         open_log(path)
@@ -82,7 +82,7 @@ def merge(
 
 def verify(logs: LogArguments) -> None:
     """Rebuild the best schedule of each task in a fresh process, check its results and time it."""
-    from tensorlang.autotune.reporting.display import duration, plain  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting.display import duration, plain  # noqa: PLC0415 - see `main`
     from tensorlang.autotune.reporting.report import studies  # noqa: PLC0415
     from tensorlang.autotune.reporting.verify import verify as verified  # noqa: PLC0415
 
@@ -103,7 +103,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="The file to write (default: standard output).")] = None,
 ) -> None:
     """Write the trials of a log in a form that other tools read."""
-    from tensorlang.autotune.log import export as exports  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.log import export as exports  # noqa: PLC0415 - see `main`
 
     if kind not in exports.FORMATS:
         raise Usage(f"there is no format {kind!r}{did_you_mean(kind, exports.FORMATS)}")
@@ -116,7 +116,7 @@ def export(
 
 def compare(first: LogArgument, second: LogArgument) -> None:
     """Compare the winners of two logs, task by task."""
-    from tensorlang.autotune.reporting import compare as compares  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting import compare as compares  # noqa: PLC0415 - see `main`
 
     a, b = open_log(first), open_log(second)
     console().print(compares.table(compares.compare(a, b)))

@@ -37,8 +37,8 @@ def run(
     dask: Dask = None,
 ) -> None:
     """Tune an operator."""
-    from tensorlang.autotune import operators, settings  # noqa: PLC0415 - see `cli`
-    from tensorlang.autotune.jobs import session  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune import operators, settings  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.jobs import session  # noqa: PLC0415 - see `main`
 
     screen = console()
     given = _given(cache=cache, workers=workers, dask=dask)
@@ -63,7 +63,7 @@ def _given(**options: Any) -> dict[str, Any]:
 def _tuned(screen: Any, job: Session) -> None:
     from tensorlang.autotune.jobs.peak import measure_peak  # noqa: PLC0415
     from tensorlang.autotune.jobs.result import best_of  # noqa: PLC0415
-    from tensorlang.autotune.reporting.display import Monitor, duration, final_table, plain, plural  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting.display import Monitor, duration, final_table, plain, plural  # noqa: PLC0415 - see `main`
 
     stop = Stop()
     try:
@@ -94,8 +94,8 @@ def job(
     dask: Dask = None,
 ) -> None:
     """Tune a batch of tasks within one budget; run again, it goes on where it stopped."""
-    from tensorlang.autotune import settings  # noqa: PLC0415 - see `cli`
-    from tensorlang.autotune.jobs import batch, jobfile  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune import settings  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.jobs import batch, jobfile  # noqa: PLC0415 - see `main`
 
     try:
         given = _given(log=log and f"{log.rstrip('/')}/", budget=settings.seconds(budget), workers=workers, dask=dask)
@@ -108,7 +108,7 @@ def job(
 
 
 def _run_batch(screen: Any, ready: Batch) -> None:
-    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415 - see `main`
     from tensorlang.autotune.reporting.summary import BatchMonitor, summary  # noqa: PLC0415
 
     stop = Stop()
@@ -139,7 +139,7 @@ def _run_batch(screen: Any, ready: Batch) -> None:
 def ops() -> None:
     """List the operators with the extents that --shape takes, and their defaults."""
     from tensorlang.autotune.operators import OPERATORS  # noqa: PLC0415
-    from tensorlang.autotune.reporting.display import plain  # noqa: PLC0415 - see `cli`
+    from tensorlang.autotune.reporting.display import plain  # noqa: PLC0415 - see `main`
 
     screen = console()
     for operator in sorted(OPERATORS.values(), key=lambda operator: operator.name):

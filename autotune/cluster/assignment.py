@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from tensorlang.autotune.workers.runner import Limits
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import NOTHING, Build, Facts, Measure, Paired
 
-Stage = Literal["build", "measure", "paired"]
+Work: TypeAlias = Build | Measure | Paired
 
 QUEUE: Final = 5
 """How many times longer than it may run a call may wait for a worker that others use too."""
@@ -25,14 +26,12 @@ class Patience:
 
 
 @dataclass(slots=True)
-class Job:
-    """A candidate on its way, or the finalists; `shunned` is the worker that was lost with it."""
+class Assignment:
+    """A candidate on its way, or the finalists, and what is known so far; `shunned` is the worker that was lost with it."""
 
     key: str
-    order: dict[str, Any]
-    stage: Stage = "build"
-    kernel: bytes = b""
-    told: dict[str, Any] = field(default_factory=dict)
+    work: Work
+    facts: Facts = NOTHING
     worker: str = ""
     deadline: float = math.inf
     begun: bool = False
@@ -40,16 +39,21 @@ class Job:
     shunned: str = ""
 
     @property
+    def builds(self) -> bool:
+        """Is only compiled?"""
+        return isinstance(self.work, Build)
+
+    @property
     def trusted(self) -> bool:
         """Is this the default schedule, which others are compared with?"""
-        return bool(self.order.get("trusted"))
+        return not isinstance(self.work, Paired) and self.work.candidate.trusted
 
     def allowed(self, limits: Limits) -> float:
         """Seconds that the worker may take once it has begun: what its own deadlines add up to, second tries included."""
-        match self.stage:
-            case "build":
+        match self.work:
+            case Build():
                 return limits.start_s + 2 * limits.compile_s
-            case "measure":
+            case Measure():
                 return limits.start_s + 2 * (limits.compile_s + limits.run_s)
-            case "paired":
-                return 3 * (limits.start_s + len(self.order["candidates"]) * (limits.compile_s + limits.run_s))
+            case Paired(candidates):
+                return 3 * (limits.start_s + len(candidates) * (limits.compile_s + limits.run_s))

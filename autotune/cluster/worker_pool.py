@@ -6,37 +6,40 @@ connection breaks; one that is merely stuck (stopped, swapped out, behind a dead
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import uuid
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 from tensorlang.autotune.cluster import remote
 from tensorlang.autotune.cluster.hosts import Kind, Member, choose, member
-from tensorlang.autotune.cluster.link import Link, News
+from tensorlang.autotune.cluster.link import Link, Listing, News
+from tensorlang.autotune.cluster.messages import Order, Question
+from tensorlang.autotune.measurement.host import TargetFields
+from tensorlang.autotune.workers.protocol import encode
 
 FIRST_S: Final = 20.0
 """Seconds in which the workers tell what they are; those that take longer join later."""
 _ENDING: Final = ("closing", "closing_gracefully", "closed", "stopping", "failed")
 
 
-class Crew:
-    """The workers that `link` reaches, each asked about a target (fields as `host.target_fields` has them, None for its own)."""
+class WorkerPool:
+    """The workers that `link` reaches, each asked about a target (None: its own)."""
 
-    def __init__(self, link: Link, target: dict[str, Any] | None, silence: float) -> None:
+    def __init__(self, link: Link, target: TargetFields | None, silence: float) -> None:
         self.link = link
         self.members: dict[str, Member] = {}
         self.useless: dict[str, str] = {}
         self.kind: Kind | None = None
         self._target = target
         self._silence = silence
-        self._seen: dict[str, dict[str, Any]] = {}
+        self._seen: dict[str, Listing] = {}
         self._beats: dict[str, tuple[float, float]] = {}
         self._asked: dict[str, str] = {}
         self._given: dict[str, str] = {}
-        self._order: dict[str, Any] = {}
-        self._blobs: list[bytes] = []
+        self._order: Order | None = None
         self.name = ""
         """Of the task; empty before it is given."""
 
@@ -53,23 +56,22 @@ class Crew:
         self.kind = choose(self.link.address, self.members.values(), self.useless, self._target, exact=exact)
         return self.kind
 
-    def give(self, order: dict[str, Any], blobs: list[bytes]) -> None:
+    def give(self, order: Order) -> None:
         """Give a task to all who may work on it, and later to those who join; they forget a former one."""
         self.release()
-        self._order, self._blobs, self.name = order, blobs, uuid.uuid4().hex
+        self._order, self.name = order, uuid.uuid4().hex
         for one in self.members.values():
             one.ready = False
             self._give(one)
 
     def distrust(self) -> None:
         """The default schedule has failed: nobody shall compare with it."""
-        if "default" in self._order["task"]:
-            task = {name: value for name, value in self._order["task"].items() if name != "default"}
-            self.give({**self._order, "task": task}, self._blobs)
+        if self._order is not None and self._order.task.default is not None:
+            self.give(replace(self._order, task=replace(self._order.task, default=None)))
 
     def filled(self, one: Member) -> bool:
         """Does a measurement take all cores of a host, so that nothing may run beside it?"""
-        return int(self._order["task"].get("threads", 1)) >= int(one.about["machine"]["cores"])
+        return self._order is not None and self._order.task.threads >= one.about.machine["cores"]
 
     def give_again(self, address: str) -> None:
         """Give the task to a worker that has forgotten it."""
@@ -78,7 +80,7 @@ class Crew:
             self._give(one)
 
     def hear(self, news: News) -> bool:
-        """Take an answer to a question of the crew's; False if it is none."""
+        """Take an answer to a question of the pool's; False if it is none."""
         if (address := self._asked.pop(news.token, None)) is not None:
             if address not in self._seen:
                 return True
@@ -112,7 +114,7 @@ class Crew:
             elif beat[1] == now and address not in self.members and address not in self.useless and address not in self._asked.values():
                 token = uuid.uuid4().hex
                 self._asked[token] = address
-                self.link.ask(token, address, remote.describe, json.dumps({"target": self._target}))
+                self.link.ask(token, address, remote.describe, encode(Question(self._target))[0].decode())
         lost |= {address: "was lost" for address in self.members if address not in self._seen}
         for address in lost:
             del self.members[address]
@@ -131,7 +133,7 @@ class Crew:
         """Who may build."""
         return [one for one in self.members.values() if self._may_build(one)]
 
-    def benches(self) -> list[Member]:
+    def measurers(self) -> list[Member]:
         """Who may measure, in an order that all clients see alike, so that several on one host use one worker's resource."""
         able = (one for one in self.members.values() if one.measures and one.kind == self.kind)
         return sorted(able, key=lambda one: (one.host, one.address))
@@ -143,13 +145,13 @@ class Crew:
                 self.link.ask(uuid.uuid4().hex, address, remote.release, self.name)
 
     def _may_build(self, one: Member) -> bool:
-        return self.kind is not None and one.about["foreign"] is None and one.kind.builds_for(self.kind)
+        return self.kind is not None and one.about.foreign is None and one.kind.builds_for(self.kind)
 
     def _give(self, one: Member) -> None:
-        if not self.name or not self._may_build(one):
+        if self._order is None or not self.name or not self._may_build(one):
             return
         token = uuid.uuid4().hex
         self._given[token] = one.address
-        bench = one.measures and one.kind == self.kind
-        order = json.dumps({**self._order, "measures": bench})
-        self.link.ask(token, one.address, remote.take, self.name, order, self._blobs if bench else [])
+        measures = one.measures and one.kind == self.kind
+        task = self._order.task if measures else self._order.task.for_builder()
+        self.link.ask(token, one.address, remote.take, self.name, *encode(replace(self._order, task=task, measures=measures)))

@@ -18,11 +18,12 @@ from typing import Any, Final
 
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs.allocation import FIRST, choose, slice_of
-from tensorlang.autotune.jobs.batch_task import Slices
+from tensorlang.autotune.jobs.batch_task import BatchTask
 from tensorlang.autotune.jobs.jobfile import Entry, Job
 from tensorlang.autotune.jobs.session import Progress
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement import host
 from tensorlang.errors import LogError, TensorlangError, TuningError
@@ -52,8 +53,8 @@ class Batch:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.tasks = [Slices(entry, name, outputs, job) for entry in job.entries for name, outputs in _programs(job, entry)]
-        self.studies: dict[Study, Slices] = {}
+        self.tasks = [BatchTask(entry, name, outputs, job) for entry in job.entries for name, outputs in _programs(job, entry)]
+        self.studies: dict[Study, BatchTask] = {}
         for task in self.tasks:
             try:
                 study = task.open()
@@ -91,7 +92,7 @@ class Batch:
             own.append(self._record("run_end", reason=reason, wall_s=round(time.monotonic() - self._started, 3)))
 
     def _search(self, tell: Callable[[Overview], None]) -> str:
-        former: Slices | None = None
+        former: BatchTask | None = None
         while (place := choose([task.curve() for task in self.tasks])) is not None:
             task = self.tasks[place]
             left = self.left if len(task.trials) < FIRST else self._searchable()  # the warm-up goes before the final measurements
@@ -114,7 +115,7 @@ class Batch:
         finals = sum(FINAL_S + FINALISTS * task.curve().wall for task in self.tasks if task.trials and task.result is None)
         return left - min(finals, self.job.budget / 2)
 
-    def _teller(self, task: Slices, tell: Callable[[Overview], None]) -> Callable[[Progress], None]:
+    def _teller(self, task: BatchTask, tell: Callable[[Overview], None]) -> Callable[[Progress], None]:
         done = sum(len(other.trials) for other in self.tasks if other is not task)
 
         def told(state: Progress) -> None:
@@ -122,7 +123,7 @@ class Batch:
 
         return told
 
-    def _overview(self, task: Slices, state: Progress, done: int) -> Overview:
+    def _overview(self, task: BatchTask, state: Progress, done: int) -> Overview:
         total = sum(max(other.entry.trials, len(other.trials)) if other.left else len(other.trials) for other in self.tasks)
         passed = time.monotonic() - self._started
         rate = max(done - sum(len(other.recalled) for other in self.tasks), 0) / passed if passed else 0.0
@@ -142,7 +143,7 @@ class Batch:
         for study, trials in found.items():
             self.studies[study].recalled = trials
 
-    def _plan(self) -> dict[str, Any]:
+    def _plan(self) -> JsonObject:
         """What the job sets out to do, for `status`."""
         tasks = [
             {"title": task.title, "study": list(study), "trials": task.entry.trials, "weight": task.entry.weight}
@@ -150,7 +151,7 @@ class Batch:
         ]
         return {"file": str(self.job.path), "pid": os.getpid(), "budget": self.job.budget, "spent": round(self._spent, 3), "tasks": tasks}
 
-    def _record(self, kind: str, **fields: Any) -> dict[str, Any]:
+    def _record(self, kind: str, **fields: Any) -> JsonObject:
         shared = {"id": uuid.uuid4().hex, "run": self._run, "time_unix": round(time.time(), 3), "machine": host.machine()}
         return {"kind": kind, **shared, "software": host.software(), **fields}
 

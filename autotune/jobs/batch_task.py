@@ -21,7 +21,7 @@ Tell = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
-class Slices:
+class BatchTask:
     """A task and how far it is: its trials, the result of its final measurement, and why it failed, if it did."""
 
     entry: Entry

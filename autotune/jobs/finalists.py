@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.interval import Ratio, paired_ratio
 from tensorlang.autotune.workers.evaluator import Evaluator
-from tensorlang.autotune.workers.worker_slot import Outcome
+from tensorlang.autotune.workers.protocol import Candidate, Outcome, Where
 
 COUNT: Final = 3
 MARGIN: Final = 0.01
@@ -37,7 +38,7 @@ class Finalist:
         """The least sample, in seconds."""
         return min(self.samples)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As a record has it."""
         trial, runs = self.trial, list(self.runs or (len(self.samples),))
         facts = {"samples": list(self.samples), "runs": runs, "min": self.time, "schedule": self.schedule}
@@ -55,25 +56,25 @@ def nominate(trials: Sequence[Trial], default: Trial | None, former: str | None)
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The finalists that were measured side by side, those that failed meanwhile with their outcome, and what else was told."""
+    """The finalists that were measured side by side, those that failed meanwhile with their outcome, and on which other host it was."""
 
     finalists: tuple[Finalist, ...]
     failed: tuple[tuple[Trial, Outcome], ...]
-    told: dict[str, Any]
+    where: Where | None = None
 
 
 def contest(evaluator: Evaluator, finalists: Sequence[Trial], until: float | None = None) -> Contest:
     """Measure the finalists side by side; those that fail are left out."""
     left, failed = list(finalists), list[tuple[Trial, Outcome]]()
     while left:
-        asked = [{"config": trial.config, "schedule": trial.schedule, "trusted": not place} for place, trial in enumerate(left)]
+        asked = [Candidate(trial.config, trial.schedule, trusted=not place) for place, trial in enumerate(left)]
         outcome = evaluator.paired(asked, until)
         if outcome.status == "ok":
-            rows = zip(left, outcome.told["rows"], strict=True)
-            measured = (Finalist(trial, tuple(row["samples"]), row["schedule"], tuple(row["runs"])) for trial, row in rows)
-            return Contest(tuple(measured), tuple(failed), outcome.told)
+            rows = zip(left, outcome.rows, strict=True)
+            measured = (Finalist(trial, row.samples, row.schedule or "", row.runs) for trial, row in rows)
+            return Contest(tuple(measured), tuple(failed), outcome.where)
         failed.append((left.pop(min(outcome.place, len(left) - 1)), outcome))
-    return Contest((), tuple(failed), {})
+    return Contest((), tuple(failed))
 
 
 def winner(finalists: Sequence[Finalist], default: Trial | None, former: str | None) -> Finalist:
@@ -96,7 +97,7 @@ def ratio(one: Finalist, other: Finalist) -> Ratio:
     return paired_ratio(one.samples, other.samples, one.runs)
 
 
-def compared(base: Finalist | None, best: Finalist) -> dict[str, Any]:
+def compared(base: Finalist | None, best: Finalist) -> JsonObject:
     """The speed-up as a record has it; None where the default has no time."""
     if base is None:
         return {"default_time": None, "speedup": None, "speedup_interval": None}

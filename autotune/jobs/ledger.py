@@ -11,29 +11,31 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, summary
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.sentinel import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task
-from tensorlang.autotune.workers.worker_slot import Outcome
+from tensorlang.autotune.workers.protocol import Outcome, Where
 from tensorlang.codegen.target import Target
 
 
 class Ledger:
     """The records of one run on one task. Every method that writes raises `LogError` if the log cannot be written."""
 
-    def __init__(self, log: Log | None, task: Task, target: Target, settings: Settings, strategy: dict[str, Any]) -> None:
+    def __init__(self, log: Log | None, task: Task, target: Target, settings: Settings, strategy: JsonObject) -> None:
         self.log = log
         self.run = uuid.uuid4().hex
         self.settings = settings
         self.started = time.monotonic()
-        self.shared: dict[str, Any] = {
+        self.shared: JsonObject = {
             "task": task.to_json(),
             "strategy": strategy,
             "target": host.target_fields(target),
@@ -45,7 +47,7 @@ class Ledger:
         }
         self.trials: list[Trial] = []
         self.drift: float | None = None
-        self._least: dict[Any, float] = {}
+        self._least: dict[str | None, float] = {}
         self._open = False
 
     def start(self, points: int) -> None:
@@ -64,45 +66,50 @@ class Ledger:
 
     def trial(self, seq: int, proposal: Proposal, outcome: Outcome, wall_s: float, asked: dict[str, int]) -> Trial:
         """Write down what came of a candidate. `wall_s` is the time since the outcome before it, so that they add up to the search's."""
-        told = outcome.told
-        samples = told.get("samples", [])
-        spans = {name: [round(at - self.started, 4) for at in span] for name, span in told.get("spans", {}).items()}
-        elapsed: dict[str, float] = {name: end - start for name, (start, end) in spans.items()}
-        failed = outcome.status != "ok"
+        facts, failed = outcome.facts, outcome.status != "ok"
+        samples = list(facts.samples)
+        spans = {
+            name: [round(at - self.started, 4) for at in span]
+            for name, span in (("build", outcome.spans.build), ("run", outcome.spans.run))
+            if span is not None
+        }
+        elapsed = {name: end - start for name, (start, end) in spans.items()}
+        compile_s = elapsed.get("build", 0.0) if facts.compile_s is None else facts.compile_s
+        run_s = (elapsed.get("run", 0.0) if failed else 0.0) if facts.run_s is None else facts.run_s
         fields = self._append({
             "kind": "trial",
             "seq": seq,
             "config": proposal.config,
-            "schedule": told.get("schedule"),
+            "schedule": facts.schedule,
             "source": proposal.source,
             "prediction": proposal.prediction,
             **asked,
             "status": outcome.status,
-            "error": outcome.error and {name: outcome.error.get(name) for name in ("type", "message", "signal")},
+            "error": outcome.error and asdict(outcome.error),
             "samples": samples,
-            "number": told.get("number"),
+            "number": facts.number,
             **summary(samples),
-            "censored": bool(told.get("censored", False)),
-            "flops": told.get("flops"),
-            "bytes": told.get("bytes"),
-            "compile_s": round(told.get("compile_s", elapsed.get("build", 0.0)), 6),
-            "run_s": round(told.get("run_s", elapsed.get("run", 0.0) if failed else 0.0), 6),
+            "censored": facts.censored,
+            "flops": facts.flops,
+            "bytes": facts.bytes,
+            "compile_s": round(compile_s, 6),
+            "run_s": round(run_s, 6),
             "wall_s": round(wall_s, 6),
             "spans": spans,
-            "sentinel": told.get("sentinel"),
-            "drift": self._drifted(told),
+            "sentinel": facts.sentinel,
+            "drift": self._drifted(outcome),
             "load": host.load(),
-            **_where(told),
+            **_of(outcome.where),
         })  # fmt: skip
         trial = Trial.of(fields)
         self.trials.append(trial)
         return trial
 
-    def final(self, fields: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-        """Write down the final measurement."""
-        return self._append({"kind": "final", **fields, **_where(told)})
+    def final(self, fields: JsonObject, where: Where | None) -> JsonObject:
+        """Write down the final measurement; `where` is the host of a cluster that made it."""
+        return self._append({"kind": "final", **fields, **_of(where)})
 
-    def accounts(self) -> dict[str, Any]:
+    def accounts(self) -> JsonObject:
         """Where the time of this run went, and what the machine did meanwhile."""
         wall = sum(trial.wall_s for trial in self.trials)
         spans = [(start, end) for trial in self.trials for start, end in trial.fields["spans"].values()]
@@ -113,26 +120,26 @@ class Ledger:
             "noise": noise_of(self.trials),
         }
 
-    def _append(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _append(self, fields: JsonObject) -> JsonObject:
         own = {"id": uuid.uuid4().hex, "run": self.run, "time_unix": round(time.time(), 3)}
         record = {**own, **self.shared, **fields}  # a cluster's hosts say of themselves what they are
         if self.log is not None:
             self.log.append(record)
         return record
 
-    def _drifted(self, told: dict[str, Any]) -> float | None:
+    def _drifted(self, outcome: Outcome) -> float | None:
         """How much slower the sentinel was than at its best in this run on this host."""
-        if (seconds := told.get("sentinel")) is None:
+        if (seconds := outcome.facts.sentinel) is None:
             return None
-        where = told.get("machine", {}).get("host")
+        where = None if outcome.where is None else outcome.where.machine["host"]
         self._least[where] = min(self._least.get(where, seconds), seconds)
         self.drift = round(seconds / self._least[where] - 1, 4)
         return self.drift
 
 
-def _where(told: dict[str, Any]) -> dict[str, Any]:
-    """What another host says of itself."""
-    return {name: told[name] for name in ("machine", "software", "load") if name in told}
+def _of(where: Where | None) -> JsonObject:
+    """What another host says of itself, as fields of a record."""
+    return {} if where is None else {"machine": where.machine, "software": where.software, "load": where.load}
 
 
 def covered(spans: Iterable[Sequence[float]]) -> float:
@@ -144,7 +151,7 @@ def covered(spans: Iterable[Sequence[float]]) -> float:
     return total
 
 
-def noise_of(trials: Sequence[Trial]) -> dict[str, Any]:
+def noise_of(trials: Sequence[Trial]) -> JsonObject:
     """The median relative spread of samples, and the stretches in which the machine was slower than usual."""
     spreads = sorted(trial.noise for trial in trials if trial.time is not None)
     stretches = slowed(trials)

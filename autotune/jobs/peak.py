@@ -6,13 +6,15 @@ They are those of `codegen.reports.machine`: nothing but multiply-adds, and a st
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.task import Task
-from tensorlang.autotune.verification.reference import worker_request
-from tensorlang.autotune.workers.runner import Limits, Runner
+from tensorlang.autotune.verification.reference import worker_task
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate
+from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.reports.machine import multiply_adds, stream
 from tensorlang.codegen.target import Target
 from tensorlang.dtype import dtype
@@ -36,16 +38,16 @@ def measure_peak(target: Target, threads: int, kind: str) -> Peak:
     return Peak(_rate(multiply_adds(target, threads, element), target, threads, "flops"), _rate(stream(), target, threads, "bytes"))
 
 
-def _rate(program: Any, target: Target, threads: int, what: str) -> float | None:
+def _rate(program: Any, target: Target, threads: int, what: Literal["flops", "bytes"]) -> float | None:
     given = isinstance(program, Schedule)
     task = Task.of(program.outputs if given else program, "peak")
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - as in session
 
-    candidate = {"schedule": program.to_json()} if given else {"config": choose(task.outputs, target, threads).default}
+    candidate = Candidate(schedule=program.to_json()) if given else Candidate(choose(task.outputs, target, threads).default)
     try:
-        with Runner(Limits(memory=host.memory())) as runner:
-            runner.task = worker_request(task, target, threads, POLICY)
+        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=host.memory())) as runner:
             outcome = runner.trial(candidate)
     except TuningError:
         return None
-    return outcome.told[what] / outcome.told["min"] if outcome.status == "ok" else None
+    work = outcome.facts.flops if what == "flops" else outcome.facts.bytes
+    return work / outcome.facts.time if outcome.status == "ok" and work is not None and outcome.facts.time is not None else None

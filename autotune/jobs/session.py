@@ -16,22 +16,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from tensorlang.autotune.jobs.finalists import compared, contest, interval_in, nominate, winner
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
 from tensorlang.autotune.jobs.result import Choice, Result, best_of
 from tensorlang.autotune.log.database import Database, study_of
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.host import Machine
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Proposal, Searcher
 from tensorlang.autotune.settings import Settings, checked, seconds
 from tensorlang.autotune.task import Task
-from tensorlang.autotune.verification.reference import worker_request
+from tensorlang.autotune.verification.reference import worker_task
 from tensorlang.autotune.workers.evaluator import Evaluator
 from tensorlang.autotune.workers.local import LocalEvaluator
 from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.codegen.target import target as named_target
 from tensorlang.codegen.threads import get_threads
@@ -141,7 +146,7 @@ class Session:
         self.log = None if log is None else log.of_task(task.op, task.fingerprint)
         self._library = log  # the whole folder, where it is one
         self.trials: list[Trial] = []
-        self.final: dict[str, Any] | None = None
+        self.final: JsonObject | None = None
         strategy = {"name": plan.name, "space": plan.space.fingerprint}
         self._ledger = Ledger(self.log, task, target, settings, strategy)
         self._progress: Callable[[Progress], None] | None = None
@@ -150,7 +155,7 @@ class Session:
         self._reason = "trials"
         self._until: float | None = None
         self._evaluator: Evaluator | None = None
-        self._request: dict[str, Any] | None = None
+        self._request: WorkerTask | None = None
         self._searcher: Searcher | None = None
         self._loading: threading.Thread | None = None
 
@@ -216,17 +221,17 @@ class Session:
 
                 self._evaluator = ClusterEvaluator(wanted.dask, limits, host.target_fields(self.target), path=wanted.path)
             if self._request is None:
-                self._request = worker_request(self.task, self.target, wanted.threads, wanted.policy, wanted.builder)
+                self._request = worker_task(self.task, self.target, wanted.threads, wanted.policy, wanted.builder)
             tried = [trial for trial in self.trials if spelling(trial.config) == spelling(self.plan.default)]
-            trusted = {} if tried and best_of(tried) is None else {"default": self.plan.default}
-            self._evaluator.open({**self._request, **trusted})
+            default = None if tried and best_of(tried) is None else self.plan.default
+            self._evaluator.open(msgspec.structs.replace(self._request, default=default))
             self._meet(self._evaluator.machine)
         return self._evaluator
 
-    def _meet(self, machine: dict[str, Any] | None) -> None:
+    def _meet(self, machine: Machine | None) -> None:
         """Once it is known which machine measures, leave out what the log has of other models."""
         if self._model is None and machine is not None:
-            self._model = machine.get("model")
+            self._model = machine["model"]
             self.trials = [trial for trial in self.trials if self._comparable(trial)]
             if self.final is not None and self.final["winner"] not in {trial.id for trial in self.trials}:
                 self.final = None
@@ -297,9 +302,9 @@ class Session:
         if now and self._loading.is_alive() and not host.pinned(self.settings.threads):
             self._loading.join()
 
-    def _candidate(self, proposal: Proposal) -> dict[str, Any]:
+    def _candidate(self, proposal: Proposal) -> Candidate:
         best = best_of(self.trials)
-        return {"config": proposal.config, "incumbent": best and best.time, "trusted": proposal.source == "default"}
+        return Candidate(proposal.config, incumbent=None if best is None else best.time, trusted=proposal.source == "default")
 
     def _spare(self) -> float | None:
         """When the search must end for the final measurement to fit into the budget."""
@@ -331,8 +336,7 @@ class Session:
         found = contest(self._opened(), nominate(self.trials, self.default, former), self._until)
         if not found.finalists:
             (trial, outcome), *_ = found.failed
-            why = f"{outcome.status}: {(outcome.error or {}).get('message')}"
-            raise TuningError(f"no finalist could be verified again; {trial.config}: {why}")
+            raise TuningError(f"no finalist could be verified again; {trial.config}: {outcome.why}")
         best = winner(found.finalists, self.default, former)
         base = next((finalist for finalist in found.finalists if finalist.trial is self.default), None)
         fields = {
@@ -344,7 +348,7 @@ class Session:
             "default": base and base.trial.id,
             **compared(base, best),
         }
-        self.final = self._ledger.final(fields, found.told)
+        self.final = self._ledger.final(fields, found.where)
 
     def _result(self, reason: str) -> Result:
         by_id = {trial.id: trial for trial in self.trials}

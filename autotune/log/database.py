@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from tensorlang import forks
-from tensorlang.autotune.log.index import Index, Known, Place, Study, dims_of, study_of
+from tensorlang.autotune.log.index import Index, Known, LineAt, Study, dims_of, study_of
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Reader, Trial
 from tensorlang.autotune.log.scan import Entry, Position, Problem, Scan
 from tensorlang.autotune.measurement.host import software, target_fields
@@ -153,7 +154,7 @@ class Database:
             with self._lock:
                 for entry, record in batch:
                     if isinstance(record, Trial):
-                        index.add(record, entry.data, Place(scan.path, entry.offset, len(entry.data)))
+                        index.add(record, entry.data, LineAt(scan.path, entry.offset, len(entry.data)))
                     else:
                         index.decide(record)
 
@@ -242,7 +243,7 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: Scan) -> Iterator[tuple[Entry, Trial | dict[str, Any]]]:
+def _parsed(scan: Scan) -> Iterator[tuple[Entry, Trial | JsonObject]]:
     """Valid trials and final measurements; a malformed trial is one more problem."""
     for entry in scan:
         fields = entry.fields

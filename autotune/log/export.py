@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, moment
 from tensorlang.errors import LogError, did_you_mean
 from tensorlang.files import replacing
@@ -80,7 +81,7 @@ INVALIDITY: Final[Mapping[str, str]] = {
 """T4's word for each status; "infra" has none."""
 
 
-def rows(log: Log) -> list[dict[str, Any]]:
+def rows(log: Log) -> list[JsonObject]:
     """One row for each trial, with `COLUMNS`. Raises `LogError` if the log cannot be read."""
     return [_row(trial) for trial in log]
 
@@ -95,10 +96,10 @@ def to_pandas(log: Log, *, knobs: bool = False) -> pd.DataFrame:
     return pd.DataFrame(table, columns=[*COLUMNS, *(f"config.{name}" for name in names)])
 
 
-def to_t4(log: Log) -> dict[str, Any]:
+def to_t4(log: Log) -> JsonObject:
     """The log in the T4 format, as plain JSON: `results` one by one, and `metadata` of the machines that they come from."""
-    results: list[dict[str, Any]] = []
-    machines: dict[str, dict[str, Any]] = {}
+    results: list[JsonObject] = []
+    machines: dict[str, JsonObject] = {}
     software: dict[str, None] = {}
     for trial in log:
         if trial.status not in INVALIDITY:
@@ -137,7 +138,7 @@ def write(log: Log, format: str, path: Path) -> None:
         raise LogError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _row(trial: Trial) -> dict[str, Any]:
+def _row(trial: Trial) -> JsonObject:
     fields, task = trial.fields, trial.task
     parts = {name: value if isinstance(value := fields.get(name), dict) else {} for name in ("machine", "software", "strategy")}
     row = {
@@ -164,7 +165,7 @@ def _knobs(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in found for name in row["config"]))
 
 
-def _csv(found: list[dict[str, Any]]) -> str:
+def _csv(found: list[JsonObject]) -> str:
     """Lists and objects as JSON; a column for each knob behind the others."""
     names = _knobs(found)
     out = io.StringIO()
@@ -178,7 +179,7 @@ def _csv(found: list[dict[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _result(trial: Trial) -> dict[str, Any]:
+def _result(trial: Trial) -> JsonObject:
     """One entry of T4's `results`."""
     measured = {"time": trial.time, "median": trial.median, "mad": trial.mad} if trial.status == "ok" else {}
     measurements = [{"name": name, "value": 1e3 * value, "unit": "ms"} for name, value in measured.items() if value is not None]

@@ -11,11 +11,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, from_line, moment
 from tensorlang.files import opened
 
@@ -39,7 +40,7 @@ def dims_of(trial: Trial) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineAt:
     """Where a record stands."""
 
     path: Path
@@ -151,11 +152,11 @@ class Index:
     studies: dict[tuple[Study, tuple[tuple[str, int], ...]], Known] = field(default_factory=dict)
     programs: dict[str, list[Known]] = field(default_factory=dict)
     families: dict[tuple[str, int, str, int], Shapes] = field(default_factory=dict)
-    places: dict[str, tuple[Known, Place]] = field(default_factory=dict)
-    waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
+    places: dict[str, tuple[Known, LineAt]] = field(default_factory=dict)
+    waiting: dict[str, JsonObject] = field(default_factory=dict)
     instructions: dict[tuple[object, ...], frozenset[str] | None] = field(default_factory=dict)
 
-    def add(self, trial: Trial, line: bytes, place: Place) -> None:
+    def add(self, trial: Trial, line: bytes, place: LineAt) -> None:
         """A valid trial; a repeated one counts once."""
         study = study_of(trial)
         if study is None or trial.id in self.places:
@@ -166,7 +167,7 @@ class Index:
         if (final := self.waiting.pop(trial.id, None)) is not None:
             self.decide(final)
 
-    def decide(self, final: dict[str, Any]) -> None:
+    def decide(self, final: JsonObject) -> None:
         """A final measurement: its winner stands before the other trials of its study, until a later one."""
         winner, time, when = final.get("winner"), final.get("time"), moment(final, -math.inf)
         if not isinstance(winner, str) or not isinstance(time, float) or not 0 < time < math.inf:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorlang import files
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import CHECKSUM, Reader, Trial, to_line
 from tensorlang.autotune.log.scan import Entry, Problem, Scan, holds_records
 from tensorlang.errors import LogError
@@ -57,7 +58,7 @@ class Log:
     def __iter__(self) -> Iterator[Trial]:
         return (trial for trial in self.records("trial") if isinstance(trial, Trial))
 
-    def records(self, *kinds: str) -> Iterator[Trial | dict[str, Any]]:
+    def records(self, *kinds: str) -> Iterator[Trial | JsonObject]:
         """The whole records of these kinds (all if none is given): trials as `Trial`, others as plain objects.
 
         What records of a study share is shared: do not change it. Raises `LogError` if there is no such file or it cannot be read.

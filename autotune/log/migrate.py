@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-Step: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+JsonObject: TypeAlias = dict[str, Any]
+"""What JSON calls an object. What a trial has to say is checked (`record.Trial`); of everything else, readers take what they know."""
+
+Step: TypeAlias = Callable[[JsonObject], JsonObject]
 
 STEPS: Final[Mapping[int, Step]] = {}
 """For each version that was ever written, except the last: the function that makes a record of the next version out of it."""
@@ -21,12 +24,12 @@ STEPS: Final[Mapping[int, Step]] = {}
 class Newer(ValueError):  # noqa: N818 - a whole record, of which this software knows nothing
     """A record of a later schema; `fields` are what it says."""
 
-    def __init__(self, fields: dict[str, Any], ours: int) -> None:
+    def __init__(self, fields: JsonObject, ours: int) -> None:
         super().__init__(f"schema version {fields['v']} is newer than version {ours} of this software, which does not use the record")
         self.fields = fields
 
 
-def migrate(fields: dict[str, Any], to: int, steps: Mapping[int, Step] = STEPS) -> dict[str, Any]:
+def migrate(fields: JsonObject, to: int, steps: Mapping[int, Step] = STEPS) -> JsonObject:
     """The record as schema `to` has it. Raises `Newer` for a later one, `ValueError` for what is no version."""
     version = fields.get("v")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:

@@ -16,17 +16,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from tensorlang.autotune.log.migrate import migrate
+import msgspec
+from msgspec import Meta, Struct
+
+from tensorlang.autotune.log.migrate import JsonObject, migrate
 
 SCHEMA: Final = 1
 KINDS: Final = ("run_start", "trial", "final", "run_end")
-STATUSES: Final = (
+Status: TypeAlias = Literal[
     "ok",
     "compile_error",
     "compile_crash",
@@ -37,7 +40,8 @@ STATUSES: Final = (
     "oom",
     "killed",
     "infra",
-)
+]
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 SHARED: Final = ("task", "strategy", "target", "threads", "cache", "policy", "machine", "software")
 """What the lines of a study have in common, in the order in which it is written."""
 
@@ -76,9 +80,9 @@ class Reader:
     """Parses lines. What the lines of a study share is parsed once, and then is the same object in all their records."""
 
     def __init__(self) -> None:
-        self._shared: dict[bytes, dict[str, Any]] = {}
+        self._shared: dict[bytes, JsonObject] = {}
 
-    def __call__(self, line: bytes) -> dict[str, Any]:
+    def __call__(self, line: bytes) -> JsonObject:
         """The record on a line, in the schema of this software.
 
         Raises `ValueError` with the reason why it is not one of ours, or not whole; `Newer` (a `ValueError`) if it is of a later schema.
@@ -117,7 +121,7 @@ class Reader:
                     return fields
         return _JSON.decode((body + b"}").decode())
 
-    def _piece(self, piece: bytes) -> dict[str, Any]:
+    def _piece(self, piece: bytes) -> JsonObject:
         """The members of an object, which are complete in themselves."""
         known = self._shared.get(piece)
         if known is None:
@@ -128,7 +132,7 @@ class Reader:
         return known
 
 
-def from_line(line: bytes) -> dict[str, Any]:
+def from_line(line: bytes) -> JsonObject:
     """The record on a single line. Raises as `Reader` does."""
     return Reader()(line)
 
@@ -160,12 +164,51 @@ _JSON: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What went wrong: its kind, one line, and the number of the signal if it was one."""
+
+    type: str
+    message: str
+    signal: int | None = None
+
+
+_Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""A finite number that a float can hold."""
+
+_Whole: TypeAlias = int | bool
+"""`true` counts as 1, as it does in Python and did in every version."""
+
+
+class _Line(Struct):
+    """What a line has to say to be a trial; it may say more, which is kept in `Trial.fields`."""
+
+    id: str
+    seq: _Whole
+    config: JsonObject
+    status: str
+    samples: tuple[_Number, ...]
+    median: _Number | None
+    mad: _Number | None
+    schedule: str | None
+    source: str
+    censored: Any
+    compile_s: _Number
+    run_s: _Number
+    wall_s: _Number
+    task: JsonObject
+    target: JsonObject
+    threads: _Whole
+    cache: str
+    error: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One measured or failed candidate, as the log has it. `time` is the least of `samples`, in seconds; None unless `status` is "ok"."""
 
     id: str
     seq: int
-    config: dict[str, Any]
+    config: JsonObject
     status: str
     time: float | None
     samples: tuple[float, ...]
@@ -177,12 +220,12 @@ class Trial:
     compile_s: float
     run_s: float
     wall_s: float
-    task: dict[str, Any]
-    target: dict[str, Any]
+    task: JsonObject
+    target: JsonObject
     threads: int
     cache: str
-    error: dict[str, Any] | None
-    fields: dict[str, Any] = field(repr=False)
+    error: JsonObject | None
+    fields: JsonObject = field(repr=False)
 
     @property
     def noise(self) -> float:
@@ -197,68 +240,59 @@ class Trial:
         return f"{self.error.get('type') or self.status}: {self.error.get('message', '')}".strip()
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> Trial:
-        """The trial in a record. Raises `ValueError` if a field is missing or is not what its name says."""
+    def of(cls, fields: JsonObject) -> Trial:
+        """The trial in a record. Raises `ValueError` that names the field which is missing or is not what its name says."""
         try:
-            samples = tuple(_number(sample, "a sample") for sample in _typed(fields, "samples", list))
-            status = _typed(fields, "status", str)
-            trial = cls(
-                id=_typed(fields, "id", str),
-                seq=_typed(fields, "seq", int),
-                config=_typed(fields, "config", dict),
-                status=status,
-                time=min(samples) if samples and status == "ok" else None,
-                samples=samples,
-                median=_optional(fields, "median"),
-                mad=_optional(fields, "mad"),
-                schedule=None if fields["schedule"] is None else _typed(fields, "schedule", str),
-                source=_typed(fields, "source", str),
-                censored=bool(fields["censored"]),
-                compile_s=_number(fields["compile_s"], "compile_s"),
-                run_s=_number(fields["run_s"], "run_s"),
-                wall_s=_number(fields["wall_s"], "wall_s"),
-                task=_typed(fields, "task", dict),
-                target=_typed(fields, "target", dict),
-                threads=_typed(fields, "threads", int),
-                cache=_typed(fields, "cache", str),
-                error=None if fields["error"] is None else _typed(fields, "error", dict),
-                fields=fields,
-            )
-        except KeyError as missing:
-            raise ValueError(f"a trial without {missing}") from None
-        except TypeError as wrong:
-            raise ValueError(f"a malformed trial: {wrong}") from None
-        if status not in STATUSES:
-            raise ValueError(f"unknown status {status!r:.40}")
-        if status == "ok" and not (samples and min(samples) > 0):
+            said = msgspec.convert(fields, _Line)
+        except msgspec.ValidationError as wrong:
+            raise ValueError(_in_words(wrong, fields)) from None
+        if said.status not in STATUSES:
+            raise ValueError(f"unknown status {said.status!r:.40}")
+        samples = tuple(map(float, said.samples))
+        if said.status == "ok" and not (samples and min(samples) > 0):
             raise ValueError("a valid trial without positive times")
-        return trial
+        return cls(
+            id=said.id,
+            seq=said.seq,
+            config=fields["config"],
+            status=said.status,
+            time=min(samples) if samples and said.status == "ok" else None,
+            samples=samples,
+            median=None if said.median is None else float(said.median),
+            mad=None if said.mad is None else float(said.mad),
+            schedule=said.schedule,
+            source=said.source,
+            censored=bool(said.censored),
+            compile_s=float(said.compile_s),
+            run_s=float(said.run_s),
+            wall_s=float(said.wall_s),
+            task=fields["task"],
+            target=fields["target"],
+            threads=said.threads,
+            cache=said.cache,
+            error=fields["error"],
+            fields=fields,
+        )
 
 
-def _typed(fields: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = fields[name]
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} is {value!r:.40}")
-    return value
-
-
-def _optional(fields: Mapping[str, Any], name: str) -> float | None:
-    return None if fields[name] is None else _number(fields[name], name)
-
-
-def _number(value: object, name: str) -> float:
-    if type(value) is float and -math.inf < value < math.inf:
-        return value
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53:
-        return float(value)
-    raise TypeError(f"{name} is {value!r:.40}")
+def _in_words(wrong: msgspec.ValidationError, fields: JsonObject) -> str:
+    """What is wrong with a trial, of a message that ends in the place of what is: "- at `$.seq`" or "- at `$.samples[3]`"."""
+    reason, _, place = str(wrong).partition(" - at `$.")
+    if missing := re.search(r"missing required field `(\w+)`", reason):
+        return f"a trial without {missing[1]!r}"
+    name, _, number = place.rstrip("`").partition("[")
+    return (
+        f"a malformed trial: a sample is {fields[name][int(number[:-1])]!r:.40}"
+        if number
+        else f"a malformed trial: {name} is {fields[name]!r:.40}"
+    )
 
 
 def moment(fields: Mapping[str, Any], unknown: float) -> float:
     """When a record was written, in seconds since 1970; `unknown` if it does not say."""
     try:
-        return _number(fields.get("time_unix"), "time_unix")
-    except TypeError:
+        return float(msgspec.convert(fields.get("time_unix"), _Number))
+    except msgspec.ValidationError:
         return unknown
 
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from tensorlang.autotune.log.migrate import Newer
+from tensorlang.autotune.log.migrate import JsonObject, Newer
 from tensorlang.autotune.log.record import CHECKSUM, Reader, whole
 from tensorlang.files import NotRegular, opened
 
@@ -76,7 +76,7 @@ class Entry:
     line: int
     offset: int
     data: bytes
-    fields: dict[str, Any]
+    fields: JsonObject
     known: bool = True
 
 

@@ -8,6 +8,7 @@ every machine, and evicts code and packed operands along with the arguments; onl
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,7 @@ MOST: Final = 512 << 20
 class Flush:
     """A call that empties the caches; `cores` are those that measured work runs on, none for all."""
 
-    def __init__(self, caches: Caches, cores: list[int]) -> None:
+    def __init__(self, caches: Caches, cores: Sequence[int]) -> None:
         self.size = min(max(2 * caches.l3, 4 * caches.l2), MOST)
         self._shared = np.zeros(self.size, np.uint8)
         self._private = self._shared[: 2 * caches.l2]

@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import platform
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from tensorlang.codegen.target import Target
+if TYPE_CHECKING:
+    from tensorlang.codegen.target import Target
 
 
-def target_fields(target: Target) -> dict[str, Any]:
-    """Triple, CPU and instruction set; `fingerprint` names the three."""
+class TargetFields(TypedDict):
+    """What code is made for: triple, CPU and instruction set; `fingerprint` names the three."""
+
+    triple: str
+    cpu: str
+    features: list[str]
+    fingerprint: str
+
+
+class Machine(TypedDict):
+    """The computer: its name, processor, usable cores and bytes of memory."""
+
+    host: str
+    model: str
+    cores: int
+    memory: int
+
+
+Software: TypeAlias = dict[str, str]
+"""Versions by name."""
+
+
+def target_fields(target: Target) -> TargetFields:
+    """A target as records have it."""
     isa = sorted(target.isa)
     digest = hashlib.sha256("\n".join([target.triple, target.cpu, *isa]).encode()).hexdigest()[:16]
     return {"triple": target.triple, "cpu": target.cpu, "features": isa, "fingerprint": digest}
 
 
 @cache
-def machine() -> dict[str, Any]:
-    """The computer: its name, processor, usable cores and memory."""
+def machine() -> Machine:
+    """This computer."""
     return {"host": platform.node(), "model": _model(), "cores": len(cores()), "memory": memory()}
 
 
 @cache
-def software() -> dict[str, str]:
+def software() -> Software:
     """Versions of what shapes the machine code and the times."""
     packages = {name: _version(name) for name in ("tensorlang", "llvmlite", "numpy")}
     return {**packages, "python": platform.python_version(), "kernel": platform.release()}
@@ -66,6 +88,8 @@ def memory() -> int:
 
 
 def _version(name: str) -> str:
+    import importlib.metadata  # noqa: PLC0415 - slow, and workers only need the types of this file
+
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -10,20 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from rich.console import Console
 
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, moment
 from tensorlang.autotune.reporting.analysis import number
 from tensorlang.autotune.reporting.display import clock, duration, plain, shape_of
 
 SILENT_S: Final = 300.0
 """Without a sign of life for so long, a run is probably dead: a trial may compile and run, and that is over sooner."""
-
-Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Start:
     points: float | None
 
     @classmethod
-    def of(cls, record: Record) -> Start | None:
+    def of(cls, record: JsonObject) -> Start | None:
         """The start in a record; None where it does not say of what."""
         job, study, machine = record.get("job"), _study(record), record.get("machine")
         if isinstance(job, dict):
@@ -107,7 +106,7 @@ class _Reader:
     open: dict[str, Start] = field(default_factory=dict)
     trials: list[tuple[float, Study, Trial]] = field(default_factory=list)
 
-    def take(self, record: Trial | Record) -> None:
+    def take(self, record: Trial | JsonObject) -> None:
         """Add a record."""
         if isinstance(record, Trial):
             if (study := study_of(record)) is not None:
@@ -181,7 +180,7 @@ def _activity(reader: _Reader, start: Start, at: float) -> Activity:
     return Activity(start.title, who, since, sign, done, total, rate, min(ends, default=None), now, found)
 
 
-def _study(record: Record) -> Study | None:
+def _study(record: JsonObject) -> Study | None:
     """The study of a run."""
     task, target = record.get("task"), record.get("target")
     if not isinstance(task, dict) or not isinstance(target, dict):

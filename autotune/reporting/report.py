@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +12,7 @@ from rich.table import Table
 from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.reporting.analysis import gain, improvements, knob_effects, number, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
@@ -27,9 +27,9 @@ class Tuned:
     """The trials of one study, its last final measurement and how its last run ended."""
 
     trials: tuple[Trial, ...]
-    final: dict[str, Any] | None
+    final: JsonObject | None
     ended: str | None
-    starts: tuple[dict[str, Any], ...] = ()
+    starts: tuple[JsonObject, ...] = ()
     """What its runs set out to do."""
 
     @property
@@ -63,10 +63,10 @@ class Tuned:
 def studies(log: Log) -> list[Tuned]:
     """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
     trials: dict[Study, list[Trial]] = {}
-    finals: list[dict[str, Any]] = []
+    finals: list[JsonObject] = []
     ended: dict[str, str] = {}
     homes: dict[str, Study] = {}
-    starts: dict[str, dict[str, Any]] = {}
+    starts: dict[str, JsonObject] = {}
     for record in log.records():
         if isinstance(record, Trial):
             if (study := study_of(record)) is not None:
@@ -81,14 +81,14 @@ def studies(log: Log) -> list[Tuned]:
     if not trials:
         lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
         raise LogError(f"{log.path} holds no trial{lines}")
-    last: dict[Study, dict[str, Any]] = {}
+    last: dict[Study, JsonObject] = {}
     for record in sorted(finals, key=lambda record: number(record.get("time_unix")) or 0.0):  # a merged log may hold them in any order
         if (study := homes.get(str(record.get("winner")))) is not None:
             last[study] = record
     return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
 
 
-def _tuned(own: tuple[Trial, ...], final: dict[str, Any] | None, ended: dict[str, str], starts: dict[str, dict[str, Any]]) -> Tuned:
+def _tuned(own: tuple[Trial, ...], final: JsonObject | None, ended: dict[str, str], starts: dict[str, JsonObject]) -> Tuned:
     runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
     return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
 

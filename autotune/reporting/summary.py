@@ -10,7 +10,7 @@ from rich.progress import TimeElapsedColumn
 from rich.table import Table
 
 from tensorlang.autotune.jobs.batch import Batch, Overview
-from tensorlang.autotune.jobs.batch_task import Slices
+from tensorlang.autotune.jobs.batch_task import BatchTask
 from tensorlang.autotune.jobs.peak import Peak, measure_peak
 from tensorlang.autotune.jobs.result import Result, failures
 from tensorlang.autotune.reporting.display import ProgressBar, best_so_far, clock, duration, plain, share_of
@@ -67,7 +67,7 @@ def _gain(result: Result | None) -> str:
     return f"{result.speedup:.2f}x ({low:.2f} to {high:.2f})"
 
 
-def status_of(task: Slices) -> str:
+def status_of(task: BatchTask) -> str:
     """How a task stands, in a few words."""
     if task.failed:
         return f"failed: {task.failed}"

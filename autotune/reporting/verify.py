@@ -12,15 +12,17 @@ from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.reporting.report import Tuned
 from tensorlang.autotune.task import Task
-from tensorlang.autotune.verification.reference import worker_request
-from tensorlang.autotune.workers.runner import Limits, Runner
+from tensorlang.autotune.verification.reference import worker_task
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate
+from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.target import target
 from tensorlang.errors import TensorlangError
 from tensorlang.rebuild import rebuild
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """Whether a study's best record holds, why not, and its time now and then in seconds."""
 
     holds: bool
@@ -29,23 +31,22 @@ class Verdict:
     then: float | None = None
 
 
-def verify(tuned: Tuned) -> Verdict:
+def verify(tuned: Tuned) -> Verification:
     """Rebuild, check and time the best record of a study."""
     best = tuned.best
     if best is None or best.schedule is None:
-        return Verdict(holds=False, why="there is no valid schedule to verify")
+        return Verification(holds=False, why="there is no valid schedule to verify")
     machine = target()
     if best.target.get("cpu") != machine.cpu or not machine.isa.issuperset(best.target.get("features", [])):
-        return Verdict(holds=False, why=f"it was measured on {best.target.get('cpu')}; this machine is {machine.cpu}")
+        return Verification(holds=False, why=f"it was measured on {best.target.get('cpu')}; this machine is {machine.cpu}")
     try:
         task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")), dims_of(best))
         if task.fingerprint != best.task.get("fingerprint"):
-            return Verdict(holds=False, why="the definition is not the one that its fingerprint names")
-        with Runner(Limits(memory=host.memory())) as runner:
-            runner.task = worker_request(task, machine, best.threads, Policy(cache=best.cache))
-            outcome = runner.trial({"schedule": best.schedule})
+            return Verification(holds=False, why="the definition is not the one that its fingerprint names")
+        with Runner(worker_task(task, machine, best.threads, Policy(cache=best.cache)), Limits(memory=host.memory())) as runner:
+            outcome = runner.trial(Candidate(schedule=best.schedule))
     except TensorlangError as error:
-        return Verdict(holds=False, why=str(error).splitlines()[0])
+        return Verification(holds=False, why=str(error).splitlines()[0])
     if outcome.status != "ok":
-        return Verdict(holds=False, why=f"{outcome.status}: {(outcome.error or {}).get('message')}", then=tuned.time)
-    return Verdict(holds=True, now=outcome.told["min"], then=tuned.time)
+        return Verification(holds=False, why=outcome.why, then=tuned.time)
+    return Verification(holds=True, now=outcome.facts.time, then=tuned.time)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, from_line
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Searcher
@@ -39,7 +40,7 @@ class Table:
     outcomes: Mapping[str, Observation]
 
     @classmethod
-    def of(cls, records: Iterable[Trial | dict[str, Any]], space: Space | None = None) -> Table:
+    def of(cls, records: Iterable[Trial | JsonObject], space: Space | None = None) -> Table:
         """The table of a log's records, all of one task.
 
         The space is the one given, else the one that the log names in `run_start`, else that of the strategy for the recorded program;
@@ -118,7 +119,7 @@ def follow(table: Table, search: Searcher, trials: int) -> Trace:
     return Trace(tuple(observations), tuple(sources))
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[Trial | dict[str, Any]]:
+def read(path: str | os.PathLike[str]) -> Iterator[Trial | JsonObject]:
     """The records of a log, also of one that was compressed by gzip; there a line that is not whole is an error.
 
     Raises `LogError` if it cannot be read.

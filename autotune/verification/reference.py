@@ -17,15 +17,15 @@ from tensorlang.autotune.measurement.arrays import Array, Spec, inputs
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import BUILDER
 from tensorlang.autotune.task import Task, placeholders
+from tensorlang.autotune.workers.protocol import Blob, Point, WorkerTask
 from tensorlang.codegen.target import Target
 from tensorlang.interpret import evaluate
+from tensorlang.schedules.feasible import Config
 from tensorlang.tensor import Tensor
 
 WHOLE_S: Final = 0.5
 PROBE: Final = 256
 SAMPLED: Final = 2048
-
-Point = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +33,35 @@ class Reference:
     """The expected results as bytes; for each the elements that they are (None: all); whether the inputs have negative floats."""
 
     values: tuple[bytes, ...]
-    at: tuple[list[Point] | None, ...]
+    at: tuple[tuple[Point, ...] | None, ...]
     signed: bool
 
 
-def worker_request(task: Task, target: Target, threads: int, policy: Policy, builder: str = BUILDER) -> dict[str, Any]:
-    """What a worker is told of a task, here or on another host. Its "blobs" are bytes: expected results, then bound operands.
+def worker_task(
+    task: Task, target: Target, threads: int, policy: Policy, builder: str = BUILDER, default: Config | None = None
+) -> WorkerTask:
+    """What a worker is told of a task, here or on another host; on which cores to measure is left open.
 
-    The reference results are computed now. The worker's "cores" are added where it runs.
+    The reference results are computed now.
     """
     reference = make_reference(task, seed=0)
-    arrays = bound(task.outputs)
-    return {
-        "at": [at and [list(point) for point in at] for at in reference.at],
-        "signed": reference.signed,
-        "blobs": [*reference.values, *(np.ascontiguousarray(array).tobytes() for array in arrays.values())],
-        "bound": list(arrays),
-        "definition": task.definition,
-        "dims": task.dims,
-        "fingerprint": task.fingerprint,
-        "inputs": [spec.to_json() for spec in task.inputs],
-        "outputs": [spec.to_json() for spec in task.results],
-        "reduction": task.reduction,
-        "seed": 0,
-        "target": target.name,
-        "threads": threads,
-        "policy": policy.to_json(),
-        "builder": builder,
-    }
+    return WorkerTask(
+        builder=builder,
+        policy=policy,
+        threads=threads,
+        inputs=task.inputs,
+        results=task.results,
+        expected=tuple(map(Blob, reference.values)),
+        at=reference.at,
+        reduction=task.reduction,
+        signed=reference.signed,
+        bound={place: Blob(np.ascontiguousarray(array).tobytes()) for place, array in bound(task.outputs).items()},
+        dims=task.dims,
+        definition=task.definition,
+        fingerprint=task.fingerprint,
+        target=target.name,
+        default=default,
+    )
 
 
 def bound(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
@@ -77,7 +78,9 @@ def make_reference(task: Task, seed: int) -> Reference:
     signed, expected = True, _expected(task, seed, signed=True)
     if not all(_mostly_finite(values) for values, _ in expected):
         signed, expected = False, _expected(task, seed, signed=False)
-    return Reference(tuple(values.tobytes() for values, _ in expected), tuple(at for _, at in expected), signed)
+    return Reference(
+        tuple(values.tobytes() for values, _ in expected), tuple(None if at is None else tuple(at) for _, at in expected), signed
+    )
 
 
 def _expected(task: Task, seed: int, *, signed: bool) -> list[tuple[Array, list[Point] | None]]:

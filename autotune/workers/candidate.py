@@ -6,26 +6,15 @@ like any other here: one compiled candidate is a few kilobytes whatever they hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
-from tensorlang.autotune.measurement.arrays import Array
-
-
-class Built(Protocol):
-    """What is measured: a kernel, or a test's stand-in for one."""
-
-    def bind(self, *arguments: Array, out: Any, **dims: int) -> Callable[[], object]:
-        """A call without arguments on these arrays."""
-        ...
-
-    def cost(self, **dims: int) -> Mapping[str, float]:
-        """Operations and bytes of one call."""
-        ...
+from tensorlang.autotune.workers.builder import Built
+from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 
 
-def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str], None]) -> Built:
+def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> Built:
     """The kernel of a candidate. `tell` is given the schedule as JSON before anything is compiled."""
     from tensorlang.codegen.build import build as compiled  # noqa: PLC0415 - the compiler is the slow import
     from tensorlang.codegen.target import target  # noqa: PLC0415
@@ -33,13 +22,14 @@ def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str],
     from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
 
-    set_threads(task["threads"])
-    outputs = _rebuilt(_Frozen(task["definition"], task["fingerprint"]))
-    machine = target(task["target"])
-    if candidate.get("schedule") is not None:
-        schedule = Schedule.from_json(outputs, candidate["schedule"])
+    set_threads(task.threads)
+    outputs = _rebuilt(_Frozen(task.definition, task.fingerprint))
+    machine = target(task.target)
+    if candidate.schedule is not None:
+        schedule = Schedule.from_json(outputs, candidate.schedule)
     else:
-        schedule = choose(outputs, machine, task["threads"]).schedule(candidate["config"])
+        assert candidate.config is not None, "a candidate is a schedule or a point"
+        schedule = choose(outputs, machine, task.threads).schedule(candidate.config)
     tell(schedule.to_json())
     kernel: Built = compiled(schedule, target=machine)
     return kernel
@@ -52,23 +42,23 @@ def save(kernel: Any) -> bytes:
     return encode(kernel.program)
 
 
-def load(task: dict[str, Any], data: bytes) -> Built:
+def load(task: WorkerTask, data: bytes) -> Built:
     """The kernel in the bytes. Raises `BuildError` where they are damaged, or not for this machine."""
     from tensorlang.codegen.archive import decode  # noqa: PLC0415
     from tensorlang.codegen.kernel import Kernel  # noqa: PLC0415
     from tensorlang.codegen.threads import set_threads  # noqa: PLC0415
 
-    set_threads(task["threads"])
+    set_threads(task.threads)
     return Kernel(decode(data))
 
 
-def warm(task: dict[str, Any]) -> None:
+def warm(task: WorkerTask) -> None:
     """Import what `build` needs and look at the machine, before this process is confined to some of its cores."""
     from tensorlang.codegen import build  # noqa: F401, PLC0415
     from tensorlang.codegen.target import target  # noqa: PLC0415
     from tensorlang.schedules import strategies  # noqa: F401, PLC0415
 
-    target(task["target"])
+    target(task.target)
 
 
 class _Frozen:

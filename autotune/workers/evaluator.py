@@ -6,9 +6,11 @@ deadline, never lets a candidate reach the process that it runs in, and leaves n
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from tensorlang.autotune.workers.runner import Outcome
+from tensorlang.autotune.measurement.host import Machine
+from tensorlang.autotune.workers.protocol import Candidate, Outcome, WorkerTask
 
 
 class Evaluator(Protocol):
@@ -20,16 +22,16 @@ class Evaluator(Protocol):
         ...
 
     @property
-    def machine(self) -> dict[str, Any] | None:
-        """The machine that measures, as `host.machine` says it; None if that is not known before `open`."""
+    def machine(self) -> Machine | None:
+        """The machine that measures; None if that is not known before `open`."""
         ...
 
-    def open(self, task: dict[str, Any]) -> None:
-        """Take the task (`session.worker_request`), before the first candidate. Raises `TuningError` where nothing can be measured."""
+    def open(self, task: WorkerTask) -> None:
+        """Take the task, before the first candidate. Raises `TuningError` where nothing can be measured."""
         ...
 
-    def submit(self, key: str, candidate: dict[str, Any]) -> None:
-        """Send a candidate on its way: {"config", "incumbent", "trusted"}; `key` names it in the answer."""
+    def submit(self, key: str, candidate: Candidate) -> None:
+        """Send a candidate on its way; `key` names it in the answer."""
         ...
 
     def next(self, until: float | None = None) -> tuple[str, Outcome] | None:
@@ -39,11 +41,11 @@ class Evaluator(Protocol):
         """
         ...
 
-    def paired(self, candidates: list[dict[str, Any]], until: float | None = None) -> Outcome:
-        """Time the finalists ({"config", "schedule", "trusted"}) in turns, in fresh processes; `place` tells which one failed.
+    def paired(self, candidates: Sequence[Candidate], until: float | None = None) -> Outcome:
+        """Time the finalists in turns, in fresh processes; `place` tells which one failed.
 
-        `told["rows"]` has one row a finalist: "samples" in the order of rounds, all processes one after the other; "runs", the number of
-        samples in each process; "number", "schedule". Sampling ends by `until` after at least a few rounds. Nothing may be in flight.
+        `rows` has one row a finalist: `samples` in the order of rounds, all processes one after the other, `runs`, `number`, `schedule`.
+        Sampling ends by `until` after at least a few rounds. Nothing may be in flight.
         """
         ...
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tensorlang.autotune.workers.protocol import Channel
+from tensorlang.autotune.workers.channel import Channel
+from tensorlang.autotune.workers.protocol import Answer, read_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Worker:
             raise
         finally:
             theirs.close()
-        self.channel = Channel(ours)
+        self.channel: Channel[Answer] = Channel(ours, read_answer)
         self.pid = self._process.pid
 
     def kill(self) -> int:

@@ -5,26 +5,30 @@ Used where nothing runs beside it: a record verified, a peak measured, a cluster
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Self
 
-from tensorlang.autotune.log.record import summary
+import msgspec
+
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.process import Limits
-from tensorlang.autotune.workers.worker_slot import Outcome, Seat, finish
-
-__all__ = ["Limits", "Outcome", "Runner", "built", "in_turns", "trial_request"]
+from tensorlang.autotune.workers.protocol import Blob, Build, Candidate, Facts, Measure, Outcome, Paired, WorkerTask
+from tensorlang.autotune.workers.worker_slot import WorkerSlot, finish
 
 
 class Runner:
-    """Runs requests on one task, one at a time, each in a worker that may die of it. `task` is set before the first request.
+    """Runs requests on one task, one at a time, each in a worker that may die of it.
 
-    Every method raises `TuningError` if no worker can be started.
+    A task that does not say on which cores to measure gets those of this host. Every method raises `TuningError` if no worker can be
+    started.
     """
 
-    def __init__(self, limits: Limits, *, path: tuple[str, ...] = ()) -> None:
+    def __init__(self, task: WorkerTask, limits: Limits, *, path: tuple[str, ...] = ()) -> None:
         self.limits = limits
-        self.seat = Seat(limits, path)
+        self.slot = WorkerSlot(limits, path)
+        self.slot.task = placed(task)
 
     def __enter__(self) -> Self:
         return self
@@ -33,89 +37,77 @@ class Runner:
         self.close()
 
     @property
-    def task(self) -> dict[str, Any]:
-        """What workers are told, as `request.worker_request` makes it; its "cores" are those of this host."""
-        return {**self.seat.task, "blobs": self.seat.blobs}
-
-    @task.setter
-    def task(self, task: dict[str, Any]) -> None:
-        self.seat.blobs = task.get("blobs", ())
-        rest = {name: value for name, value in task.items() if name != "blobs"}
-        self.seat.task = {"cores": host.pinned(task["threads"]), **rest} if "threads" in task else rest
-
-    @property
     def started(self) -> int:
         """How many workers were started."""
-        return self.seat.started
-
-    def prestart(self) -> None:
-        """Let a worker start while the caller does something else."""
-        self.seat.prestart()
+        return self.slot.started
 
     def close(self) -> None:
         """Kill the worker, if there is one."""
-        self.seat.close()
+        self.slot.close()
 
-    def build(self, candidate: dict[str, Any]) -> Outcome:
-        """Compile one candidate; `told["kernel"]` has the bytes that `trial` takes here or on another host of the same CPU."""
-        self.seat.begin({"build": candidate})
-        return built(finish(self.seat))
+    def build(self, candidate: Candidate) -> Outcome:
+        """Compile one candidate; `facts.kernel` is what `trial` takes here or on another host of the same CPU."""
+        self.slot.begin(Build(candidate))
+        return finish(self.slot)
 
-    def trial(self, candidate: dict[str, Any]) -> Outcome:
-        """Verify and time one candidate: its "kernel" if it has one, else what the worker builds of it."""
-        self.seat.begin(*trial_request(candidate, self.limits))
-        return finish(self.seat)
+    def trial(self, candidate: Candidate, kernel: Blob | None = None) -> Outcome:
+        """Verify and time one candidate: this kernel of it, else what the worker builds."""
+        self.slot.begin(Measure(candidate, kernel), allowed(candidate, self.limits))
+        return finish(self.slot)
 
-    def paired(self, candidates: list[dict[str, Any]], until: float | None = None) -> Outcome:
+    def paired(self, candidates: Sequence[Candidate], kernels: Sequence[Blob] = (), until: float | None = None) -> Outcome:
         """Verify and time several candidates in turns, in fresh workers. `place` tells which one failed."""
-        return in_turns(self.seat, candidates, until)
+        return in_turns(self.slot, candidates, kernels, until)
 
 
-def in_turns(seat: Seat, candidates: list[dict[str, Any]], until: float | None = None) -> Outcome:
+def placed(task: WorkerTask) -> WorkerTask:
+    """The task, with the cores of this host to measure on if it does not say which."""
+    return task if task.cores is not None else msgspec.structs.replace(task, cores=tuple(host.pinned(task.threads)))
+
+
+def in_turns(slot: WorkerSlot, candidates: Sequence[Candidate], kernels: Sequence[Blob], until: float | None = None) -> Outcome:
     """Time candidates in turns in one fresh process after the other, as many as the policy says, and pool the rounds."""
-    runs: list[list[dict[str, Any]]] = []
-    count = int(seat.task["policy"].get("processes", 1))
+    assert slot.task is not None, "a task is set first"
+    runs: list[tuple[Facts, ...]] = []
+    count = slot.task.policy.processes
     for turn in range(count):
         left = None if until is None else (until - time.monotonic()) / (count - turn)
         if runs and left is not None and left <= 0:
             break
-        seat.close()
-        seat.begin(paired_request(candidates, left))
-        outcome = finish(seat)
+        slot.close()
+        slot.begin(Paired(tuple(candidates), tuple(kernels), left))
+        outcome = finish(slot)
         if outcome.status != "ok":
             return outcome
-        runs.append(outcome.told["rows"])
-    return Outcome("ok", {"rows": [_pooled([run[place] for run in runs]) for place in range(len(candidates))]})
+        runs.append(outcome.rows)
+    return Outcome("ok", rows=tuple(_pooled(rows) for rows in zip(*runs, strict=True)))
 
 
-def _pooled(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _pooled(rows: tuple[Facts, ...]) -> Facts:
     """What is known of a finalist after all processes."""
-    samples = [sample for row in rows for sample in row["samples"]]
-    return {**rows[0], "samples": samples, "runs": [len(row["samples"]) for row in rows], **summary(samples)}
+    samples = tuple(sample for row in rows for sample in row.samples)
+    return msgspec.structs.replace(rows[0], samples=samples, runs=tuple(len(row.samples) for row in rows))
 
 
-def built(outcome: Outcome) -> Outcome:
-    """The outcome of a build, its bytes under a name."""
-    blobs = outcome.told.pop("blobs", None)
-    return outcome if blobs is None else Outcome(outcome.status, {**outcome.told, "kernel": blobs[0]}, outcome.error, outcome.place)
+def allowed(candidate: Candidate, limits: Limits) -> float:
+    """Seconds that a candidate may run: far more than the best known needs."""
+    return limits.run_s if candidate.incumbent is None else min(limits.run_s, 10 + 40 * candidate.incumbent)
 
 
-def trial_request(candidate: dict[str, Any], limits: Limits) -> tuple[dict[str, Any], float]:
-    """What a worker is sent to time a candidate, and the seconds that it may run: far more than the best known needs."""
-    known = candidate.get("incumbent")
-    run_s = limits.run_s if known is None else min(limits.run_s, 10 + 40 * known)
-    return _with_kernels("trial", [candidate], {}), run_s
+def incumbent(candidate: Candidate, best: float) -> Candidate:
+    """The candidate, told of the best time known here too, in seconds; infinite for none."""
+    known = min(candidate.incumbent or math.inf, best)
+    return msgspec.structs.replace(candidate, incumbent=None if known == math.inf else known)
 
 
-def paired_request(candidates: list[dict[str, Any]], seconds: float | None) -> dict[str, Any]:
-    """What a worker is sent to time candidates in turns."""
-    return _with_kernels("paired", candidates, {} if seconds is None else {"seconds": seconds})
+def kernels_of(built: Sequence[Facts]) -> tuple[Blob, ...]:
+    """The kernels of candidates that were built."""
+    return tuple(facts.kernel for facts in built if facts.kernel is not None)
 
 
-def _with_kernels(kind: str, candidates: list[dict[str, Any]], more: dict[str, Any]) -> dict[str, Any]:
-    plain = [{name: value for name, value in candidate.items() if name != "kernel"} for candidate in candidates]
-    kernels = [candidate["kernel"] for candidate in candidates if "kernel" in candidate]
-    if len(kernels) not in (0, len(candidates)):
-        raise ValueError("either all candidates bring a kernel or none does")
-    request = {kind: plain[0] if kind == "trial" else plain, **more}
-    return {**request, "blobs": kernels} if kernels else request
+def joined(built: Sequence[Facts], outcome: Outcome) -> Outcome:
+    """The outcome of measuring what was built, its rows with what is known of the builds."""
+    if outcome.status != "ok":
+        return outcome
+    rows = (row.then(facts.without_kernel()) for row, facts in zip(outcome.rows, built, strict=True))
+    return msgspec.structs.replace(outcome, rows=tuple(rows))

@@ -3,7 +3,7 @@
     python -m tensorlang.autotune.workers.worker SOCKET PARENT MEMORY CORES
 
 It dies with its parent and before it where memory runs out, leaves no core file, may use so much memory and no more, and speaks on a
-socket that candidates do not know. It is told a `task` once and then candidates; it says which phase it is in, so that the parent, which
+socket that candidates do not know. It is told a task once and then candidates; it says which phase it is in, so that the parent, which
 owns every deadline, can tell a compilation that does not end from a kernel that does not.
 """
 
@@ -17,56 +17,57 @@ import resource
 import signal
 import socket
 import sys
-import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from tensorlang.autotune.workers.builder import Maker, Wrong, pin
-from tensorlang.autotune.workers.protocol import Channel, Closed
+from tensorlang.autotune.log.record import Fault, Status
+from tensorlang.autotune.workers.builder import Builder, Wrong, pin
+from tensorlang.autotune.workers.channel import Channel, Closed
+from tensorlang.autotune.workers.protocol import Build, Hello, Measure, Outcome, Paired, Request, Take, read_request
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.workers.measurer import Measurer
 
 _PR_SET_PDEATHSIG = 1
 
 
-def serve(channel: Channel) -> None:
+def serve(channel: Channel[Request]) -> None:
     """Answer requests until the parent hangs up."""
-    maker: Maker | None = None
-    bench: Any = None
+    builder: Builder | None = None
+    measurer: Measurer | None = None
     while True:
         request = channel.receive()
-        blobs = request.get("blobs", [])
         try:
             match request:
-                case {"task": task}:
-                    maker = Maker(task, channel)
-                    if hasattr(maker.module, "warm"):
-                        maker.module.warm(task)
-                    if task.get("role") != "build":
-                        from tensorlang.autotune.workers.measurer import Bench  # noqa: PLC0415 - builders measure nothing
+                case Take(task):
+                    builder = Builder(task, channel)
+                    builder.kernels.warm(task)
+                    if task.measures:
+                        from tensorlang.autotune.workers.measurer import Measurer  # noqa: PLC0415 - builders measure nothing
 
-                        bench = Bench(task, blobs, maker)
-                    channel.send({"reply": {"status": "ok"}})
-                case {"build": candidate} if maker is not None:
-                    told, saved = maker.build(candidate)
-                    channel.send({"reply": told, "blobs": [saved]})
-                case {"trial": candidate} if bench is not None:
-                    channel.send({"reply": bench.trial(candidate, *blobs)})
-                case {"paired": candidates} if bench is not None:
-                    channel.send({"reply": bench.paired(candidates, blobs, request.get("seconds"))})
+                        measurer = Measurer(task, builder)
+                    answer = Outcome("ok")
+                case Build(candidate) if builder is not None:
+                    answer = Outcome("ok", builder.build(candidate))
+                case Measure(candidate, kernel) if measurer is not None:
+                    answer = Outcome("ok", measurer.trial(candidate, kernel))
+                case Paired(candidates, kernels, seconds) if measurer is not None:
+                    answer = Outcome("ok", rows=measurer.paired(candidates, kernels, seconds))
                 case _:
-                    channel.send({"reply": _failure("infra", ValueError(f"a request that is not known: {sorted(request)}"))})
+                    answer = _failure("infra", ValueError(f"a request without its task: {type(request).__name__}"))
+        except Wrong as error:
+            answer = _failure("wrong_result", error)
+        except MemoryError as error:
+            answer = _failure("oom", error)
         except Closed:
             raise
-        except Wrong as error:
-            channel.send({"reply": _failure("wrong_result", error)})
-        except MemoryError as error:
-            channel.send({"reply": _failure("oom", error)})
         except Exception as error:  # noqa: BLE001 - whatever a candidate raises is its outcome
-            channel.send({"reply": _failure("error", error)})
+            answer = _failure("error", error)
+        channel.send(answer)
 
 
-def _failure(status: str, error: Exception) -> dict[str, Any]:
-    told = {"type": type(error).__name__, "message": str(error)[:500], "signal": None}
-    return {"status": status, "error": told, "traceback": "".join(traceback.format_exception(error))[-4000:]}
+def _failure(status: Status | Literal["error"], error: Exception) -> Outcome:
+    return Outcome(status, error=Fault(type(error).__name__, str(error)[:500]))
 
 
 def _isolate(parent: int, memory: int) -> None:
@@ -89,8 +90,8 @@ def main(arguments: list[str]) -> None:
     pin([int(core) for core in arguments[3].split(",")])
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 500)  # where a candidate that writes to low descriptors does not hit it
     os.close(descriptor)
-    channel = Channel(socket.socket(fileno=high), longest=None)
-    channel.send({"hello": os.getpid()})
+    channel = Channel(socket.socket(fileno=high), read_request, longest=None)
+    channel.send(Hello(os.getpid()))
     try:
         serve(channel)
     except Closed:

@@ -16,37 +16,29 @@ import select
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+import msgspec
+
+from tensorlang.autotune.log.record import Fault, Status
 from tensorlang.autotune.measurement import host
+from tensorlang.autotune.workers.channel import Broken, Closed, Late
 from tensorlang.autotune.workers.process import Limits, Worker
-from tensorlang.autotune.workers.protocol import Broken, Closed, Late
+from tensorlang.autotune.workers.protocol import NOTHING, Answer, Compiling, Facts, Hello, Outcome, Request, Running, Take, WorkerTask
 from tensorlang.errors import TuningError
 
 _OOM: Final = ("out of memory", "MemoryError", "bad_alloc", "Cannot allocate memory")
 _RETRIED: Final = frozenset({"crash", "compile_crash", "killed"})
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a request: a status of the log's, and what the worker told (samples, schedule, seconds)."""
-
-    status: str
-    told: dict[str, Any] = field(default_factory=dict)
-    error: dict[str, Any] | None = None
-    place: int = 0
+_Talk: TypeAlias = "Generator[float, Answer, Outcome]"
 
 
-_Talk: TypeAlias = "Generator[float, dict[str, Any], Outcome]"
-
-
-class Seat:
-    """Holds one request at a time. `task` is what a new worker is told first, `blobs` are the bytes that go with it."""
+class WorkerSlot:
+    """Holds one request at a time. `task` is what a new worker is told first; it is set before the first request."""
 
     def __init__(self, limits: Limits, path: tuple[str, ...] = ()) -> None:
-        self.task: dict[str, Any] = {}
-        self.blobs: Sequence[bytes] = ()
+        self.task: WorkerTask | None = None
         self.limits = limits
         self.started = 0
         self.began = 0.0
@@ -55,9 +47,9 @@ class Seat:
         self._path = path
         self._cores = host.cores()  # those of the tuner may be fewer when a later worker starts
         self._spare: Worker | None = None
-        self._talk: Generator[float, dict[str, Any], Outcome | None] | None = None
+        self._talk: Generator[float, Answer, Outcome | None] | None = None
         self._requested = False
-        self._then: tuple[dict[str, Any], float] | None = None
+        self._then: tuple[Request, float] | None = None
         self._deadline = math.inf
         self._outcome: Outcome | None = None
 
@@ -85,7 +77,7 @@ class Seat:
         if talk is not None:
             talk.close()
 
-    def begin(self, request: dict[str, Any], run_s: float = math.inf) -> None:
+    def begin(self, request: Request, run_s: float = math.inf) -> None:
         """Send a request: what it compiles has the limit's seconds for that, what it runs at most `run_s`. Raises `TuningError`."""
         self._requested = True
         if self._talk is not None:  # the worker is about to be ready
@@ -142,10 +134,10 @@ class Seat:
 
     # The conversation ------------------------------------------------------------------------------------------------------------
 
-    def _readied(self) -> Generator[float, dict[str, Any], None]:
+    def _readied(self) -> Generator[float, Answer, None]:
         yield from self._start()
 
-    def _conversation(self, request: dict[str, Any], run_s: float) -> _Talk:
+    def _conversation(self, request: Request, run_s: float) -> _Talk:
         if self.worker is not None and self.worker.served >= self.limits.recycle:
             self._end()
         alone = self.worker is None or self.worker.served == 0
@@ -154,10 +146,10 @@ class Seat:
             outcome = yield from self._once(request, run_s)
         return outcome
 
-    def _once(self, request: dict[str, Any], run_s: float) -> _Talk:
+    def _once(self, request: Request, run_s: float) -> _Talk:
         worker = self.worker or (yield from self._start())
         worker.served += 1
-        phase, place, told = "compiling", 0, dict[str, Any]()
+        phase, place, facts = "compiling", 0, NOTHING
         self.began = time.monotonic()
         deadline = self.began + self.limits.compile_s
         try:
@@ -165,44 +157,45 @@ class Seat:
             while True:
                 message = yield deadline
                 match message:
-                    case {"phase": "compiling"}:
-                        phase, place = "compiling", message.get("place", place)
+                    case Compiling(place):
+                        phase = "compiling"
                         deadline = time.monotonic() + self.limits.compile_s
-                    case {"phase": "running"}:
-                        phase, told = "running", {name: message[name] for name in message.keys() - {"phase"}}
+                    case Running(facts):
+                        phase = "running"
                         deadline = time.monotonic() + run_s
-                    case {"reply": dict(reply)}:
-                        blobs = {"blobs": message["blobs"]} if "blobs" in message else {}
-                        return _answered({**reply, **blobs}, phase, place, told)
-                    case _:
-                        raise Broken("a message that is not known")  # noqa: TRY301 - as any other garbage
+                    case Outcome():
+                        return _answered(message, phase, place, facts)
+                    case Hello():
+                        raise Broken("a greeting in the middle")  # noqa: TRY301 - as any other garbage
         except Late:
             limit = self.limits.compile_s if phase == "compiling" else run_s
             self._end()
-            status = "compile_timeout" if phase == "compiling" else "run_timeout"
-            return Outcome(status, told, _error("Timeout", f"killed after {limit:g} s of {phase}", signal.SIGKILL), place)
+            ran_out: Status = "compile_timeout" if phase == "compiling" else "run_timeout"
+            return Outcome(ran_out, facts, _fault("Timeout", f"killed after {limit:g} s of {phase}", signal.SIGKILL), place)
         except Broken as error:
             self._end()
-            return Outcome("crash", told, _error("Protocol", f"the worker sent {error}", None), place)
+            return Outcome("crash", facts, _fault("Protocol", f"the worker sent {error}", None), place)
         except Closed:
-            return self._died(worker, phase, place, told)
+            return self._died(worker, phase, place, facts)
 
-    def _died(self, worker: Worker, phase: str, place: int, told: dict[str, Any]) -> Outcome:
+    def _died(self, worker: Worker, phase: str, place: int, facts: Facts) -> Outcome:
         code = worker.exit_code()
         words = worker.last_words()
         self._end()
         number = -code if code < 0 else None
         name = f"exit({code})" if number is None else _signal(number)
+        status: Status
         if any(mark in words for mark in _OOM):
             status = "oom"
         elif number == signal.SIGKILL:
             status = "killed"  # not by us: the kernel's out-of-memory killer, or a person
         else:
             status = "compile_crash" if phase == "compiling" else "crash"
-        return Outcome(status, told, _error(name, f"the worker died while {phase}: {words[-400:] or name}", number), place)
+        return Outcome(status, facts, _fault(name, f"the worker died while {phase}: {words[-400:] or name}", number), place)
 
-    def _start(self) -> Generator[float, dict[str, Any], Worker]:
+    def _start(self) -> Generator[float, Answer, Worker]:
         """A worker that has the task. Raises `TuningError` if none can be started."""
+        assert self.task is not None, "a task is set first"
         trouble = ""
         for attempt in range(3):
             if attempt:
@@ -217,12 +210,12 @@ class Seat:
             try:
                 deadline = time.monotonic() + self.limits.start_s
                 yield deadline
-                worker.channel.send({"task": self.task, "blobs": self.blobs}, deadline)
-                reply = (yield deadline)["reply"]
-                if reply["status"] == "ok":
+                worker.channel.send(Take(self.task), deadline)
+                answer = yield deadline
+                if isinstance(answer, Outcome) and answer.status == "ok":
                     return worker
-                trouble = reply["error"]["message"]
-            except (Closed, Late, Broken, KeyError) as error:
+                trouble = answer.error.message if isinstance(answer, Outcome) and answer.error is not None else "it answered nonsense"
+            except (Closed, Late, Broken) as error:
                 worker.exit_code()
                 trouble = worker.last_words() or type(error).__name__
             self._end()
@@ -234,23 +227,23 @@ class Seat:
         return self._deadline
 
 
-def wait(seats: Sequence[Seat], until: float = math.inf) -> None:
-    """Return when one of the busy seats has something to do, or at `until`."""
+def wait(slots: Sequence[WorkerSlot], until: float = math.inf) -> None:
+    """Return when one of the busy slots has something to do, or at `until`."""
     poll = select.poll()  # not select: descriptors may be above 1023
-    for seat in seats:
-        if seat.talking and seat.worker is None:
+    for slot in slots:
+        if slot.talking and slot.worker is None:
             return
-        if seat.talking and seat.worker is not None:
-            poll.register(seat.worker.channel, select.POLLIN)
-            until = min(until, seat.deadline)
+        if slot.talking and slot.worker is not None:
+            poll.register(slot.worker.channel, select.POLLIN)
+            until = min(until, slot.deadline)
     left = until - time.monotonic()
     poll.poll(None if left == math.inf else math.ceil(max(left, 0) * 1000))
 
 
-def finish(seat: Seat) -> Outcome:
+def finish(slot: WorkerSlot) -> Outcome:
     """Wait for the outcome of the request under way."""
-    while (outcome := seat.step()) is None:
-        wait([seat])
+    while (outcome := slot.step()) is None:
+        wait([slot])
     return outcome
 
 
@@ -261,12 +254,12 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _answered(reply: dict[str, Any], phase: str, place: int, told: dict[str, Any]) -> Outcome:
-    status = str(reply.pop("status", "infra"))
+def _answered(outcome: Outcome, phase: str, place: int, facts: Facts) -> Outcome:
+    status: Status | Literal["error"] = outcome.status
     if status == "error":
         status = "compile_error" if phase == "compiling" else "crash"
-    return Outcome(status, {**told, **reply}, reply.pop("error", None), place)
+    return msgspec.structs.replace(outcome, status=status, facts=facts.then(outcome.facts), place=place)
 
 
-def _error(kind: str, message: str, number: int | None) -> dict[str, Any]:
-    return {"type": kind, "message": message[:500], "signal": None if number is None else int(number)}
+def _fault(kind: str, message: str, number: int | None) -> Fault:
+    return Fault(kind, message[:500], None if number is None else int(number))
