@@ -24,18 +24,25 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
 
 from tensorlang import files
+from tensorlang.autotune.log.migrate import JsonObject
+from tensorlang.autotune.operators import parse_shape
+from tensorlang.autotune.search.factory import Strategy
+from tensorlang.autotune.settings import Cache, seconds
 from tensorlang.errors import LogError, TuningError, did_you_mean
 
-CACHES: Final = ("warm", "cold")
-OBJECTIVES: Final = ("speedup", "latency")
+Objective: TypeAlias = Literal["speedup", "latency"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,99 +82,55 @@ class Job:
     entries: tuple[Entry, ...]
     log: str = "logs/"
     budget: float | None = None
-    objective: str = "speedup"
+    objective: Objective = "speedup"
     workers: int | None = None
     dask: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """What a key takes, in words, and its reader, which raises `ValueError` for anything else."""
-
-    expects: str
-    read: Callable[[Any], Any]
+class _Length(float):
+    """Seconds, written as a number or as "30m"."""
 
 
-def _number(least: float, *, whole: bool = True) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not least <= value < math.inf:
-            raise ValueError
-        return value
-
-    return read
+class _Shape(dict[str, int]):
+    """Extents by name, written as a table or as "M=512,N=512"."""
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError
-    return value
-
-
-def _one_of(names: tuple[str, ...]) -> _Key:
-    def read(value: Any) -> Any:
-        if value not in names:
-            raise ValueError(did_you_mean(str(value), names))
-        return value
-
-    return _Key(" or ".join(f'"{name}"' for name in names), read)
-
-
-def _strategy(value: Any) -> Any:
-    from tensorlang.autotune.search.factory import STRATEGIES  # noqa: PLC0415 - the surrogates' home is not needed to read a file
-
-    return _one_of(STRATEGIES).read(value)
-
-
-def _length(value: Any) -> float:
-    from tensorlang.autotune.settings import seconds  # noqa: PLC0415 - as above
-
-    length = None if isinstance(value, bool) else seconds(value)
-    if length is None or not 0 < length < math.inf:
-        raise ValueError
-    return float(length)
-
-
-def _shape(value: Any) -> dict[str, int]:
-    from tensorlang.autotune.operators import parse_shape  # noqa: PLC0415 - as above
-
-    if isinstance(value, str):
-        return parse_shape(value)
-    if not isinstance(value, dict):
-        raise ValueError(f"{value!r} is no shape")  # noqa: TRY004 - a value of the file, not of the program
-    return {name: _number(0)(extent) for name, extent in value.items()}
-
-
-def _shapes(value: Any) -> list[dict[str, int]]:
-    if not isinstance(value, list) or not value:
-        raise ValueError
-    return [_shape(shape) for shape in value]
-
-
+_Count: TypeAlias = Annotated[int, Meta(ge=1)]
+_Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+_Positive: TypeAlias = Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1e-3, le=sys.float_info.max)]
+_OPERATOR: Final = "a name that `autotune ops` lists, or FILE.py:FUNCTION"
 _SHAPE: Final = '{ M = 512, N = 512 } or "M=512,N=512"'
-_HOW: Final = {
-    "trials": _Key("a whole number from 1", _number(1)),
-    "dtype": _Key('a type, as "float32"', _text),
-    "threads": _Key("a whole number from 1", _number(1)),
-    "cache": _one_of(CACHES),
-    "strategy": _Key('"bayesian", "random", "evolutionary" or "grid"', _strategy),
-    "seed": _Key("a whole number from 0", _number(0)),
-    "timeout": _Key("seconds, more than 0", _number(1e-3, whole=False)),
-}
-_TASK: Final = {
-    "operator": _Key("a name that `autotune ops` lists, or FILE.py:FUNCTION", _text),
-    "shape": _Key(_SHAPE, _shape),
-    "shapes": _Key(f"a list of shapes, each {_SHAPE}", _shapes),
-    "weight": _Key("a number of at least 0.001", _number(1e-3, whole=False)),
-    **_HOW,
-}
-_FILE: Final = {
-    "log": _Key('a folder, as "logs/"', _text),
-    "budget": _Key('a length of time, as "90s", "30m" or "1h30m"', _length),
-    "objective": _one_of(OBJECTIVES),
-    "workers": _Key("a whole number from 1", _number(1)),
-    "dask": _Key('the address of a scheduler, as "tcp://host:8786"', _text),
-    **_HOW,
-}  # fmt: skip
+
+
+class _How(Struct):
+    """Keys of the file and of a task. The description of a type is what its error says to write."""
+
+    trials: Annotated[_Count, Meta(description="a whole number from 1")]
+    dtype: Annotated[_Text, Meta(description='a type, as "float32"')]
+    threads: Annotated[_Count, Meta(description="a whole number from 1")]
+    cache: Annotated[Cache, Meta(description='"warm" or "cold"')]
+    strategy: Annotated[Strategy, Meta(description='"bayesian", "random", "evolutionary" or "grid"')]
+    seed: Annotated[int, Meta(ge=0, description="a whole number from 0")]
+    timeout: Annotated[_Positive, Meta(description="seconds, more than 0")]
+
+
+class _OfTask(Struct):
+    """Keys of a task alone."""
+
+    operator: Annotated[_Text, Meta(description=_OPERATOR)]
+    shape: Annotated[_Shape, Meta(description=_SHAPE)]
+    shapes: Annotated[list[_Shape], Meta(min_length=1, description=f"a list of shapes, each {_SHAPE}")]
+    weight: Annotated[_Positive, Meta(description="a number of at least 0.001")]
+
+
+class _OfFile(Struct):
+    """Keys of the file alone."""
+
+    log: Annotated[_Text, Meta(description='a folder, as "logs/"')]
+    budget: Annotated[_Length, Meta(description='a length of time, as "90s", "30m" or "1h30m"')]
+    objective: Annotated[Objective, Meta(description='"speedup" or "latency"')]
+    workers: Annotated[_Count, Meta(description="a whole number from 1")]
+    dask: Annotated[_Text, Meta(description='the address of a scheduler, as "tcp://host:8786"')]
 
 
 def read(path: str | os.PathLike[str]) -> Job:
@@ -188,7 +151,7 @@ def read(path: str | os.PathLike[str]) -> Job:
     if not isinstance(tasks, list) or not tasks or not all(isinstance(task, dict) for task in tasks):
         hint = did_you_mean("task", values) if tasks is None else ""
         raise TuningError(f'{file} has no tasks{hint}; write [[task]] and below it operator = "matmul"')
-    given = _checked(file, "", values, _FILE)
+    given = _checked(file, "", values, _OfFile, _How)
     own = {field.name for field in fields_of(Job)}
     common = {name: value for name, value in given.items() if name not in own}
     entries = tuple(entry for place, task in enumerate(tasks, 1) for entry in _entries(file, f"task {place}", task, common))
@@ -196,10 +159,10 @@ def read(path: str | os.PathLike[str]) -> Job:
     return Job(path=file, entries=entries, log=log, **{name: value for name, value in given.items() if name in own})
 
 
-def _entries(file: Path, where: str, values: dict[str, Any], common: dict[str, Any]) -> Iterator[Entry]:
-    given = _checked(file, f"{where}: ", values, _TASK)
+def _entries(file: Path, where: str, values: JsonObject, common: JsonObject) -> Iterator[Entry]:
+    given = _checked(file, f"{where}: ", values, _OfTask, _How)
     if "operator" not in given:
-        raise TuningError(f"{file}: {where} has no operator; write {_TASK['operator'].expects}")
+        raise TuningError(f"{file}: {where} has no operator; write {_OPERATOR}")
     if "shape" in given and "shapes" in given:
         raise TuningError(f"{file}: {where} has both shape and shapes; keep one of them")
     operator = given.pop("operator")
@@ -210,20 +173,40 @@ def _entries(file: Path, where: str, values: dict[str, Any], common: dict[str, A
         yield Entry(operator=operator, shape=one, place=where if shapes is None else f"{where}, shape {place}", **common | given)
 
 
-def _checked(file: Path, where: str, values: dict[str, Any], keys: Mapping[str, _Key]) -> dict[str, Any]:
-    """The values as their keys read them."""
-    found = {}
+def _checked(file: Path, where: str, values: JsonObject, *keys: type[Struct]) -> JsonObject:
+    """The values, each as the type of its key has it."""
+    found, known = {}, {key.name: key.type for some in keys for key in msgspec.structs.fields(some)}
     for name, value in values.items():
-        key = keys.get(name)
-        if key is None:
-            hint = did_you_mean(name, keys) or "; known: " + ", ".join(keys)
+        kind = known.get(name)
+        if kind is None:
+            hint = did_you_mean(name, known) or "; known: " + ", ".join(known)
             raise TuningError(f"{file}: {where}there is no key {name!r}{hint}")
         try:
-            found[name] = key.read(value)
-        except (ValueError, TuningError) as error:
-            raise TuningError(f"{file}: {where}{name} = {value!r:.60}: write {key.expects}{_because(error)}") from None
+            found[name] = msgspec.convert(value, kind, dec_hook=_spelled)
+        except (msgspec.ValidationError, TuningError) as error:
+            because = f" ({error})" if isinstance(error, TuningError) else did_you_mean(str(value), _names(kind))
+            raise TuningError(f"{file}: {where}{name} = {value!r:.60}: write {_expected(kind)}{because}") from None
     return found
 
 
-def _because(error: Exception) -> str:
-    return str(error) if str(error).startswith(";") else f" ({error})" if str(error) else ""
+def _spelled(kind: type, value: Any) -> Any:
+    """A length of time or a shape, of the ways in which they may be written."""
+    if kind is _Shape:
+        if not isinstance(value, str | dict):
+            raise TuningError(f"{value!r} is no shape")
+        return _Shape(parse_shape(value) if isinstance(value, str) else msgspec.convert(value, dict[str, Annotated[int, Meta(ge=0)]]))
+    length = None if isinstance(value, bool) else seconds(value)
+    if length is None or not 0 < length < math.inf:
+        raise ValueError
+    return _Length(length)
+
+
+def _expected(kind: Any) -> str:
+    """What to write for a type."""
+    return next(str(meta.description) for meta in reversed(kind.__metadata__) if meta.description)
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """What a type can be, where it is one of several names."""
+    (inner, *_) = get_args(kind)
+    return get_args(inner) if get_origin(inner) is Literal else ()

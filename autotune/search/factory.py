@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from tensorlang.autotune.search.methods import Evolutionary, Grid, Random
 from tensorlang.autotune.search.searcher import Prior, Searcher
 from tensorlang.errors import TuningError, did_you_mean
 from tensorlang.schedules.space import Config, Space
 
-STRATEGIES: Final = ("bayesian", "random", "evolutionary", "grid")
+Strategy: TypeAlias = Literal["bayesian", "random", "evolutionary", "grid"]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
 
 def searcher(
