@@ -1,5 +1,8 @@
 """Which schedule: tuning jobs, their log and the look-up of what they found.
 
+The rooms, each of which may import those before it: `measurement`, `log`, `search`, then what all others speak of (`task`, `operators`,
+`settings`), `workers`, `verification` and `cluster`, `jobs`, `reporting`, `cli`.
+
 Names load on use: `import tensorlang.autotune` costs nothing, and neither a kernel nor a worker ever imports the surrogates.
 """
 
@@ -9,20 +12,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorlang.autotune.database import Database as Database
-    from tensorlang.autotune.database import Match as Match
-    from tensorlang.autotune.log import Log as Log
-    from tensorlang.autotune.record import Trial as Trial
-    from tensorlang.autotune.result import Result as Result
-    from tensorlang.autotune.session import tune as tune
+    from tensorlang.autotune.jobs.result import Result as Result
+    from tensorlang.autotune.jobs.session import tune as tune
+    from tensorlang.autotune.log.database import Database as Database
+    from tensorlang.autotune.log.database import Match as Match
+    from tensorlang.autotune.log.log import Log as Log
+    from tensorlang.autotune.log.record import Trial as Trial
 
 _HOMES = {
-    "Database": "database",
-    "Log": "log",
-    "Match": "database",
-    "Result": "result",
-    "Trial": "record",
-    "tune": "session",
+    "Database": "log.database",
+    "Log": "log.log",
+    "Match": "log.database",
+    "Result": "jobs.result",
+    "Trial": "log.record",
+    "tune": "jobs.session",
 }
 
 __all__ = ["Database", "Log", "Match", "Result", "Trial", "tune"]

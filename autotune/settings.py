@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.search import STRATEGIES
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.search.factory import STRATEGIES
 from tensorlang.codegen.threads import MAX_THREADS
 from tensorlang.errors import TuningError, did_you_mean
 
-BUILDER: Final = "tensorlang.autotune.candidate:build"
-CACHES: Final = ("warm", "cold")
+BUILDER: Final = "tensorlang.autotune.workers.candidate:build"
+Cache: TypeAlias = Literal["warm", "cold"]
+CACHES: Final[tuple[Cache, ...]] = get_args(Cache)
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorlang.autotune.arrays import Spec
+from tensorlang.autotune.measurement.arrays import Spec
 from tensorlang.errors import TuningError, did_you_mean
 from tensorlang.extent import beyond, dims_in, limits
 from tensorlang.feeds import extent_of

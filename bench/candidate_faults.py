@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.kills import ROOT
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.plan import Plan
-from tensorlang.autotune.session import Session
+from tensorlang.autotune.jobs.plan import Plan
+from tensorlang.autotune.jobs.session import Session
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target

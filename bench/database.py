@@ -18,10 +18,10 @@ from typing import Any, Final
 import tensorlang as tl
 from bench.measure import Figure
 from tensorlang import canonical
-from tensorlang.autotune import host
-from tensorlang.autotune.database import Database
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import Trial, to_line
+from tensorlang.autotune.log.database import Database
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial, to_line
+from tensorlang.autotune.measurement import host
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target
 

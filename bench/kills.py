@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorlang.autotune import Log
-from tensorlang.autotune.record import Trial
+from tensorlang.autotune.log.record import Trial
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MARK: Final = "TENSORLANG_LIFE"
@@ -124,7 +124,7 @@ class Lives:
         counts = Counter(trial.task["op"] for trial in self._trials(Toll()))
         least = min((counts[name] for name in ("matmul", "softmax")), default=0)
         (folder / "jobs.toml").write_text(JOB.format(trials=least + MORE))
-        command = [sys.executable, "-c", "from tensorlang.autotune.cli import main; main()", "job", str(folder / "jobs.toml")]
+        command = [sys.executable, "-c", "from tensorlang.autotune.cli.main import main; main()", "job", str(folder / "jobs.toml")]
         environment = {**os.environ, MARK: mark, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
         quiet = subprocess.DEVNULL
         return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment, start_new_session=True), mark

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from tensorlang.autotune.log import Log
+from tensorlang.autotune.log.log import Log
 from tensorlang.errors import LogError
 
 FIXTURE: Final = Path(__file__).parent.parent / "tests" / "autotune" / "fixtures" / "v1.jsonl"

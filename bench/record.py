@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorlang.autotune.log import Log
+from tensorlang.autotune.jobs.session import session
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.operators import program
-from tensorlang.autotune.record import Trial, to_line
-from tensorlang.autotune.session import session
 from tensorlang.schedules.space import Space
 
 FOLDER = Path(__file__).resolve().parent / "recorded"

@@ -33,11 +33,12 @@ import numpy as np
 import threadpoolctl
 
 from bench.measure import Figure
-from tensorlang.autotune.record import Trial
-from tensorlang.autotune.search import Observation, searcher
-from tensorlang.autotune.simulate import Table, read
-from tensorlang.autotune.surrogate import preload
-from tensorlang.autotune.transfer import priors
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.search.factory import searcher
+from tensorlang.autotune.search.searcher import Observation
+from tensorlang.autotune.search.simulate import Table, read
+from tensorlang.autotune.search.surrogate import preload
+from tensorlang.autotune.search.transfer import priors
 from tensorlang.schedules.space import Config, Knob, Sizes, spelling
 
 FOLDER: Final = Path(__file__).resolve().parent / "recorded"

@@ -20,7 +20,7 @@ from typing import Any
 from bench import child, matmul
 from bench.measure import Figure
 from tensorlang.autotune import Log
-from tensorlang.autotune.ledger import covered
+from tensorlang.autotune.jobs.ledger import covered
 
 SEEDS = 3
 

@@ -77,7 +77,7 @@ from tensorlang.tensor import Tensor
 
 if TYPE_CHECKING:
     from tensorlang import ops as ops
-    from tensorlang.autotune.compile import compile as compile  # noqa: A004
+    from tensorlang.autotune.jobs.compile import compile as compile  # noqa: A004
     from tensorlang.codegen.build import build as build
     from tensorlang.codegen.kernel import Kernel as Kernel
     from tensorlang.codegen.kernel import load as load
@@ -99,7 +99,7 @@ _ON_USE = {
     "Schedule": "tensorlang.schedules.schedule",
     "Verdict": "tensorlang.schedules.schedule",
     "build": "tensorlang.codegen.build",
-    "compile": "tensorlang.autotune.compile",
+    "compile": "tensorlang.autotune.jobs.compile",
     "einsum": "tensorlang.einstein",
     "evaluate": "tensorlang.interpret",
     "get_threads": "tensorlang.codegen.threads",

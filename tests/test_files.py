@@ -14,10 +14,13 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import files
-from tensorlang.autotune import export, html, jobs, simulate
-from tensorlang.autotune.database import Database
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.merge import merge
+from tensorlang.autotune.jobs import jobfile
+from tensorlang.autotune.log import export
+from tensorlang.autotune.log.database import Database
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.merge import merge
+from tensorlang.autotune.reporting import html
+from tensorlang.autotune.search import simulate
 from tensorlang.codegen.kernel import Kernel, forget, load
 
 FIXTURE = Path(__file__).parent / "autotune" / "fixtures" / "v1.jsonl"
@@ -88,7 +91,7 @@ def test_what_is_no_regular_file_is_not_replaced(make: Callable[[Path], str], wr
 
 
 @pytest.mark.parametrize("make", MADE)
-@pytest.mark.parametrize(("read", "error"), [(load, tl.BuildError), (jobs.read, tl.LogError)], ids=["kernel", "job"])
+@pytest.mark.parametrize(("read", "error"), [(load, tl.BuildError), (jobfile.read, tl.LogError)], ids=["kernel", "job"])
 def test_what_is_no_regular_file_is_not_opened(make: Callable[[Path], str], read: Any, error: Any, tmp_path: Path) -> None:
     what = make(tmp_path / "goal")
     with pytest.raises(error, match=what):

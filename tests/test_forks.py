@@ -180,7 +180,7 @@ def test_a_child_forked_while_a_thread_loads_the_compiler_loads_it_too() -> None
 def test_a_child_forked_while_a_thread_reads_a_log_reads_it_too(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("")
     told = run(f"""
-        from tensorlang.autotune.database import Database
+        from tensorlang.autotune.log.database import Database
 
         database, reading = Database({str(tmp_path / "log.jsonl")!r}), threading.Event()
 

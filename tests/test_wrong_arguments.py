@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from tensorlang.autotune.session import Session
+from tensorlang.autotune.jobs.session import Session
 from tests.arguments import DIRECTIVES, Entry, Own, calls, entries
 
 EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "4"))

@@ -7,15 +7,16 @@ with another version of the compiler are of no use, and say so.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from tensorlang.autotune import host
-from tensorlang.autotune.cluster.link import RESOURCE, how_to_start
-from tensorlang.codegen.caches import Caches
+from tensorlang.autotune.cluster.link import RESOURCE, Listing, how_to_start
+from tensorlang.autotune.cluster.messages import About
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.host import TargetFields
+from tensorlang.autotune.workers.protocol import decode
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TuningError
@@ -42,7 +43,7 @@ class Member:
     address: str
     threads: int
     measures: bool
-    about: dict[str, Any]
+    about: About
     building: set[str] = field(default_factory=set)
     measuring: set[str] = field(default_factory=set)
     ready: bool = False
@@ -51,12 +52,13 @@ class Member:
     @property
     def kind(self) -> Kind:
         """What its machine is."""
-        return Kind(self.about["fingerprint"], tuple(self.about["caches"][:3]), self.about["machine"]["model"])
+        caches = self.about.caches
+        return Kind(self.about.fingerprint, (caches.l1, caches.l2, caches.l3), self.about.machine["model"])
 
     @property
     def host(self) -> str:
         """The name of its computer."""
-        return str(self.about["machine"]["host"])
+        return self.about.machine["host"]
 
     @property
     def builders(self) -> int:
@@ -66,25 +68,29 @@ class Member:
     @property
     def target(self) -> Target:
         """Its own processor as a target."""
-        return Target(**self.about["target"], name="native", caches=Caches(*self.about["caches"]))
+        about = self.about
+        return Target(about.triple, about.cpu, about.features, name="native", caches=about.caches)
 
 
-def member(address: str, facts: dict[str, Any], answer: str) -> Member | str:
+def member(address: str, facts: Listing, answer: str) -> Member | str:
     """The worker at `address`, of which the scheduler knows `facts`; or why it is of no use."""
-    about = json.loads(answer)
-    here, there = host.software(), about["software"]
+    try:
+        about = decode(About, answer)
+    except ValueError as error:
+        return f"it does not say what it is: {error}"
+    here, there = host.software(), about.software
     for name in _SAME:
-        if here[name] != there[name]:
-            return f"it has {name} {there[name]}, here it is {here[name]}"
+        if here[name] != there.get(name):
+            return f"it has {name} {there.get(name)}, here it is {here[name]}"
     return Member(address, int(facts["nthreads"]), measures(facts), about)
 
 
-def measures(facts: dict[str, Any]) -> bool:
+def measures(facts: Listing) -> bool:
     """Does a worker, of which the scheduler knows `facts`, offer to measure?"""
     return float(facts["resources"].get(RESOURCE, 0)) >= 1
 
 
-def choose(address: str, members: Iterable[Member], useless: dict[str, str], target: dict[str, Any] | None, *, exact: bool) -> Kind:
+def choose(address: str, members: Iterable[Member], useless: dict[str, str], target: TargetFields | None, *, exact: bool) -> Kind:
     """The kind of host to use: of those that can run the target, its own; then this machine's; then that with the most hosts.
 
     `exact` admits the target's own CPU only; `useless` says why other workers are out. Raises `TuningError` where nobody can measure.
@@ -96,7 +102,7 @@ def choose(address: str, members: Iterable[Member], useless: dict[str, str], tar
         first, why = next(iter(useless.items()))
         raise TuningError(f"none of the {len(useless)} workers at {address} can be used; {first}: {why}")
     wanted = None if target is None else target["fingerprint"]
-    able = [one for one in known if one.about["foreign"] is None and (not exact or wanted in (None, one.kind.fingerprint))]
+    able = [one for one in known if one.about.foreign is None and (not exact or wanted in (None, one.kind.fingerprint))]
     if not able:
         raise TuningError(f"no worker at {address} has the CPU that is tuned for, {target and target['cpu']}; there are {_listed(known)}")
     hosts = Counter(kind for kind, _ in {(one.kind, one.host) for one in able if one.measures})
@@ -110,5 +116,5 @@ def choose(address: str, members: Iterable[Member], useless: dict[str, str], tar
 
 
 def _listed(members: Iterable[Member]) -> str:
-    counts = Counter(f"{one.about['target']['cpu']} ({one.kind.model})" for one in members)
+    counts = Counter(f"{one.about.cpu} ({one.kind.model})" for one in members)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common(5))

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tensorlang.errors import TuningError
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 RESOURCE: Final = "measure"
+
+Listing: TypeAlias = dict[str, Any]
+"""What Dask's scheduler knows of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Link:
             raise
         self._client.subscribe_topic(self.topic, self._heard)
 
-    def workers(self) -> dict[str, dict[str, Any]]:
+    def workers(self) -> dict[str, Listing]:
         """What the scheduler knows of each worker, by address. Raises `TuningError` if the scheduler is lost."""
         try:
             if self._client.status == "running":
@@ -68,7 +71,7 @@ class Link:
             "start the scheduler and its workers again and repeat the command, which goes on from there"
         )
 
-    def start(self, token: str, worker: str, function: Callable[..., Any], *arguments: str | bytes, measuring: bool) -> None:
+    def start(self, token: str, worker: str, function: Callable[..., Any], *arguments: str | bytes | list[bytes], measuring: bool) -> None:
         """Let a thread of `worker` call `function`, which is given the topic and the token first; `measuring` takes its resource."""
         try:
             future = self._client.submit(

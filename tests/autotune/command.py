@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from tensorlang.autotune.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from tensorlang.autotune.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 

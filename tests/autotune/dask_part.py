@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 from tests.autotune import stand_ins
 
 
@@ -44,7 +45,7 @@ async def worker(address: str, name: str, cpu: str, measure: str, threads: str) 
 
 def pretend(name: str, cpu: str) -> None:
     """This machine is called `name` and has this CPU."""
-    from tensorlang.autotune import host
+    from tensorlang.autotune.measurement import host
     from tensorlang.codegen.target import target
 
     real, here = host.machine(), target("native")
@@ -69,16 +70,20 @@ class Noted(stand_ins.Kernel):
         return noted
 
 
-def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str], None]) -> stand_ins.Kernel:
+def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> stand_ins.Kernel:
     made = stand_ins.build(task, candidate, tell)
     return Noted(made.config) if "notes" in made.config else made
+
+
+def warm(task: WorkerTask) -> None:
+    stand_ins.warm(task)
 
 
 def save(kernel: stand_ins.Kernel) -> bytes:
     return stand_ins.save(kernel)
 
 
-def load(task: dict[str, Any], data: bytes) -> stand_ins.Kernel:
+def load(task: WorkerTask, data: bytes) -> stand_ins.Kernel:
     made = stand_ins.load(task, data)
     return Noted(made.config) if "notes" in made.config else made
 

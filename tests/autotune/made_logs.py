@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.autotune import host
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import summary, to_line
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import summary, to_line
+from tensorlang.autotune.measurement import host
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose

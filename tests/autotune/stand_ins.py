@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.autotune.arrays import Spec, inputs
-from tensorlang.autotune.measure import Policy
+from tensorlang.autotune.measurement.arrays import Spec, inputs
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.workers.protocol import Blob, Candidate, WorkerTask
 from tensorlang.dtype import dtype
 
 
@@ -78,9 +79,13 @@ def illegal_instruction() -> None:
     ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 
 
-def build(task: dict[str, Any], candidate: dict[str, Any], tell: Callable[[str], None]) -> Kernel:
+def warm(task: WorkerTask) -> None:
     del task
-    config = candidate.get("config") or {}
+
+
+def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> Kernel:
+    del task
+    config = candidate.config or {}
     tell('{"steps": []}')
     time.sleep(config.get("building", 0))
     how = config.get("compile")
@@ -93,7 +98,7 @@ def save(kernel: Kernel) -> bytes:
     return json.dumps(kernel.config).encode()
 
 
-def load(task: dict[str, Any], data: bytes) -> Kernel:
+def load(task: WorkerTask, data: bytes) -> Kernel:
     del task
     return Kernel(json.loads(data))
 
@@ -102,18 +107,19 @@ def spec() -> Spec:
     return Spec((100,), dtype("float32"))
 
 
-def task(policy: Policy, builder: str, **more: Any) -> dict[str, Any]:
+def task(policy: Policy, builder: str, **more: Any) -> WorkerTask:
     """The task whose right answers `build` computes."""
-    return {
-        "blobs": [(inputs([spec()], 0)[0].array * 2).tobytes()],
-        "inputs": [spec().to_json()],
-        "outputs": [spec().to_json()],
-        "seed": 0,
-        "signed": True,
-        "at": [None],
-        "reduction": 1,
-        "policy": policy.to_json(),
-        "threads": 1,
-        "builder": builder,
-        **more,
-    }
+    expected = Blob((inputs([spec()], 0)[0].array * 2).tobytes())
+    return WorkerTask(
+        **{
+            "builder": builder,
+            "policy": policy,
+            "threads": 1,
+            "inputs": (spec(),),
+            "results": (spec(),),
+            "expected": (expected,),
+            "at": (None,),
+            "reduction": 1,
+            **more,
+        }
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensorlang.autotune.allocation import DEAD, FIRST, Curve, choose, rate, slice_of
+from tensorlang.autotune.jobs.allocation import DEAD, FIRST, Curve, choose, rate, slice_of
 
 FLAT = Curve([1.0, 1.1, 1.2] * 10, [0.1] * 30, 100)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.autotune.arrays import ALIGNMENT, Guarded, Spec, inputs, mismatch
-from tensorlang.autotune.reference import bound, make_reference, sample_points
+from tensorlang.autotune.measurement.arrays import ALIGNMENT, Guarded, Spec, inputs, mismatch
 from tensorlang.autotune.task import Task, longest_reduction
+from tensorlang.autotune.verification.reference import bound, make_reference, sample_points
 from tensorlang.dtype import DTYPES, dtype
 from tensorlang.errors import TuningError
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tensorlang.autotune.log import Log
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import to_line
 from tensorlang.autotune.operators import OPERATORS, parse_shape, program
-from tensorlang.autotune.record import to_line
 from tensorlang.errors import TuningError
 from tensorlang.tensor import Tensor
 from tests.autotune.command import COMMAND, ENVIRONMENT, autotune
@@ -111,8 +111,8 @@ def test_help_and_wrong_usage_are_instant(arguments: tuple[str, ...], code: int)
 
 
 def test_help_loads_neither_compiler_nor_surrogates_nor_tables() -> None:
-    heavy = ("llvmlite", "skopt", "rich", "pandas", "islpy", "tensorlang.autotune.session")
-    code = f"import sys; from tensorlang.autotune import cli; sys.exit(any(name in sys.modules for name in {heavy}))"
+    heavy = ("llvmlite", "skopt", "rich", "pandas", "islpy", "tensorlang.autotune.jobs.session")
+    code = f"import sys; import tensorlang.autotune.cli.main; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False, env=ENVIRONMENT).returncode == 0
 
 
@@ -137,7 +137,7 @@ def test_a_job_is_run_reported_and_verified(tmp_path: Path) -> None:
 
 
 def _spoilt(line: bytes) -> bytes:
-    from tensorlang.autotune.record import from_line
+    from tensorlang.autotune.log.record import from_line
 
     return to_line({**from_line(line), "schedule": "{}"}) if b'"kind":"trial"' in line else line
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import candidate_faults, kills
-from tensorlang.autotune.log import Log
+from tensorlang.autotune.log.log import Log
 from tests.autotune.command import COMMAND, ENVIRONMENT, autotune
 
 SMALL = 'threads = 1\n[[task]]\noperator = "relu"\nshape = "N=64"\n'

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import activity
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import to_line
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import to_line
+from tensorlang.autotune.reporting import activity
 from tests.autotune.command import autotune
 
 FIXTURE = Path(__file__).parent / "fixtures" / "v1.jsonl"

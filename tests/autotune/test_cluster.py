@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import host
 from tensorlang.autotune.cluster import ClusterEvaluator, target
-from tensorlang.autotune.cluster.job import Patience
+from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import how_to_start
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.runner import Limits, Outcome
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate, Outcome, WorkerTask
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TuningError
@@ -94,7 +95,7 @@ def cluster() -> Iterator[Cluster]:
         running.close()
 
 
-def fields(cpu: str) -> dict[str, Any]:
+def fields(cpu: str) -> host.TargetFields:
     """The target of workers that pretend to have this CPU."""
     here = named_target("native")
     return host.target_fields(Target(here.triple, cpu, here.features, cpu)) if cpu else host.target_fields(here)
@@ -115,12 +116,12 @@ def opened(cluster: Cluster) -> Iterator[Callable[..., ClusterEvaluator]]:
         evaluator.close()
 
 
-def task() -> dict[str, Any]:
+def task() -> WorkerTask:
     return stand_ins.task(Policy(sample_s=1e-4, least=3, most=5), "tests.autotune.dask_part:build")
 
 
 def run(evaluator: ClusterEvaluator, **config: Any) -> Outcome:
-    evaluator.submit("", {"config": config})
+    evaluator.submit("", Candidate(config))
     answer = evaluator.next()
     assert answer is not None
     return answer[1]
@@ -137,7 +138,7 @@ def settle(evaluator: ClusterEvaluator, capacity: int) -> None:
 def measuring(evaluator: ClusterEvaluator, but: str = "") -> str:
     """The address of the worker that measures, as soon as one has begun."""
     while True:
-        begun = [job.worker for job in evaluator._jobs.values() if job.stage == "measure" and job.begun and job.worker != but]
+        begun = [job.worker for job in evaluator._underway.values() if not job.builds and job.begun and job.worker != but]
         if begun:
             return begun[0]
         assert evaluator.next(time.monotonic() + 0.1) is None
@@ -147,25 +148,30 @@ def test_candidates_run_on_the_hosts_of_one_kind_one_at_a_time_on_each(opened, t
     evaluator, notes = opened(""), tmp_path / "notes"
     assert evaluator.capacity == 4 and evaluator.machine is not None and evaluator.machine["host"] == "alpha"
     for number in range(6):
-        evaluator.submit(f"c{number}", {"config": {"sleep": 0.02, "notes": str(notes), "name": number}})
+        evaluator.submit(f"c{number}", Candidate({"sleep": 0.02, "notes": str(notes), "name": number}))
     outcomes = dict(evaluator.next() for _ in range(6))
     assert {outcome.status for outcome in outcomes.values()} == {"ok"} and len(outcomes) == 6
-    one = outcomes["c0"].told
-    assert one["schedule"] == '{"steps": []}' and one["compile_s"] > 0 and one["software"] == host.software() and "kernel" not in one
+    one = outcomes["c0"]
+    assert (
+        one.facts.schedule == '{"steps": []}'
+        and one.facts.compile_s > 0
+        and one.where.software == host.software()
+        and one.facts.kernel is None
+    )
     calls = [json.loads(line) for line in notes.read_text().splitlines()]
     for name in ("alpha", "beta"):
         here = sorted((start, end, number) for part, number, start, end in calls if part == name)
         spans = {number: (min(s for s, _, n in here if n == number), max(e for _, e, n in here if n == number)) for *_, number in here}
         ordered = sorted(spans.values())
         assert ordered and all(former[1] <= latter[0] for former, latter in pairwise(ordered))
-        assert {outcomes[f"c{number}"].told["machine"]["host"] for number in spans} == {name}
+        assert {outcomes[f"c{number}"].where.machine["host"] for number in spans} == {name}
 
 
 def test_each_fault_is_a_status_and_no_worker_of_dask_dies_of_it(opened, cluster: Cluster) -> None:
     evaluator = opened("")
     faults = [{"compile": "raise"}, {"compile": "segv"}, {"run": "segv"}, {"run": "wrong"}, {"run": "hang"}, {"run": "oom"}, {}]
     for number, config in enumerate(faults):
-        evaluator.submit(str(number), {"config": config})
+        evaluator.submit(str(number), Candidate(config))
     outcomes = dict(evaluator.next() for _ in faults)
     found = [outcomes[str(number)].status for number in range(len(faults))]
     assert found == ["compile_error", "compile_crash", "crash", "wrong_result", "run_timeout", "oom", "ok"]
@@ -174,14 +180,14 @@ def test_each_fault_is_a_status_and_no_worker_of_dask_dies_of_it(opened, cluster
 
 def test_the_default_is_measured_first_and_finalists_side_by_side_on_one_host(opened) -> None:
     evaluator = opened("")
-    evaluator.submit("first", {"config": {"sleep": 0.003}})
-    evaluator.submit("default", {"config": {"sleep": 0.002}, "trusted": True})
+    evaluator.submit("first", Candidate({"sleep": 0.003}))
+    evaluator.submit("default", Candidate({"sleep": 0.002}, trusted=True))
     assert [evaluator.next()[0] for _ in range(2)] == ["default", "first"]
-    outcome = evaluator.paired([{"config": {"sleep": 0.002}, "trusted": True}, {"config": {"sleep": 0.001}}], time.monotonic() + 20)
-    slow, fast = outcome.told["rows"]
-    assert outcome.status == "ok" and fast["min"] < slow["min"] and len(fast["samples"]) == len(slow["samples"]) == sum(fast["runs"])
-    assert outcome.told["machine"]["host"] in ("alpha", "beta") and fast["schedule"]
-    broken = evaluator.paired([{"config": {}}, {"config": {"compile": "raise"}}])
+    outcome = evaluator.paired([Candidate({"sleep": 0.002}, trusted=True), Candidate({"sleep": 0.001})], time.monotonic() + 20)
+    slow, fast = outcome.rows
+    assert outcome.status == "ok" and fast.time < slow.time and len(fast.samples) == len(slow.samples) == sum(fast.runs)
+    assert outcome.where.machine["host"] in ("alpha", "beta") and fast.schedule
+    broken = evaluator.paired([Candidate({}), Candidate({"compile": "raise"})])
     assert (broken.status, broken.place) == ("compile_error", 1)
 
 
@@ -191,27 +197,27 @@ def test_hosts_of_another_cpu_get_no_work_and_workers_may_join_later(opened, clu
     assert evaluator.capacity == 2
     cluster.start("three", "twin")
     cluster.start("mate", "other", threads=1)
-    evaluator.submit("a", {"config": {"sleep": 0.1}})
-    assert evaluator.next()[1].told["machine"]["host"] == "odd"
+    evaluator.submit("a", Candidate({"sleep": 0.1}))
+    assert evaluator.next()[1].where.machine["host"] == "odd"
     assert cluster.workers["three"].address and cluster.workers["mate"].address
     settle(evaluator, 4)
     for number in range(4):
-        evaluator.submit(str(number), {"config": {"sleep": 0.1}})
-    assert {evaluator.next()[1].told["machine"]["host"] for _ in range(4)} == {"odd", "mate"}
+        evaluator.submit(str(number), Candidate({"sleep": 0.1}))
+    assert {evaluator.next()[1].where.machine["host"] for _ in range(4)} == {"odd", "mate"}
 
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_is_given_up_when_its_heart_stops_and_is_welcome_when_it_beats_again(opened, cluster: Cluster) -> None:
     evaluator = opened("twin")
     full = evaluator.capacity
-    evaluator.submit("a", {"config": {"sleep": 0.3}})
+    evaluator.submit("a", Candidate({"sleep": 0.3}))
     name = cluster.named(measuring(evaluator))
     os.kill(cluster.workers[name].process.pid, signal.SIGSTOP)
     try:
         _, outcome = evaluator.next()
     finally:
         os.kill(cluster.workers[name].process.pid, signal.SIGCONT)
-    assert outcome.status == "ok" and outcome.told["machine"]["host"] != name
+    assert outcome.status == "ok" and outcome.where.machine["host"] != name
     settle(evaluator, full)
 
 
@@ -221,17 +227,17 @@ def test_a_worker_killed_in_mid_trial_costs_a_second_try_and_a_second_loss_the_c
     assert cluster.workers["three"].address
     evaluator = opened("twin")
     settle(evaluator, 6)
-    evaluator.submit("a", {"config": {"sleep": 0.3}})
+    evaluator.submit("a", Candidate({"sleep": 0.3}))
     first = cluster.named(measuring(evaluator))
     cluster.workers[first].kill()
     key, outcome = evaluator.next()
-    assert (key, outcome.status) == ("a", "ok") and outcome.told["machine"]["host"] in {"one", "two", "three"} - {first}
-    evaluator.submit("b", {"config": {"sleep": 0.5}})
+    assert (key, outcome.status) == ("a", "ok") and outcome.where.machine["host"] in {"one", "two", "three"} - {first}
+    evaluator.submit("b", Candidate({"sleep": 0.5}))
     second = measuring(evaluator)
     cluster.workers[cluster.named(second)].kill()
     cluster.workers[cluster.named(measuring(evaluator, but=second))].kill()
     key, outcome = evaluator.next()
-    assert (key, outcome.status, outcome.error["type"]) == ("b", "killed", "WorkerLost")
+    assert (key, outcome.status, outcome.error.type) == ("b", "killed", "WorkerLost")
     with pytest.raises(TuningError, match=r"no worker at tcp://.* could measure; every finished trial is in the log"):
         run(evaluator)
 

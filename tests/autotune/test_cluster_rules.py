@@ -8,13 +8,29 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import host
 from tensorlang.autotune.cluster import ClusterEvaluator, evaluator, remote
-from tensorlang.autotune.cluster.job import Patience
+from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import News
-from tensorlang.autotune.runner import Limits
+from tensorlang.autotune.cluster.messages import Order
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import (
+    NOTHING,
+    Blob,
+    Build,
+    Candidate,
+    Facts,
+    Outcome,
+    Paired,
+    WorkerTask,
+    decode,
+    encode,
+    read_request,
+)
 from tensorlang.codegen.target import target
 from tensorlang.errors import TuningError
+from tests.autotune import stand_ins
 
 LIMITS = Limits(start_s=0.1, compile_s=0.05, run_s=0.05)
 CORES = 4
@@ -30,8 +46,8 @@ class Fake:
     broken: set[str] = field(default_factory=set)
     address: str = "tcp://made-up"
     topic: str = "topic"
-    running: dict[str, tuple[str, str, dict[str, Any]]] = field(default_factory=dict)
-    tasks: list[dict[str, Any]] = field(default_factory=list)
+    running: dict[str, tuple[str, str, dict[str, Any] | None]] = field(default_factory=dict)
+    tasks: list[tuple[str, WorkerTask]] = field(default_factory=list)
     done: list[News] = field(default_factory=list)
 
     def workers(self) -> dict[str, dict[str, Any]]:
@@ -49,23 +65,25 @@ class Fake:
             answer["machine"] |= {"host": name, "model": cpu, "cores": CORES}
             answer = json.dumps(answer | {"fingerprint": cpu, "software": self.software})
         elif function is remote.take:
-            self.tasks.append(json.loads(arguments[1]) | {"worker": worker, "blobs": len(arguments[2])})
+            self.tasks.append((worker, decode(Order, *arguments[1:]).task))
         self.done.append(News(token, "failed", "ModuleNotFoundError: tensorlang") if worker in self.broken else News(token, "told", answer))
 
     def start(self, token: str, worker: str, function: Callable[..., Any], *arguments: Any, measuring: bool) -> None:
-        assert plain(arguments) and measuring == (function is not remote.build)
-        self.running[token] = (worker, function.__name__, json.loads(arguments[1]))
+        request = read_request(*arguments[1:])
+        assert function is remote.work and plain(arguments) and measuring == (not isinstance(request, Build))
+        config = None if isinstance(request, Paired) else request.candidate.config
+        self.running[token] = (worker, type(request).__name__.lower(), config)
         self.done.append(News(token, "begun"))
 
     def answer(self, token: str, status: str = "ok") -> None:
         """A worker is done."""
         _, what, _ = self.running.pop(token)
-        text = json.dumps({"status": status, "told": {"min": 1.0}, "error": None, "place": 0})
-        self.done.append(News(token, "told", (text, b"kernel") if what == "build" else text))
+        facts = Facts(kernel=Blob(b"kernel")) if what == "build" else Facts(samples=(1.0,))
+        self.done.append(News(token, "told", encode(Outcome(status, facts if status == "ok" else NOTHING))))
 
     def doing(self, what: str) -> dict[str, str]:
         """Tokens of the running calls of a kind, and their candidates."""
-        return {token: order["config"] for token, (_, kind, order) in self.running.items() if kind == what}
+        return {token: config["name"] for token, (_, kind, config) in self.running.items() if kind == what and config is not None}
 
     def news(self, wait: float) -> list[News]:
         del wait
@@ -94,7 +112,7 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ClusterEvaluator,
         monkeypatch.setattr(evaluator, "TICK", 0.0)
         fields = None if cpu is None else host.target_fields(target()) | {"fingerprint": cpu, "cpu": cpu}
         made = ClusterEvaluator("tcp://made-up", LIMITS, fields, patience=Patience(slack=0.1, nobody=0.2))
-        made.open({"threads": threads, "blobs": [b"reference"], "default": "d", "builder": "b"})
+        made.open(stand_ins.task(Policy(), "b", threads=threads, default={"name": "d"}))
         settle(made)
         return made, fake
 
@@ -113,7 +131,7 @@ def settle(made: ClusterEvaluator) -> list[str]:
 
 def send(made: ClusterEvaluator, *names: str) -> None:
     for name in names:
-        made.submit(name, {"config": name, "trusted": name == "d"})
+        made.submit(name, Candidate({"name": name}, trusted=name == "d"))
     settle(made)
 
 
@@ -123,7 +141,7 @@ def test_all_threads_build_but_one_of_each_host_that_measures(on) -> None:
     send(made, *"123456")
     by_worker = sorted(worker for worker, _, _ in fake.running.values())
     assert by_worker == ["w0"] * 3 + ["w1"] * 2 and len(fake.doing("build")) == 5
-    assert [task["blobs"] for task in fake.tasks] == [1, 0]
+    assert [len(task.expected) for _, task in fake.tasks] == [1, 0]
 
 
 def test_a_host_measures_one_at_a_time_whatever_the_number_of_its_workers(on) -> None:
@@ -162,10 +180,10 @@ def test_nothing_is_built_on_a_host_whose_every_core_is_measured_on(on) -> None:
 
 def test_after_the_default_has_failed_nobody_compares_with_it(on) -> None:
     made, fake = on(("a", "x", 1, 2))
-    assert fake.tasks[0]["task"]["default"] == "d"
+    assert fake.tasks[0][1].default == {"name": "d"}
     send(made, "d")
     fake.answer(*fake.doing("build"), status="compile_error")
-    assert settle(made) == ["d"] and "default" not in fake.tasks[-1]["task"]
+    assert settle(made) == ["d"] and fake.tasks[-1][1].default is None
     send(made, "1")
     fake.answer(*fake.doing("build"))
     settle(made)
@@ -174,13 +192,13 @@ def test_after_the_default_has_failed_nobody_compares_with_it(on) -> None:
 
 def test_a_worker_that_never_answers_is_used_no_more_and_its_candidate_is_tried_elsewhere_once(on) -> None:
     made, fake = on(("a", "x", 1, 1), ("b", "x", 1, 1), ("c", "x", 1, 1))
-    made.submit("1", {"config": "1"})
+    made.submit("1", Candidate({"name": "1"}))
     settle(made)
     fake.answer(*fake.doing("build"))
     settle(made)
     silent = {fake.running[token][0] for token in fake.doing("measure")}
     answer = made.next(time.monotonic() + 5)
-    assert answer is not None and answer[1].status == "killed" and "did not answer in time" in answer[1].error["message"]
+    assert answer is not None and answer[1].status == "killed" and "did not answer in time" in answer[1].error.message
     assert made.capacity == 2 and silent <= {"w0", "w1", "w2"}
     send(made, "2")
     assert {worker for worker, _, _ in fake.running.values()} == set(made._working().members)
@@ -189,15 +207,15 @@ def test_a_worker_that_never_answers_is_used_no_more_and_its_candidate_is_tried_
 def test_when_nobody_is_left_to_measure_the_run_ends(on) -> None:
     made, fake = on(("a", "x", 1, 2), ("b", "x", 0, 2))
     del fake.machines["w0"]
-    made.submit("1", {"config": "1"})
+    made.submit("1", Candidate({"name": "1"}))
     with pytest.raises(TuningError, match="every finished trial is in the log"):
         made.next(time.monotonic() + 5)
 
 
 def test_the_cpu_that_is_named_is_used_and_else_the_kind_with_the_most_hosts(on) -> None:
     machines = (("a", "x", 1, 1), ("b", "y", 1, 1), ("c", "y", 1, 1), ("d", "z", 0, 1))
-    assert {one.host for one in on(*machines)[0]._working().benches()} == {"b", "c"}
-    assert {one.host for one in on(*machines, cpu="x")[0]._working().benches()} == {"a"}
+    assert {one.host for one in on(*machines)[0]._working().measurers()} == {"b", "c"}
+    assert {one.host for one in on(*machines, cpu="x")[0]._working().measurers()} == {"a"}
     with pytest.raises(TuningError, match='offers the resource "measure"; start one worker on each host'):
         on(*machines, cpu="z")
     with pytest.raises(TuningError, match=r"has the CPU that is tuned for, q; there are 2 .* \(y\), 1 .* \(x\), 1 .* \(z\)"):

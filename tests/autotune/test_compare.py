@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tensorlang.autotune.compare import Row, compare, table
-from tensorlang.autotune.log import Log
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.reporting.compare import Row, compare, table
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, matmul, write
 

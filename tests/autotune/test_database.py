@@ -11,12 +11,12 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import canonical
-from tensorlang.autotune import host
-from tensorlang.autotune.check import why_wrong
-from tensorlang.autotune.compile import compile as tuned
-from tensorlang.autotune.database import Database
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import Trial, to_line
+from tensorlang.autotune.jobs.compile import compile as tuned
+from tensorlang.autotune.log.database import Database
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial, to_line
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.verification.check import why_wrong
 from tensorlang.codegen.build import build_schedule
 from tensorlang.codegen.target import target
 from tensorlang.errors import LogError
@@ -146,7 +146,7 @@ VERSIONS = {"tensorlang": "7.0", "llvmlite": "1.0"}
 
 @pytest.fixture
 def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr("tensorlang.autotune.database.software", lambda: VERSIONS)
+    monkeypatch.setattr("tensorlang.autotune.log.database.software", lambda: VERSIONS)
     return VERSIONS
 
 
@@ -167,7 +167,7 @@ def test_a_record_of_other_software_or_another_cpu_needs_validation(log: Log, ve
 
 
 def test_a_version_that_is_not_known_vouches_for_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensorlang.autotune.database.software", lambda: {**VERSIONS, "tensorlang": "uninstalled"})
+    monkeypatch.setattr("tensorlang.autotune.log.database.software", lambda: {**VERSIONS, "tensorlang": "uninstalled"})
     log.append(record(0, matmul(32), software={**VERSIONS, "tensorlang": "uninstalled"}))
     assert Database(log).best(matmul(32), threads=1).stale
 
@@ -194,7 +194,7 @@ def wrong_for(monkeypatch: pytest.MonkeyPatch, steps: int) -> list[int]:
             schedule = tl.Schedule(tl.compute((32, 32), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k) + tl.select(i == 31, 1e-2, 0.0)))
         return honest(schedule, machine, **options)
 
-    monkeypatch.setattr("tensorlang.autotune.compile.kept_schedule", build)
+    monkeypatch.setattr("tensorlang.autotune.jobs.compile.kept_schedule", build)
     return met
 
 
@@ -277,7 +277,7 @@ def test_the_check_of_a_kernel_compares_with_the_default_schedule_and_with_the_d
     k = tl.reduce_axis(32, name="k")
     other = tl.build(tl.compute((32, 32), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k) + 1e-2))
     if wrong == "sampled":  # the default schedule is as wrong
-        monkeypatch.setattr("tensorlang.autotune.check.build_schedule", lambda *_: other)
+        monkeypatch.setattr("tensorlang.autotune.verification.check.build_schedule", lambda *_: other)
     why = why_wrong(other, outputs)
     assert why is not None
     assert ("default" in why) is (wrong == "whole")

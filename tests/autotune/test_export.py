@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tensorlang.autotune.export import COLUMNS, FORMATS, INVALIDITY, rows, text, to_pandas, to_t4, write
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import STATUSES, to_line
+from tensorlang.autotune.log.export import COLUMNS, FORMATS, INVALIDITY, rows, text, to_pandas, to_t4, write
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import STATUSES, to_line
 from tensorlang.errors import LogError
 from tests.autotune.test_log import checksummed, fields
 

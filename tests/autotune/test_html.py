@@ -18,11 +18,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tensorlang.autotune import html, rebuilt
-from tensorlang.autotune.charts import Chart, Scale, ranked, thinned
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.peak import Peak
-from tensorlang.autotune.style import STYLE
+from tensorlang.autotune.jobs.peak import Peak
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.reporting import html, replay
+from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, thinned
+from tensorlang.autotune.reporting.style import STYLE
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, matmul, write
 
@@ -35,7 +35,7 @@ HOSTILE = '</title></style></svg><script>alert(1)</script><img src=x onerror=ale
 @pytest.fixture
 def peak(monkeypatch: pytest.MonkeyPatch) -> None:
     """The roofs are known, so that no test measures the machine."""
-    monkeypatch.setattr(rebuilt, "_measured", lambda threads, kind: Peak(100e9, 10e9))
+    monkeypatch.setattr(replay, "_measured", lambda threads, kind: Peak(100e9, 10e9))
 
 
 def page_of(path: Path, *groups: Any, **how: Any) -> str:
@@ -263,7 +263,8 @@ def test_logs_of_every_schema_have_a_page(path: Path, tmp_path: Path) -> None:
 
 
 def test_no_plotting_library_is_imported() -> None:
-    code = "import sys, tensorlang.autotune.html as page; sys.exit(any(m in sys.modules for m in ('matplotlib', 'pandas', 'skopt', 'PIL')))"
+    heavy = ("matplotlib", "pandas", "skopt", "PIL")
+    code = f"import sys, tensorlang.autotune.reporting.html; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

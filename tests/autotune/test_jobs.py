@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tensorlang.autotune import jobs, slices
-from tensorlang.autotune.allocation import choose
-from tensorlang.autotune.batch import Batch, Overview
-from tensorlang.autotune.display import clock
-from tensorlang.autotune.host import target_fields
-from tensorlang.autotune.jobs import Job, read
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import Trial
-from tensorlang.autotune.session import Progress
-from tensorlang.autotune.summary import status_of
+from tensorlang.autotune.jobs import batch_task, jobfile
+from tensorlang.autotune.jobs.allocation import choose
+from tensorlang.autotune.jobs.batch import Batch, Overview
+from tensorlang.autotune.jobs.jobfile import Job, read
+from tensorlang.autotune.jobs.session import Progress
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.host import target_fields
+from tensorlang.autotune.reporting.display import clock
+from tensorlang.autotune.reporting.summary import status_of
 from tensorlang.codegen.target import target
 from tensorlang.errors import LogError, TuningError
 
@@ -34,7 +34,7 @@ def written(folder: Path, text: str) -> Path:
 def examples() -> list[str]:
     """What the pages show as a job's file."""
     page = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "tuning.md").read_text(), re.MULTILINE | re.DOTALL)
-    docstring = re.findall(r"\n\n((?:    .*\n|\n)+)", jobs.__doc__ or "")
+    docstring = re.findall(r"\n\n((?:    .*\n|\n)+)", jobfile.__doc__ or "")
     return [*page, docstring[0].replace("\n    ", "\n")[4:]]
 
 
@@ -188,7 +188,7 @@ def trial(own: Pretended, seq: int) -> Trial:
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> list[Pretended]:
-    monkeypatch.setattr(slices, "session", Pretended)
+    monkeypatch.setattr(batch_task, "session", Pretended)
     monkeypatch.setattr(Pretended, "made", [])
     return Pretended.made
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune import host
-from tensorlang.autotune.local import LocalEvaluator
-from tensorlang.autotune.process import Limits
-from tensorlang.autotune.seat import Outcome
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.workers.local import LocalEvaluator
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate, Outcome
 from tests.autotune.test_runner import HERE, alive, task
 
 LIMITS = Limits(compile_s=1.5, run_s=1.5)
@@ -25,7 +25,7 @@ several_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs a core to build
 
 def evaluator(cores: list[int], **options: Any) -> LocalEvaluator:
     made = LocalEvaluator(LIMITS, path=(HERE,), **options)
-    made.open({**task(), "cores": cores})
+    made.open(task(cores=tuple(cores)))
     return made
 
 
@@ -38,7 +38,7 @@ def shared() -> Iterator[LocalEvaluator]:
 
 def answers(where: LocalEvaluator, **candidates: dict[str, Any]) -> dict[str, Outcome]:
     for key, config in candidates.items():
-        where.submit(key, {"config": config, "trusted": key == "default"})
+        where.submit(key, Candidate(config, trusted=key == "default"))
     found = (where.next() for _ in candidates)
     return dict(answer for answer in found if answer is not None)
 
@@ -66,13 +66,13 @@ def test_each_fault_has_a_status_and_a_reason_and_others_are_not_touched(
     shared: LocalEvaluator, config: dict[str, str], status: str, message: str
 ) -> None:
     found = answers(shared, bad=config, good={})
-    error = found["bad"].error or {}
-    assert found["bad"].status == status and message in f"{error.get('type')} {error.get('message')}"
-    assert found["good"].status == "ok" and found["good"].told["schedule"] and found["good"].told["compile_s"] >= 0
+    error, facts = found["bad"].error, found["good"].facts
+    assert found["bad"].status == status and error is not None and message in f"{error.type} {error.message}"
+    assert found["good"].status == "ok" and facts.schedule and facts.compile_s >= 0
 
 
 def spans(found: dict[str, Outcome], what: str) -> list[tuple[float, float]]:
-    return [tuple(outcome.told["spans"][what]) for outcome in found.values()]
+    return [getattr(outcome.spans, what) for outcome in found.values()]
 
 
 def overlap(ones: list[tuple[float, float]], others: list[tuple[float, float]]) -> float:
@@ -95,10 +95,10 @@ def test_where_cores_are_left_candidates_are_built_beside_a_measurement_on_other
     where = evaluator(CORES[-1:])
     try:
         for n in range(4):
-            where.submit(f"c{n}", {"config": {"sleep": 0.02, "building": 0.1, "n": n}})
+            where.submit(f"c{n}", Candidate({"sleep": 0.02, "building": 0.1, "n": n}))
         found = dict(filter(None, (where.next() for _ in range(4))))
-        where.submit("last", {"config": {"sleep": 0.05}})
-        while not where._bench.busy:
+        where.submit("last", Candidate({"sleep": 0.05}))
+        while not where._measurer.busy:
             assert where.next(time.monotonic() + 0.02) is None
         assert os.sched_getaffinity(0) == set(CORES[:-1]) == os.sched_getaffinity(where._builders[0].worker.pid)
         assert where.next() is not None and os.sched_getaffinity(0) == set(CORES)
@@ -111,9 +111,9 @@ def test_where_cores_are_left_candidates_are_built_beside_a_measurement_on_other
 def test_the_default_is_measured_before_what_was_built_sooner() -> None:
     where = evaluator([], builders=3)
     try:
-        where.submit("default", {"config": {"building": 0.3}, "trusted": True})
-        where.submit("other", {"config": {"n": 1}})
-        where.submit("third", {"config": {"n": 2}})
+        where.submit("default", Candidate({"building": 0.3}, trusted=True))
+        where.submit("other", Candidate({"n": 1}))
+        where.submit("third", Candidate({"n": 2}))
         order = [answer[0] for answer in (where.next() for _ in range(3)) if answer is not None]
     finally:
         where.close()
@@ -121,7 +121,7 @@ def test_the_default_is_measured_before_what_was_built_sooner() -> None:
 
 
 def test_a_wait_ends_when_it_is_told_to(shared: LocalEvaluator) -> None:
-    shared.submit("slow", {"config": {"building": 0.5}})
+    shared.submit("slow", Candidate({"building": 0.5}))
     start = time.monotonic()
     assert shared.next(start + 0.1) is None and time.monotonic() - start < 0.4
     answer = shared.next(math.inf)
@@ -134,21 +134,21 @@ def test_a_clear_loser_of_what_was_measured_meanwhile_is_given_up() -> None:
         found = answers(where, default={}, slow={"sleep": 0.01})
     finally:
         where.close()
-    assert found["slow"].told["censored"] and not found["default"].told["censored"]
+    assert found["slow"].facts.censored and not found["default"].facts.censored
 
 
 def test_finalists_are_measured_in_several_fresh_processes() -> None:
     where = evaluator([])
     try:
-        before = where._bench.started
-        outcome = where.paired([{"config": {}, "trusted": True}, {"config": {"sleep": 0.001}}])
-        fast, slow = outcome.told["rows"]
-        assert outcome.status == "ok" and where._bench.started - before == 2 == len(fast["runs"])
-        assert sum(fast["runs"]) == len(fast["samples"]) == len(slow["samples"]) and min(fast["samples"]) < min(slow["samples"])
-        assert fast["schedule"] == slow["schedule"] == '{"steps": []}'
-        broken = where.paired([{"config": {}}, {"config": {"compile": "raise"}}, {"config": {"n": 3}}])
+        before = where._measurer.started
+        outcome = where.paired([Candidate({}, trusted=True), Candidate({"sleep": 0.001})])
+        fast, slow = outcome.rows
+        assert outcome.status == "ok" and where._measurer.started - before == 2 == len(fast.runs)
+        assert sum(fast.runs) == len(fast.samples) == len(slow.samples) and min(fast.samples) < min(slow.samples)
+        assert fast.schedule == slow.schedule == '{"steps": []}'
+        broken = where.paired([Candidate({}), Candidate({"compile": "raise"}), Candidate({"n": 3})])
         assert (broken.status, broken.place) == ("compile_error", 1)
-        wrong = where.paired([{"config": {}}, {"config": {"n": 1}}, {"config": {"run": "wrong"}}])
+        wrong = where.paired([Candidate({}), Candidate({"n": 1}), Candidate({"run": "wrong"})])
         assert (wrong.status, wrong.place) == ("wrong_result", 2)
     finally:
         where.close()
@@ -160,9 +160,9 @@ def test_neither_builder_nor_worker_survives_the_tuner(how: int) -> None:
         "import sys, time, resource; sys.path.insert(0, sys.argv[1]); resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         "from tests.autotune.test_local import *\n"
         "e = evaluator([], builders=2); answers(e, a={}, b={'n': 1})\n"
-        "e.submit('x', {'config': {'compile': 'hang'}}); e.submit('y', {'config': {'compile': 'hang', 'n': 1}})\n"
+        "e.submit('x', Candidate({'compile': 'hang'})); e.submit('y', Candidate({'compile': 'hang', 'n': 1}))\n"
         "e.next(time.monotonic() + 0.2)\n"
-        "print(*(seat.worker.pid for seat in e._seats), flush=True); time.sleep(60)"
+        "print(*(slot.worker.pid for slot in e._slots), flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(Path(HERE).parents[1])], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bench import log_faults
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import SCHEMA, Reader, Trial, from_line, to_line
-from tensorlang.autotune.scan import LONGEST
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import SCHEMA, Reader, Trial, from_line, to_line
+from tensorlang.autotune.log.scan import LONGEST
 from tensorlang.errors import LogError
 
 
@@ -157,6 +157,9 @@ def test_a_hostile_line_costs_bounded_work(tmp_path: Path) -> None:
         (to_line(fields(7, samples=[10**400])), "a sample is 1000"),
         (to_line(fields(7, schedule=["split"])), "schedule is ['split']"),
         (to_line(fields(7, wall_s=True)), "wall_s is True"),
+        (to_line(fields(7, seq=7.0)), "a malformed trial: seq is 7.0"),
+        (to_line(fields(7, run_s=1 << 53)), "a malformed trial: run_s is 9007199254740992"),
+        (to_line({name: value for name, value in fields(7).items() if name != "cache"}), "a trial without 'cache'"),
         (to_line(fields(7, id=["id-0"])), "id is no text"),
         (to_line({"kind": "run_end", "id": {}}), "id is no text"),
         (to_line({"kind": "trial", "id": "x", "samples": [], "status": "ok"}), "without"),
@@ -174,7 +177,7 @@ def test_a_line_that_is_no_record_is_skipped_and_reported_by_position(tmp_path: 
 
 def checksummed(body: bytes) -> bytes:
     line = to_line({"kind": "trial"})
-    from tensorlang.autotune import record
+    from tensorlang.autotune.log import record
 
     return body + line[-27:-19] + record._digest(body) + b'"}\n'
 
@@ -287,23 +290,23 @@ def test_a_disk_that_does_not_take_what_was_written_is_a_log_error(tmp_path: Pat
     def fail(descriptor: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("tensorlang.autotune.log.os.fdatasync", fail)
+    monkeypatch.setattr("tensorlang.autotune.log.log.os.fdatasync", fail)
     with pytest.raises(LogError, match="Input/output error"):
         Log(tmp_path / "a.jsonl").append(fields(0))
 
 
 def test_without_locks_a_torn_append_leaves_what_others_wrote_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, other = written(tmp_path / "a.jsonl", 1), Log(tmp_path / "a.jsonl")
-    monkeypatch.setattr("tensorlang.autotune.log._lock", lambda descriptor: False)
+    monkeypatch.setattr("tensorlang.autotune.log.log._lock", lambda descriptor: False)
     write = os.write
 
     def torn(descriptor: int, data: bytes) -> int:
-        monkeypatch.setattr("tensorlang.autotune.log.os.write", write)
+        monkeypatch.setattr("tensorlang.autotune.log.log.os.write", write)
         written = write(descriptor, data[:100])
         other.append(fields(7))
         return written
 
-    monkeypatch.setattr("tensorlang.autotune.log.os.write", torn)
+    monkeypatch.setattr("tensorlang.autotune.log.log.os.write", torn)
     with pytest.raises(LogError, match="No space left after 100 of"):
         log.append(fields(1))
     log.append(fields(2))

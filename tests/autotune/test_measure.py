@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
-from tensorlang.autotune.finalists import Finalist, nominate, winner
-from tensorlang.autotune.measure import Policy, interleave, measure
-from tensorlang.autotune.record import Trial
+from tensorlang.autotune.jobs.finalists import Finalist, nominate, winner
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.measure import Policy, interleave, measure
 from tests.autotune.test_log import fields
 
 POLICY = Policy()

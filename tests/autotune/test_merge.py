@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tensorlang.autotune import merge as merging
-from tensorlang.autotune.log import Log, locked
-from tensorlang.autotune.merge import merge
-from tensorlang.autotune.record import SCHEMA, to_line
+from tensorlang.autotune.log import merge as merging
+from tensorlang.autotune.log.log import Log, locked
+from tensorlang.autotune.log.merge import merge
+from tensorlang.autotune.log.record import SCHEMA, to_line
 from tensorlang.errors import LogError
 from tests.autotune.test_log import checksummed, fields, written
 

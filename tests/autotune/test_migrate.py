@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tensorlang.autotune import migrate
-from tensorlang.autotune.compile import compile as tuned
-from tensorlang.autotune.database import Database
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.record import SCHEMA, Trial, from_line
-from tensorlang.autotune.report import studies
+from tensorlang.autotune.jobs.compile import compile as tuned
+from tensorlang.autotune.log import migrate
+from tensorlang.autotune.log.database import Database
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import SCHEMA, Trial, from_line
+from tensorlang.autotune.reporting.report import studies
 from tensorlang.codegen.target import target
 from tensorlang.rebuild import rebuild
 from tests.autotune.test_log import checksummed, written

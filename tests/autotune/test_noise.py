@@ -5,11 +5,11 @@ from statistics import median
 import numpy as np
 import pytest
 
-from tensorlang.autotune.cold import Flush
-from tensorlang.autotune.interval import paired_ratio
-from tensorlang.autotune.ledger import covered
-from tensorlang.autotune.measure import Policy, interleave, measure
-from tensorlang.autotune.sentinel import Sentinel, slow_stretches
+from tensorlang.autotune.jobs.ledger import covered
+from tensorlang.autotune.measurement.cold_caches import Flush
+from tensorlang.autotune.measurement.interval import paired_ratio
+from tensorlang.autotune.measurement.measure import Policy, interleave, measure
+from tensorlang.autotune.measurement.sentinel import Sentinel, slow_stretches
 from tensorlang.codegen.caches import Caches
 from tests.autotune.test_measure import Machine
 

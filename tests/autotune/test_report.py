@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tensorlang.autotune import report
-from tensorlang.autotune.analysis import (
+from tensorlang.autotune.jobs.peak import Peak
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.reporting import report
+from tensorlang.autotune.reporting.analysis import (
     Gain,
     baseline,
     elapsed,
@@ -24,9 +26,7 @@ from tensorlang.autotune.analysis import (
     overhead,
     slow,
 )
-from tensorlang.autotune.display import share_of_peak
-from tensorlang.autotune.peak import Peak
-from tensorlang.autotune.record import Trial
+from tensorlang.autotune.reporting.display import share_of_peak
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, write
 

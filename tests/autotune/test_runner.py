@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.runner import Limits, Runner
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
+from tensorlang.autotune.workers.runner import Runner
 from tests.autotune import stand_ins
 
 HERE = str(Path(__file__).parent)
 FAST = Policy(sample_s=1e-4, least=3, most=5, rounds=4, processes=2)
 
 
-def task() -> dict[str, Any]:
-    return stand_ins.task(FAST, "stand_ins:build", cores=[])
+def task(**more: Any) -> WorkerTask:
+    return stand_ins.task(FAST, "stand_ins:build", **{"cores": (), **more})
 
 
 def ready_runner(**limits: Any) -> Runner:
-    runner = Runner(Limits(**limits), path=(HERE,))
-    runner.task = task()
-    return runner
+    return Runner(task(), Limits(**limits), path=(HERE,))
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +36,13 @@ def runner() -> Iterator[Runner]:
 
 
 def run(runner: Runner, **config: Any) -> Any:
-    return runner.trial({"config": config})
+    return runner.trial(Candidate(config))
 
 
 def test_a_good_candidate_is_timed(runner: Runner) -> None:
     outcome = run(runner)
-    assert outcome.status == "ok" and len(outcome.told["samples"]) >= 3 and outcome.told["min"] > 0
-    assert outcome.told["schedule"] == '{"steps": []}' and outcome.told["flops"] == 100
+    assert outcome.status == "ok" and len(outcome.facts.samples) >= 3 and outcome.facts.time > 0
+    assert outcome.facts.schedule == '{"steps": []}' and outcome.facts.flops == 100
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_good_candidate_is_timed(runner: Runner) -> None:
 )
 def test_each_fault_is_a_status_and_the_next_candidate_runs(runner: Runner, config: dict[str, str], status: str, message: str) -> None:
     outcome = run(runner, **config)
-    told = "" if outcome.error is None else f"{outcome.error['type']} {outcome.error['message']}"
+    told = "" if outcome.error is None else f"{outcome.error.type} {outcome.error.message}"
     assert outcome.status == status and message in told
     assert run(runner).status == "ok"
 
@@ -91,21 +91,21 @@ def test_memory_has_a_bound() -> None:
 
 
 def test_a_clear_loser_is_given_up_early(runner: Runner) -> None:
-    outcome = runner.trial({"config": {"sleep": 0.01}, "incumbent": 1e-4})
-    assert outcome.status == "ok" and outcome.told["censored"] and len(outcome.told["samples"]) == 2
+    outcome = runner.trial(Candidate({"sleep": 0.01}, incumbent=1e-4))
+    assert outcome.status == "ok" and outcome.facts.censored and len(outcome.facts.samples) == 2
 
 
 def test_finalists_are_measured_in_rounds_and_a_failure_names_its_place(runner: Runner) -> None:
-    outcome = runner.paired([{"config": {}}, {"config": {"sleep": 0.001}}])
-    fast, slow = outcome.told["rows"]
-    assert outcome.status == "ok" and fast["min"] < slow["min"] and len(fast["samples"]) == len(slow["samples"])
-    broken = runner.paired([{"config": {}}, {"config": {"run": "wrong"}}])
+    outcome = runner.paired([Candidate({}), Candidate({"sleep": 0.001})])
+    fast, slow = outcome.rows
+    assert outcome.status == "ok" and fast.time < slow.time and len(fast.samples) == len(slow.samples)
+    broken = runner.paired([Candidate({}), Candidate({"run": "wrong"})])
     assert (broken.status, broken.place) == ("wrong_result", 1)
 
 
 def test_a_stopped_worker_does_not_stop_the_tuner(runner: Runner) -> None:
-    assert run(runner).status == "ok" and runner.seat.worker is not None
-    os.kill(runner.seat.worker.pid, signal.SIGSTOP)
+    assert run(runner).status == "ok" and runner.slot.worker is not None
+    os.kill(runner.slot.worker.pid, signal.SIGSTOP)
     assert run(runner).status == "compile_timeout"
 
 
@@ -113,7 +113,7 @@ def test_no_worker_survives_its_parent() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_runner as t\n"
         "r = t.ready_runner(); t.run(r)\n"
-        "print(r.seat.worker.pid, flush=True); t.run(r, run='hang')"
+        "print(r.slot.worker.pid, flush=True); t.run(r, run='hang')"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, HERE], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

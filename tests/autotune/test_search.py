@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from tensorlang.autotune.search import STRATEGIES, Observation, Searcher, searcher
+from tensorlang.autotune.search.factory import STRATEGIES, searcher
+from tensorlang.autotune.search.searcher import Observation, Searcher
 from tensorlang.errors import TuningError
 from tensorlang.schedules.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling
 
@@ -118,7 +119,7 @@ def test_preparing_loads_the_models_so_that_no_proposal_waits_for_an_import() ->
     """The imports were once gone from `preload`, and the first model proposal took a second."""
     program = (
         "import sys\n"
-        "from tensorlang.autotune.surrogate import preload\n"
+        "from tensorlang.autotune.search.surrogate import preload\n"
         "preload()\n"
         "before = set(sys.modules)\n"
         "import skopt.acquisition, skopt.learning, sklearn.ensemble\n"

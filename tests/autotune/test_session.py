@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.measure import Policy
-from tensorlang.autotune.record import Trial
-from tensorlang.autotune.session import Plan, Progress, Session, session
+from tensorlang.autotune.jobs.session import Plan, Progress, Session, session
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
 from tensorlang.codegen.target import target

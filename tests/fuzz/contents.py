@@ -22,7 +22,8 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import canonical, rebuild
-from tensorlang.autotune import jobs, operators
+from tensorlang.autotune import operators
+from tensorlang.autotune.jobs import jobfile
 from tensorlang.codegen import archive, extents, operands
 from tensorlang.schedules.space import Space
 from tensorlang.schedules.strategies import choose
@@ -268,7 +269,7 @@ def read_job(rng: random.Random, data: bytes, folder: Path) -> None:
     """Read it, and define what it names, but for files of programs."""
     path = folder / "jobs.toml"
     path.write_bytes(data)
-    for entry in jobs.read(path).entries:
+    for entry in jobfile.read(path).entries:
         _ = entry.title
         if ":" not in entry.operator and not entry.operator.endswith(".py"):
             operators.program(entry.operator, entry.shape, entry.dtype)

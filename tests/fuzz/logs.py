@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import tensorlang as tl
-from tensorlang.autotune import compare, export, html, report, session, simulate
-from tensorlang.autotune.activity import show
-from tensorlang.autotune.database import Database
-from tensorlang.autotune.log import Log
-from tensorlang.autotune.merge import merge
-from tensorlang.autotune.record import SCHEMA, to_line
+from tensorlang.autotune.jobs import session
+from tensorlang.autotune.log import export
+from tensorlang.autotune.log.database import Database
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.merge import merge
+from tensorlang.autotune.log.record import SCHEMA, to_line
+from tensorlang.autotune.reporting import compare, html, report
+from tensorlang.autotune.reporting.activity import show
+from tensorlang.autotune.search import simulate
 
 from .mutate import copied, restructured, shaken, written
 

@@ -13,7 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tensorlang.autotune.search import STRATEGIES, Observation, searcher
+from tensorlang.autotune.search.factory import STRATEGIES, searcher
+from tensorlang.autotune.search.searcher import Observation
 from tensorlang.errors import TuningError
 from tensorlang.schedules.feasible import feasible
 from tensorlang.schedules.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling

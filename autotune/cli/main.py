@@ -1,0 +1,71 @@
+"""The `autotune` command.
+
+Exit codes: 0 a valid winner, 1 no valid schedule, a failed job or an unwritable log, 2 wrong usage (one line on stderr), 130 stopped.
+The compiler and the surrogates are imported by the commands that need them, so that help and wrong usage are instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+
+from tensorlang.autotune.cli import logs, tune
+from tensorlang.autotune.cli.common import Usage
+from tensorlang.errors import TensorlangError, did_you_mean
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+
+COMMANDS = {
+    command.__name__: command
+    for command in (
+        tune.run, tune.job, logs.status, logs.best, logs.report, logs.merge, logs.verify, logs.export,
+        logs.compare, tune.ops,
+    )
+}  # fmt: skip
+
+ParserError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""What the command-line parser raises; typer has moved its home between versions."""
+
+
+@app.callback()
+def autotune() -> None:
+    """Find the fastest schedule of an operator on this machine, and keep what was found in a log."""
+
+
+for _command in COMMANDS.values():
+    app.command()(_command)
+
+
+def main() -> None:
+    """Run the command and exit with its code."""
+    try:
+        code = app(standalone_mode=False, prog_name="autotune") or 0
+    except (typer.Exit, SystemExit) as end:
+        code = getattr(end, "exit_code", getattr(end, "code", 0)) or 0
+    except Usage as error:
+        code = _say(str(error), 2)
+    except TensorlangError as error:
+        code = _say(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _say("stopped", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except ParserError as error:
+        code = _say(_wrong(error), 2)
+    sys.exit(code)
+
+
+def _wrong(error: Any) -> str:
+    """The message of the command-line parser, with a hint for a command that does not exist."""
+    text = error.format_message() if hasattr(error, "format_message") else str(error)
+    word = text.split("'")[1] if text.startswith("No such command '") else ""
+    return text.rstrip(".") + did_you_mean(word, COMMANDS) if word else text
+
+
+def _say(text: str, code: int) -> int:
+    sys.stderr.write(f"autotune: {' '.join(text.split())}\n")
+    return code

@@ -1,0 +1,146 @@
+"""`autotune run`, `job` and `ops`: the commands that measure, and what they can be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensorlang.autotune.cli.common import Stop, Usage, console, leave
+from tensorlang.errors import LogError, TensorlangError
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.jobs.batch import Batch, Overview
+    from tensorlang.autotune.jobs.session import Progress, Session
+
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes that compile candidates; measuring is one at a time.")]
+Dask = Annotated[str | None, typer.Option(help="Scheduler of a Dask cluster of target machines, as tcp://host:8786.")]
+Budget = Annotated[str | None, typer.Option(help="Time for the whole search, as 90s, 30m or 1h30m.")]
+
+
+def run(
+    operator: Annotated[str, typer.Argument(metavar="OPERATOR", help="A name that `autotune ops` lists, or FILE.py:FUNCTION.")],
+    shape: Annotated[str, typer.Option(help="Extents, as M=512,N=512,K=512; for a function its parameters.")] = "",
+    dtype: Annotated[str | None, typer.Option(help="Type of the operands (float32 for operators).")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Candidates to measure, those in the log included.")] = 64,
+    log: Annotated[str | None, typer.Option(help="Log file, or a folder (ending in /): one file for each task.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads (default: all usable cores).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
+    strategy: Annotated[str, typer.Option(help="bayesian, random, evolutionary or grid.")] = "bayesian",
+    budget: Budget = None,
+    timeout: Annotated[float, typer.Option(help="Seconds in which a candidate must compile and, again, run.")] = 30.0,
+    resume: Annotated[bool, typer.Option(help="Go on from what the log has.")] = True,
+    cache: Annotated[str | None, typer.Option(help="Measure with warm or cold caches (warm).")] = None,
+    workers: Workers = None,
+    dask: Dask = None,
+) -> None:
+    """Tune an operator."""
+    from tensorlang.autotune import operators, settings  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.jobs import session  # noqa: PLC0415 - see `main`
+
+    screen = console()
+    given = _given(cache=cache, workers=workers, dask=dask)
+    try:
+        name, outputs = operators.program(operator, operators.parse_shape(shape), dtype)
+        job = session.session(
+            outputs, log, name=name, threads=threads, trials=trials, seed=seed, strategy=strategy,
+            budget=settings.seconds(budget), timeout=timeout, resume=resume, **given,
+        )  # fmt: skip
+    except LogError:
+        raise
+    except TensorlangError as error:
+        raise Usage(str(error)) from None
+    _tuned(screen, job)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _tuned(screen: Any, job: Session) -> None:
+    from tensorlang.autotune.jobs.peak import measure_peak  # noqa: PLC0415
+    from tensorlang.autotune.jobs.result import best_of  # noqa: PLC0415
+    from tensorlang.autotune.reporting.display import Monitor, duration, final_table, plain, plural  # noqa: PLC0415 - see `main`
+
+    stop = Stop()
+    try:
+        with Monitor(screen, job.task.op) as monitor:
+
+            def progress(state: Progress) -> None:
+                monitor(state)
+                stop.check()
+
+            result = job.run(progress)
+        screen.print(final_table(result, measure_peak(result.target, result.threads, result.task.dtype)))
+    except KeyboardInterrupt:
+        stop.ignore()
+        best = best_of(job.trials)
+        found = "no valid schedule yet" if best is None else f"best {duration(best.time)}: {best.config}"
+        plain(screen, f"stopped after {plural(len(job.trials), 'trial')}; {found}")
+        leave(130)
+    plain(screen, f"best configuration: {result.best.config}")
+    if job.log is not None:
+        plain(screen, f"log: {job.log.path}")
+
+
+def job(
+    file: Annotated[Path, typer.Argument(metavar="JOBS.toml", help="The tasks and what they share; see docs/tuning.md.")],
+    log: Annotated[str | None, typer.Option(help="Folder of logs, instead of the file's.")] = None,
+    budget: Budget = None,
+    workers: Workers = None,
+    dask: Dask = None,
+) -> None:
+    """Tune a batch of tasks within one budget; run again, it goes on where it stopped."""
+    from tensorlang.autotune import settings  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.jobs import batch, jobfile  # noqa: PLC0415 - see `main`
+
+    try:
+        given = _given(log=log and f"{log.rstrip('/')}/", budget=settings.seconds(budget), workers=workers, dask=dask)
+        ready = batch.Batch(replace(jobfile.read(file), **given))
+    except LogError:
+        raise
+    except TensorlangError as error:
+        raise Usage(str(error)) from None
+    _run_batch(console(), ready)
+
+
+def _run_batch(screen: Any, ready: Batch) -> None:
+    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.reporting.summary import BatchMonitor, summary  # noqa: PLC0415
+
+    stop = Stop()
+    interrupted = False
+    try:
+        with BatchMonitor(screen, ready) as monitor:
+
+            def progress(state: Overview) -> None:
+                monitor(state)
+                stop.check()
+
+            ready.run(progress)
+        table = summary(ready, measured=True)
+    except KeyboardInterrupt:
+        stop.ignore()
+        interrupted, table = True, summary(ready, measured=False)
+    screen.print(table)
+    plain(screen, f"logs: {ready.job.log}")
+    if interrupted:
+        plain(
+            screen, f"stopped after {plural(sum(len(task.trials) for task in ready.tasks), 'trial')}; the same command goes on from there"
+        )
+        leave(130)
+    if any(task.result is None for task in ready.tasks):
+        raise typer.Exit(1)
+
+
+def ops() -> None:
+    """List the operators with the extents that --shape takes, and their defaults."""
+    from tensorlang.autotune.operators import OPERATORS  # noqa: PLC0415
+    from tensorlang.autotune.reporting.display import plain  # noqa: PLC0415 - see `main`
+
+    screen = console()
+    for operator in sorted(OPERATORS.values(), key=lambda operator: operator.name):
+        plain(screen, f"{operator.name:<18}{','.join(f'{name}={value}' for name, value in operator.defaults.items())}")

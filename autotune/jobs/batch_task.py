@@ -1,0 +1,105 @@
+"""One task of a batch, tuned a slice at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorlang.autotune.jobs.allocation import Curve
+from tensorlang.autotune.jobs.jobfile import Entry, Job
+from tensorlang.autotune.jobs.result import Result, best_of
+from tensorlang.autotune.jobs.session import Progress, Session, session
+from tensorlang.autotune.log.database import Study
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.host import target_fields
+from tensorlang.errors import TensorlangError
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(slots=True)
+class BatchTask:
+    """A task and how far it is: its trials, the result of its final measurement, and why it failed, if it did."""
+
+    entry: Entry
+    name: str
+    outputs: Any
+    job: Job
+    recalled: list[Trial] = field(default_factory=list)
+    result: Result | None = None
+    failed: str = ""
+    exhausted: bool = False
+    _session: Session | None = None
+
+    @property
+    def title(self) -> str:
+        """What is tuned, as its entry says; with the kernel's name where the entry has several."""
+        own = self.entry.title.split(" ", 1)
+        return " ".join([self.name, *own[1:]])
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Those of the log, and those measured since."""
+        return self.recalled if self._session is None or len(self._session.trials) < len(self.recalled) else self._session.trials
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest trial."""
+        return best_of(self.trials)
+
+    @property
+    def left(self) -> int:
+        """Trials that may follow."""
+        return 0 if self.failed or self.exhausted else max(self.entry.trials - len(self.trials), 0)
+
+    def curve(self) -> Curve:
+        """What the allocation of time needs to know."""
+        best = self.best
+        scale = best.time if self.job.objective == "latency" and best is not None and best.time else 1.0
+        times, walls = [trial.time for trial in self.trials], [trial.wall_s for trial in self.trials]
+        return Curve(times, walls, self.left, self.entry.weight * scale)
+
+    def open(self) -> Study:
+        """Check that the task can be tuned here; the study in which its trials are. Raises `TensorlangError` where it cannot."""
+        entry, job = self.entry, self.job
+        wanted: dict[str, Any] = {name: getattr(entry, name) for name in ("strategy", "seed", "timeout", "cache")}
+        wanted |= {"workers": job.workers, "dask": job.dask}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        ready = session(self.outputs, Log(job.log), name=self.name, threads=entry.threads, trials=entry.trials, budget=None, **given)
+        self._session = ready
+        return ready.task.fingerprint, target_fields(ready.target)["fingerprint"], ready.settings.threads, ready.settings.policy.cache
+
+    def advance(self, count: int, seconds: float | None, tell: Tell) -> None:
+        """Measure `count` more trials, or as many as fit in `seconds`."""
+        with self._held() as ready:
+            self.exhausted = ready.search(len(self.trials) + count, seconds, tell) in ("exhausted", "finished before")
+
+    def rest(self) -> None:
+        """Let the processes go until there is more to measure."""
+        with self._held() as ready:
+            ready.rest()
+
+    def conclude(self, tell: Tell) -> None:
+        """Measure the finalists again, unless that was done since the last trial; the task is then closed."""
+        if self.best is not None and self.result is None and not self.failed:
+            with self._held() as ready:
+                self.result = ready.conclude(tell)
+
+    def close(self, reason: str) -> None:
+        """Nothing runs any more, and the log says why. May be called again."""
+        with self._held() as ready:
+            ready.close(reason)
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[Session]:
+        """Whatever goes wrong here is this task's failure: neither it nor a fault of ours costs the others theirs."""
+        assert self._session is not None, "opened first"
+        try:
+            yield self._session
+        except TensorlangError as error:
+            self.failed = self.failed or str(error).splitlines()[0]
+        except Exception as error:  # noqa: BLE001 - see above
+            self.failed = self.failed or f"{type(error).__name__}: {error}".splitlines()[0]

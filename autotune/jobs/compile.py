@@ -1,0 +1,58 @@
+"""`tl.compile`: the kernel of the best schedule known, and always a kernel."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from tensorlang.codegen.compilation import of_default, of_schedule
+from tensorlang.codegen.kernel import Kernel, kept
+from tensorlang.codegen.target import Target
+from tensorlang.codegen.target import target as find_target
+from tensorlang.errors import InternalError, TensorlangError
+from tensorlang.tensor import Tensor, as_outputs
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.log.database import Database, Match
+
+ATTEMPTS: Final = 8
+"""Records that are looked at before the default schedule is taken."""
+
+
+def compile(
+    outputs: object, target: str | Target | None = None, database: Database | str | os.PathLike[str] | None = None, name: str | None = None
+) -> Kernel:
+    """The kernel of the best schedule that `database` knows for these outputs, else of their default schedule.
+
+    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, or of another CPU) or
+    "default". A record whose schedule this version does not accept is passed over for the next best. One that another version or
+    another CPU wrote is first compared with the definition, and passed over where its kernel computes something else. Raises
+    `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
+    """
+    tensors, machine = as_outputs(outputs), find_target(target)
+    if database is not None:
+        from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of the tuner is loaded
+
+        known = database if isinstance(database, Database) else Database(database)
+        for match in islice(known.matches(tensors, machine), ATTEMPTS):
+            if (kernel := _kernel(match, known, tensors, name)) is not None:
+                return kernel
+    return kept(of_default(tensors, machine, name=name, provenance="default"))
+
+
+def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
+    """The kernel of a match; None where it must not be used, or cannot be."""
+    machine, unsure = match.target, match.needs_validation
+    if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
+        return None
+    try:
+        kernel = kept(of_schedule(schedule, machine, name=name, provenance=match.kind))
+    except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
+        return None
+    if unsure:
+        from tensorlang.autotune.verification.check import why_wrong  # noqa: PLC0415 - seldom needed
+
+        if database.verdict(match, lambda: why_wrong(kernel, tensors, match.dims)) is not None:
+            return None
+    return kernel

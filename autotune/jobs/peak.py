@@ -1,0 +1,53 @@
+"""What the machine can do: multiply-adds and bytes a second, measured by two small kernels in the disposable process.
+
+They are those of `codegen.reports.machine`: nothing but multiply-adds, and a stream through memory that no cache holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.task import Task
+from tensorlang.autotune.verification.reference import worker_task
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate
+from tensorlang.autotune.workers.runner import Runner
+from tensorlang.codegen.reports.machine import multiply_adds, stream
+from tensorlang.codegen.target import Target
+from tensorlang.dtype import dtype
+from tensorlang.errors import TuningError
+from tensorlang.schedules.schedule import Schedule
+
+POLICY: Final = Policy(least=10, most=40, spread=0.005)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Operations (a multiply-add is two) and bytes a second; None where it could not be measured."""
+
+    flops: float | None
+    bandwidth: float | None
+
+
+def measure_peak(target: Target, threads: int, kind: str) -> Peak:
+    """Measure both with this many threads; the first in the type `kind`, float32 for types without multiply-add."""
+    element = dtype(kind) if kind in ("float32", "float64") else dtype("float32")
+    return Peak(_rate(multiply_adds(target, threads, element), target, threads, "flops"), _rate(stream(), target, threads, "bytes"))
+
+
+def _rate(program: Any, target: Target, threads: int, what: Literal["flops", "bytes"]) -> float | None:
+    given = isinstance(program, Schedule)
+    task = Task.of(program.outputs if given else program, "peak")
+    from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - as in session
+
+    candidate = Candidate(schedule=program.to_json()) if given else Candidate(choose(task.outputs, target, threads).default)
+    try:
+        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=host.memory())) as runner:
+            outcome = runner.trial(candidate)
+    except TuningError:
+        return None
+    work = outcome.facts.flops if what == "flops" else outcome.facts.bytes
+    return work / outcome.facts.time if outcome.status == "ok" and work is not None and outcome.facts.time is not None else None

@@ -1,0 +1,410 @@
+"""A tuning job: propose, have built and measured elsewhere, write down, tell; then have the finalists measured again.
+
+The log is the checkpoint. A job first tells its searcher what the log already has of the same program, target, threads and cache policy,
+so a resumed job goes on where it stopped and a finished one measures nothing. As many candidates are in flight as the evaluator can use;
+the searcher knows those as pending, and each trial's record says how many others were known when it was asked for, so that a run can be
+replayed. A job may also be driven in slices (`search`, then `conclude`) by whoever divides time among many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tensorlang.autotune.jobs.finalists import compared, contest, interval_in, nominate, winner
+from tensorlang.autotune.jobs.ledger import Ledger, slowed, why_no_winner
+from tensorlang.autotune.jobs.plan import Plan, Progress
+from tensorlang.autotune.jobs.result import Choice, Result, best_of
+from tensorlang.autotune.log.database import Database, study_of
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.host import Machine
+from tensorlang.autotune.search.factory import searcher
+from tensorlang.autotune.search.searcher import Observation, Proposal, Searcher
+from tensorlang.autotune.settings import Settings, checked, seconds
+from tensorlang.autotune.task import Task
+from tensorlang.autotune.verification.reference import worker_task
+from tensorlang.autotune.workers.evaluator import Evaluator
+from tensorlang.autotune.workers.local import LocalEvaluator
+from tensorlang.autotune.workers.process import Limits
+from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
+from tensorlang.codegen.target import Target, why_foreign
+from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.threads import get_threads
+from tensorlang.errors import LogError, TuningError
+from tensorlang.schedules.space import Config, Space, spelling
+
+__all__ = ["Plan", "Progress", "Session", "session", "tune"]
+
+SEEDS_FROM_LOG: Final = 3
+STRIKES: Final = 2
+"""Losses of a process or host after which the candidate that was under way is taken for the cause."""
+CODE: Final = ("tensorlang", "llvmlite", "numpy")
+"""Software whose versions make a final measurement out of date."""
+STARTING_S: Final = 1.0
+"""Allowed for the start of a process where a budget is divided."""
+
+
+def tune(
+    outputs: object,
+    trials: int = 64,
+    log: str | os.PathLike[str] | Log | None = None,
+    seed: int = 0,
+    strategy: str = "bayesian",
+    *,
+    target: str | Target | None = None,
+    threads: int | None = None,
+    workers: int = 1,
+    cache: str = "warm",
+    dask: str | None = None,
+    budget: float | str | None = None,
+    timeout: float = 30.0,
+    resume: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    space: Space | Callable[[Space], Space] | None = None,
+    name: str | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Result:
+    """Search for the fastest schedule of a program and return the winner.
+
+    `trials` counts those that the log already has for this program, target, threads and cache (unless `resume=False`). `workers` processes
+    compile candidates while one measures; where all cores are measured on they take turns. `cache` says what a sample finds in the
+    caches: what the call before left ("warm") or nothing ("cold"). `dask` is the address of a Dask scheduler whose workers measure.
+    `budget` bounds the whole run, final measurement included, in seconds (or "30m"), `timeout` the seconds in which a candidate must
+    compile and, again, run. `space` is a space to search instead of the strategy's, or a function that edits it, as
+    `lambda space: space.fix("mr", 6)`. `name` is the operator's in the log; `dims` are the values at which
+    extents known only at run time are measured, as `dims={"n": 512}`. On Ctrl-C every process is killed, the log is complete, and
+    `KeyboardInterrupt` propagates.
+
+    Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
+    """
+    if progress is not None and not callable(progress):
+        raise TuningError(f"progress= is a function of what is reported, not {progress!r:.60}")
+    return session(
+        outputs, log, target=target, space=space, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
+        budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
+    ).run(progress)  # fmt: skip
+
+
+def session(
+    outputs: object,
+    log: str | os.PathLike[str] | Log | None,
+    *,
+    target: str | Target | None = None,
+    space: Space | Callable[[Space], Space] | None = None,
+    name: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    **settings: Any,
+) -> Session:
+    """The job that `tune` runs, checked and ready."""
+    if name is not None and not isinstance(name, str):
+        raise TuningError(f"name= is the operator's in the log, not {name!r:.60}")
+    if space is not None and not callable(space) and not isinstance(space, Space):
+        raise TuningError(f"space= is a space, or a function that edits one, not {space!r:.60}")
+    wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
+    machine = _machine(target, wanted.dask)
+    task = Task.of(outputs, name, dims)
+    from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
+
+    strategy = choose(task.outputs, machine, wanted.threads)
+    edited = space(strategy.space) if callable(space) else strategy.space if space is None else space
+    if not isinstance(edited, Space):
+        raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")
+    plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())))
+    return Session(task, plan, machine, wanted, None if log is None else Log(log) if not isinstance(log, Log) else log)
+
+
+def _machine(target: str | Target | None, dask: str | None) -> Target:
+    if dask is not None:
+        from tensorlang.autotune.cluster import target as of_cluster  # noqa: PLC0415 - an extra
+
+        return of_cluster(dask, target)
+    machine = named_target(target)
+    if (why := why_foreign(machine)) is not None:
+        raise TuningError(f"cannot tune for {machine.name} here: {why}")
+    return machine
+
+
+class Session:
+    """One job on one task."""
+
+    def __init__(self, task: Task, plan: Plan, target: Target, settings: Settings, log: Log | None) -> None:
+        self.task = task
+        self.plan = plan
+        self.target = target
+        self.settings = settings
+        self.log = None if log is None else log.of_task(task.op, task.fingerprint)
+        self._library = log  # the whole folder, where it is one
+        self.trials: list[Trial] = []
+        self.final: JsonObject | None = None
+        strategy = {"name": plan.name, "space": plan.space.fingerprint}
+        self._ledger = Ledger(self.log, task, target, settings, strategy)
+        self._progress: Callable[[Progress], None] | None = None
+        self._model: str | None = None if settings.dask else host.machine()["model"]
+        self._recalled = False
+        self._reason = "trials"
+        self._until: float | None = None
+        self._evaluator: Evaluator | None = None
+        self._request: WorkerTask | None = None
+        self._searcher: Searcher | None = None
+        self._loading: threading.Thread | None = None
+
+    def run(self, progress: Callable[[Progress], None] | None = None) -> Result:
+        """Search, then measure the finalists again, telling `progress` meanwhile. Raises as `tune` does."""
+        budget = self.settings.budget
+        self._until = None if budget is None else self._ledger.started + budget
+        try:
+            self.search(progress=progress)
+            return self.conclude(progress)
+        except KeyboardInterrupt:
+            self.close("interrupted")
+            raise
+        except BaseException:
+            self.close("failed")
+            raise
+
+    def search(self, trials: int | None = None, seconds: float | None = None, progress: Callable[[Progress], None] | None = None) -> str:
+        """Measure until there are as many trials (default: the settings'), for so many seconds, or until no point is left.
+
+        Returns which it was: "trials", "budget" or "exhausted". May be called again to go on; nothing is decided before `conclude`.
+        """
+        self._progress = progress
+        self._recall()
+        if self._finished():
+            self._reason = "finished before"
+        else:
+            until = None if seconds is None else time.monotonic() + seconds
+            self._reason = self._search(self.settings.trials if trials is None else trials, until)
+        return self._reason
+
+    def conclude(self, progress: Callable[[Progress], None] | None = None) -> Result:
+        """Measure the finalists again unless that was done, end the run, and return the winner. Raises as `tune` does."""
+        self._progress = progress
+        self._recall()
+        if not self._decided() and best_of(self.trials) is not None:
+            self._decide()
+        self.close(self._reason)
+        return self._result(self._reason)
+
+    def rest(self) -> None:
+        """Let go of the processes; what goes on starts new ones."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+            self._evaluator = None
+
+    def close(self, reason: str) -> None:
+        """End the run, saying why; no process is left. May be called twice."""
+        self.rest()
+        with contextlib.suppress(LogError):  # a log that failed has been reported
+            self._ledger.end(reason)
+
+    def _opened(self) -> Evaluator:
+        """Where candidates are evaluated, ready for them."""
+        if self._evaluator is None:
+            self._ledger.start(self.plan.space.count.feasible)
+            wanted = self.settings
+            limits = Limits(compile_s=wanted.timeout, run_s=wanted.timeout, memory=host.memory())
+            if wanted.dask is None:
+                self._evaluator = LocalEvaluator(limits, builders=wanted.workers, path=wanted.path)
+            else:
+                from tensorlang.autotune.cluster import ClusterEvaluator  # noqa: PLC0415 - an extra
+
+                self._evaluator = ClusterEvaluator(wanted.dask, limits, host.target_fields(self.target), path=wanted.path)
+            if self._request is None:
+                self._request = worker_task(self.task, self.target, wanted.threads, wanted.policy, wanted.builder)
+            tried = [trial for trial in self.trials if spelling(trial.config) == spelling(self.plan.default)]
+            default = None if tried and best_of(tried) is None else self.plan.default
+            self._evaluator.open(msgspec.structs.replace(self._request, default=default))
+            self._meet(self._evaluator.machine)
+        return self._evaluator
+
+    def _meet(self, machine: Machine | None) -> None:
+        """Once it is known which machine measures, leave out what the log has of other models."""
+        if self._model is None and machine is not None:
+            self._model = machine["model"]
+            self.trials = [trial for trial in self.trials if self._comparable(trial)]
+            if self.final is not None and self.final["winner"] not in {trial.id for trial in self.trials}:
+                self.final = None
+
+    @property
+    def default(self) -> Trial | None:
+        """The trial of the default schedule, if it is valid."""
+        key = spelling(self.plan.default)
+        return best_of([trial for trial in self.trials if spelling(trial.config) == key])
+
+    # The search ------------------------------------------------------------------------------------------------------------------
+
+    def _search(self, wanted: int, until: float | None) -> str:
+        """Measure until the trials, the time or the points are used up; why it ended."""
+        if self.settings.dask is not None:
+            self._opened()  # the machine decides which trials of the log count
+        search, flying, exhausted = self._ready(), dict[str, tuple[Proposal, dict[str, int]]](), False
+        former = 0.0
+        try:
+            while True:
+                late = min((at for at in (until, self._spare()) if at is not None), default=None)
+                while not exhausted and len(self.trials) + len(flying) < wanted and not (late is not None and time.monotonic() >= late):
+                    evaluator = self._opened()
+                    if len(flying) >= evaluator.capacity:
+                        break
+                    order = {"asked": len(self.trials) + len(flying), "known": len(self.trials)}
+                    if (proposal := search.ask()) is None:
+                        exhausted = True
+                        break
+                    former = former or time.monotonic()
+                    flying[key := spelling(proposal.config)] = proposal, order
+                    evaluator.submit(key, self._candidate(proposal))
+                    self._prepared(search, now=False)
+                if not flying:
+                    return "trials" if len(self.trials) >= wanted else "exhausted" if exhausted else "budget"
+                self._prepared(search, now=True)
+                answer = self._opened().next(late)
+                if answer is None:
+                    return "budget"
+                key, outcome = answer
+                now = time.monotonic()
+                trial = self._ledger.trial(len(self.trials), flying[key][0], outcome, now - former, flying[key][1])
+                del flying[key]
+                former = now
+                self.trials.append(trial)
+                search.tell(Observation(trial.config, trial.time, trial.noise))
+                self._tell("search", trial)
+        finally:
+            for proposal, _ in flying.values():
+                search.forget(proposal.config)
+            if flying:
+                self.rest()
+
+    def _ready(self) -> Searcher:
+        """The searcher, told what the log has."""
+        if self._searcher is None:
+            wanted = self.settings
+            self._searcher = searcher(wanted.strategy, self.plan.space, self.plan.default, seed=wanted.seed, seeds=self._seeds())
+            for trial in self.trials:
+                self._searcher.tell(Observation(trial.config, trial.time, trial.noise))
+        return self._searcher
+
+    def _prepared(self, search: Searcher, *, now: bool) -> None:
+        """Load what the search needs beside the first build; where every core is measured on, before anything is measured."""
+        if self._loading is None:
+            self._loading = threading.Thread(target=search.prepare, daemon=True)
+            self._loading.start()
+        if now and self._loading.is_alive() and not host.pinned(self.settings.threads):
+            self._loading.join()
+
+    def _candidate(self, proposal: Proposal) -> Candidate:
+        best = best_of(self.trials)
+        return Candidate(proposal.config, incumbent=None if best is None else best.time, trusted=proposal.source == "default")
+
+    def _spare(self) -> float | None:
+        """When the search must end for the final measurement to fit into the budget."""
+        if self._until is None:
+            return None
+        finalists = nominate(self.trials, self.default, None) if self.trials else []
+        building = sum(trial.compile_s for trial in finalists)
+        running = sum(trial.run_s for trial in finalists)
+        final = STARTING_S + building + self.settings.policy.processes * (STARTING_S + running)
+        return self._until - min(final, (self.settings.budget or 0.0) / 2)
+
+    def _seeds(self) -> Iterator[Config]:
+        """The strategy's suggestions, then what the log knows of other shapes of the family."""
+        yield from self.plan.seeds
+        if self._library is None:
+            return
+        with contextlib.suppress(LogError):
+            near = Database(self._library).near(self.task.family, self.task.extents, self.target, self.settings.threads)
+            for _, trial in zip(range(SEEDS_FROM_LOG), near, strict=False):
+                if (config := self.plan.space.project(trial.config)) is not None:
+                    yield config
+
+    # The end ---------------------------------------------------------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        """Measure the finalists again, choose, and write it down."""
+        self._tell("final", None)
+        former = None if self.final is None else str(self.final.get("winner"))
+        found = contest(self._opened(), nominate(self.trials, self.default, former), self._until)
+        if not found.finalists:
+            (trial, outcome), *_ = found.failed
+            raise TuningError(f"no finalist could be verified again; {trial.config}: {outcome.why}")
+        best = winner(found.finalists, self.default, former)
+        base = next((finalist for finalist in found.finalists if finalist.trial is self.default), None)
+        fields = {
+            "trials": len(self.trials),
+            "finalists": [finalist.to_json() for finalist in found.finalists],
+            "failed": [{"id": trial.id, "status": outcome.status} for trial, outcome in found.failed],
+            "winner": best.trial.id,
+            "time": best.time,
+            "default": base and base.trial.id,
+            **compared(base, best),
+        }
+        self.final = self._ledger.final(fields, found.where)
+
+    def _result(self, reason: str) -> Result:
+        by_id = {trial.id: trial for trial in self.trials}
+        rows = {} if self.final is None else {row["id"]: row for row in self.final["finalists"]}
+        if self.final is None:
+            raise TuningError(why_no_winner(self.task.op, self.trials, self.settings.budget))
+        choices = {
+            key: Choice(row["min"], row["config"], row["schedule"], by_id[key], self.task.outputs)
+            for key, row in rows.items()
+            if key in by_id
+        }
+        return Result(
+            self.task, self.target, self.settings.threads, choices[self.final["winner"]], choices.get(self.final["default"] or ""),
+            self.final["speedup"], tuple(self.trials), reason, interval_in(self.final), slowed(self.trials),
+        )  # fmt: skip
+
+    # The log ---------------------------------------------------------------------------------------------------------------------
+
+    def _recall(self) -> None:
+        """What the log has of this study, once: trials, and the last final measurement.
+
+        A trial that came to nothing through no fault of its own is tried again, but a candidate that was under way when processes or
+        hosts were lost twice may be the cause, and is not.
+        """
+        if self.log is None or not self.settings.resume or self._recalled:
+            return
+        self._recalled = True
+        wanted, strikes = self.settings, Counter[str]()
+        study = (self.task.fingerprint, self._ledger.shared["target"]["fingerprint"], wanted.threads, wanted.policy.cache)
+        for record in self.log.records("trial", "final"):
+            if isinstance(record, Trial):
+                if study_of(record) != study or record.task.get("dims", {}) != self.task.dims or not self._comparable(record):
+                    continue
+                strikes[spelling(record.config)] += record.status == "infra"
+                if record.status != "infra" or strikes[spelling(record.config)] == STRIKES:
+                    self.trials.append(record)
+            elif record.get("winner") in {trial.id for trial in self.trials}:
+                self.final = record
+
+    def _comparable(self, trial: Trial) -> bool:
+        """Was it measured on a processor of the model that is measured on now, as far as the two are known?"""
+        there = trial.fields.get("machine")
+        model = there.get("model") if isinstance(there, dict) else None
+        return not model or not self._model or model == self._model
+
+    def _finished(self) -> bool:
+        """Did a final measurement follow as many trials as are wanted, or all that there are?"""
+        return self._decided() and len(self.trials) >= min(self.settings.trials, self.plan.space.count.feasible)
+
+    def _decided(self) -> bool:
+        """Did a final measurement with this software follow the last trial?"""
+        if self.final is None or self.final["trials"] != len(self.trials):
+            return False
+        return all(self.final["software"].get(name) == self._ledger.shared["software"][name] for name in CODE)
+
+    def _tell(self, stage: str, last: Trial | None) -> None:
+        if self._progress is not None:
+            done, best = len(self.trials), best_of(self.trials)
+            self._progress(Progress(done, self.settings.trials, last, best, self.default, stage, self._ledger.drift))

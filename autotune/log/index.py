@@ -1,0 +1,208 @@
+"""What a database knows of its records, in memory: the fastest few of each study, and where the others stand.
+
+A study is what competes: one program on one target with one number of threads and one cache policy. Only its fastest trials are kept, so
+memory grows with the number of studies, and by a place in a file for each valid trial: the winner of a paired re-measurement is often
+not among the fastest and is then read again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang.autotune.log.migrate import JsonObject
+from tensorlang.autotune.log.record import Trial, from_line, moment
+from tensorlang.files import opened
+
+KEPT: Final = 4
+NEAR: Final = 64
+
+Study: TypeAlias = tuple[str, str, int, str]
+"""Records that compete: fingerprints of program and target, threads, cache policy."""
+
+
+def study_of(trial: Trial) -> Study | None:
+    """The study that a trial belongs to; None for a record that does not say."""
+    program, target = trial.task.get("fingerprint"), trial.target.get("fingerprint")
+    return (program, target, trial.threads, trial.cache) if isinstance(program, str) and isinstance(target, str) else None
+
+
+def dims_of(trial: Trial) -> dict[str, int]:
+    """The values at which extents known only at run time were measured."""
+    dims = trial.task.get("dims")
+    return {str(name): value for name, value in dims.items() if isinstance(value, int)} if isinstance(dims, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class LineAt:
+    """Where a record stands."""
+
+    path: Path
+    offset: int
+    length: int
+
+    def line(self) -> bytes | None:
+        """The line there; None if it cannot be read any more."""
+        try:
+            with opened(self.path) as file:
+                file.seek(self.offset)
+                return file.read(self.length)
+        except OSError:
+            return None
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A valid trial as its line, which is parsed when it is asked for: most never are."""
+
+    time: float
+    id: str
+    line: bytes
+    parsed: Trial | None = None
+
+    @property
+    def trial(self) -> Trial:
+        """The trial, with this time. Raises `ValueError` if the line holds none."""
+        if self.parsed is None:
+            self.parsed = replace(Trial.of(from_line(self.line)), time=self.time)
+        return self.parsed
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """A study, at some values of its dims whose product is `size`: the winner of its last final measurement, and its fastest trials."""
+
+    study: Study
+    triple: object
+    cpu: object
+    isa: frozenset[str] | None
+    size: int = 1
+    winner: Kept | None = None
+    decided: float = -math.inf
+    ranked: tuple[Kept, ...] = ()
+
+    def rank(self, trial: Trial, line: bytes) -> None:
+        """Keep a trial if it is among the fastest; of equal ones the earlier."""
+        assert trial.time is not None
+        if len(self.ranked) < KEPT or trial.time < self.ranked[-1].time:
+            self.ranked = tuple(sorted((*self.ranked, Kept(trial.time, trial.id, line)), key=lambda kept: kept.time))[:KEPT]
+
+    def decide(self, winner: str, time: float, line: bytes | None) -> bool:
+        """Let a trial stand before the others; was it still there?"""
+        line = next((kept.line for kept in self.ranked if kept.id == winner), line)
+        kept = None if line is None else Kept(time, winner, line)
+        try:
+            if kept is None or kept.trial.id != winner:
+                return False
+        except ValueError:
+            return False
+        kept.parsed = None
+        self.winner = kept
+        return True
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """The winner, then the fastest others."""
+        winner = self.winner
+        return self.ranked if winner is None else (winner, *(kept for kept in self.ranked if kept.id != winner.id))
+
+    @property
+    def best(self) -> Kept:
+        """The winner, else the fastest."""
+        return self.winner or self.ranked[0]
+
+
+@dataclass(slots=True)
+class Shapes:
+    """Studies of one family, threads and cache policy by the logarithms of their extents."""
+
+    studies: list[Known] = field(default_factory=list)
+    logs: list[list[float]] = field(default_factory=list)
+    rows: npt.NDArray[np.float64] | None = None
+
+    def add(self, known: Known, extents: list[int]) -> None:
+        """One more study."""
+        self.studies.append(known)
+        self.logs.append(_logs(extents))
+        self.rows = None
+
+    def near(self, extents: tuple[int, ...]) -> Iterator[Known]:
+        """Studies of other extents, nearest first: the distance is the sum of the logarithms of the ratios."""
+        if self.rows is None:
+            self.rows = np.array(self.logs)
+        distances = np.abs(self.rows - np.array(_logs(extents))).sum(axis=1)
+        few = np.argpartition(distances, NEAR)[:NEAR] if len(distances) > 2 * NEAR else np.arange(len(distances))
+        first = sorted((float(distances[at]), self.studies[at].best.id, int(at)) for at in few)
+        chosen = {at for _, _, at in first}
+        yield from (self.studies[at] for distance, _, at in first if distance > 0)
+        if len(few) < len(distances):
+            yield from (self.studies[at] for at in np.argsort(distances, kind="stable").tolist() if at not in chosen and distances[at] > 0)
+
+
+@dataclass(slots=True)
+class Index:
+    """All studies, by program and by family."""
+
+    studies: dict[tuple[Study, tuple[tuple[str, int], ...]], Known] = field(default_factory=dict)
+    programs: dict[str, list[Known]] = field(default_factory=dict)
+    families: dict[tuple[str, int, str, int], Shapes] = field(default_factory=dict)
+    places: dict[str, tuple[Known, LineAt]] = field(default_factory=dict)
+    waiting: dict[str, JsonObject] = field(default_factory=dict)
+    instructions: dict[tuple[object, ...], frozenset[str] | None] = field(default_factory=dict)
+
+    def add(self, trial: Trial, line: bytes, place: LineAt) -> None:
+        """A valid trial; a repeated one counts once."""
+        study = study_of(trial)
+        if study is None or trial.id in self.places:
+            return
+        known = self.studies.get((study, tuple(sorted(dims_of(trial).items())))) or self._new(study, trial)
+        self.places[trial.id] = (known, place)
+        known.rank(trial, line)
+        if (final := self.waiting.pop(trial.id, None)) is not None:
+            self.decide(final)
+
+    def decide(self, final: JsonObject) -> None:
+        """A final measurement: its winner stands before the other trials of its study, until a later one."""
+        winner, time, when = final.get("winner"), final.get("time"), moment(final, -math.inf)
+        if not isinstance(winner, str) or not isinstance(time, float) or not 0 < time < math.inf:
+            return
+        if winner not in self.places:
+            self.waiting[winner] = final
+            return
+        known, place = self.places[winner]
+        if when >= known.decided and known.decide(winner, time, place.line()):
+            known.decided = when
+
+    def _new(self, study: Study, trial: Trial) -> Known:
+        """The study of a first trial."""
+        isa = self._isa(trial.target.get("features"))
+        dims = dims_of(trial)
+        known = Known(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(dims.values()))
+        self.studies[study, tuple(sorted(dims.items()))] = known
+        self.programs.setdefault(study[0], []).append(known)
+        family, extents = trial.task.get("family"), trial.task.get("extents")
+        if isinstance(family, str) and isinstance(extents, list) and all(isinstance(extent, int) for extent in extents):
+            self.families.setdefault((family, *study[2:], len(extents)), Shapes()).add(known, extents)
+        return known
+
+    def _isa(self, features: object) -> frozenset[str] | None:
+        """The instruction set that a record names, the same object for the same names; None if it is none."""
+        if not isinstance(features, list):
+            return None
+        try:
+            names = tuple(features)
+            if names not in self.instructions:
+                self.instructions[names] = frozenset(features) if all(isinstance(name, str) for name in names) else None
+            return self.instructions[names]
+        except TypeError:  # what cannot be hashed is no name
+            return None
+
+
+def _logs(extents: list[int] | tuple[int, ...]) -> list[float]:
+    return [math.log(max(extent, 1)) for extent in extents]

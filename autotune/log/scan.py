@@ -1,0 +1,185 @@
+"""Reading a log file: whole records with their place, and the reasons why other lines are not records.
+
+Needs memory for one line, never raises for what a line holds, and can go on where an earlier scan stopped, since logs only grow. A line
+that is not whole may still hold whole records: behind the torn end of another when files were concatenated, between the NUL bytes that a
+crash of the system leaves, on both sides of a newline that was overwritten. They are found by their checksums.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from tensorlang.autotune.log.migrate import JsonObject, Newer
+from tensorlang.autotune.log.record import CHECKSUM, Reader, whole
+from tensorlang.files import NotRegular, opened
+
+LONGEST: Final = 8 << 20
+"""Bytes in the longest line that is looked at; canonical definitions are far shorter."""
+
+BUFFER: Final = 1 << 18
+
+_START: Final = b'{"v":'
+_END: Final = re.compile(rb',"sum":"[0-9a-f]{16}"\}')
+_GUESSES: Final = 4
+_MISSES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line that was skipped: where it is and why."""
+
+    path: Path
+    line: int
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} (byte {self.offset}): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place between two lines of a file: how many bytes and lines are before it, the last of the bytes, and which file it is.
+
+    A file that has other bytes there is another file, or was rewritten.
+    """
+
+    offset: int = 0
+    line: int = 0
+    before: bytes = b""
+    file: tuple[int, int] | None = None
+
+    def stands(self, path: Path) -> bool:
+        """Is the file at `path` the one that was read, with at most more lines?"""
+        try:
+            found = path.stat()
+            if (found.st_dev, found.st_ino) != self.file or found.st_size < self.offset:
+                return False
+            if not self.before:
+                return True
+            with opened(path) as file:
+                file.seek(self.offset - len(self.before))
+                return file.read(len(self.before)) == self.before
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A whole record: line number and byte offset, its bytes without the newline, its fields; `known` unless its schema is a later one."""
+
+    line: int
+    offset: int
+    data: bytes
+    fields: JsonObject
+    known: bool = True
+
+
+@dataclass(slots=True)
+class Scan:
+    """The records of a file from `position` on, in order; `problems` and the new `position` are there when they are consumed.
+
+    The position stays before a last line without its newline: it may still be written to. A device or a pipe holds no records, since it
+    may have no end. Iterating raises `OSError` if the file cannot be read.
+    """
+
+    path: Path
+    position: Position = Position()
+    read: Reader = field(default_factory=Reader)
+    problems: list[Problem] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Entry]:
+        try:
+            stream = opened(self.path, BUFFER)
+        except NotRegular:
+            return
+        with stream as file:
+            found = os.fstat(file.fileno())
+            identity = (found.st_dev, found.st_ino)
+            self.position = replace(self.position, file=identity)
+            file.seek(self.position.offset)
+            offset, number = self.position.offset, self.position.line
+            while line := file.readline(LONGEST):
+                number, start, offset = number + 1, offset, offset + len(line)
+                ended, excess = line.endswith(b"\n"), 0
+                if not ended and len(line) == LONGEST:
+                    excess, ended = _rest(file)
+                    offset += excess
+                yield from self._entries(number, start, line if not excess else None)
+                if ended:
+                    self.position = Position(offset, number, b"\n" if excess else line[-CHECKSUM - 1 :], identity)
+
+    def _entries(self, number: int, offset: int, line: bytes | None) -> Iterator[Entry]:
+        if line is None:
+            self._problem(number, offset, f"a line of more than {LONGEST} bytes")
+            return
+        try:
+            fields = self.read(line)
+        except Newer as newer:
+            self._problem(number, offset, str(newer))
+            yield Entry(number, offset, line.rstrip(b"\r\n"), newer.fields, known=False)
+        except ValueError as reason:
+            found = list(self._salvaged(number, offset, line))
+            kept = f"; {len(found)} whole records in it are kept" if found else ""
+            self._problem(number, offset, f"{str(reason)[:200]}{kept}")
+            yield from found
+        else:
+            yield Entry(number, offset, line.rstrip(b"\r\n"), fields)
+
+    def _salvaged(self, number: int, offset: int, line: bytes) -> Iterator[Entry]:
+        for at, data in pieces(line):
+            try:
+                yield Entry(number, offset + at, data, self.read(data))
+            except Newer as newer:
+                yield Entry(number, offset + at, data, newer.fields, known=False)
+            except ValueError:
+                continue
+
+    def _problem(self, number: int, offset: int, reason: str) -> None:
+        self.problems.append(Problem(self.path, number, offset, reason))
+
+
+def holds_records(path: Path) -> bool:
+    """May the file be a log: does it hold a record, or nothing, or begin as a torn record does? Raises `OSError`."""
+    try:
+        with opened(path) as file:
+            first = file.read(1 << 12).lstrip()
+    except NotRegular:
+        return True
+    return first[: len(_START)] in (b"", _START[: len(first)]) or first.startswith(b"\0") or next(iter(Scan(path)), None) is not None
+
+
+def _rest(file: BinaryIO) -> tuple[int, bool]:
+    """Pass over what is left of a line: its bytes, and whether it ended."""
+    length = 0
+    while more := file.readline(LONGEST):
+        length += len(more)
+        if more.endswith(b"\n"):
+            return length, True
+    return length, False
+
+
+def pieces(line: bytes) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each whole record inside a line that is not one. Bounded work, whatever the line holds."""
+    start, misses = 0, 0
+    for end in (match.end() for match in _END.finditer(line)):
+        at = end
+        for _ in range(_GUESSES):
+            at = line.rfind(_START, start, at)
+            if at < 0 or (at == 0 and end == len(line.rstrip(b"\r\n"))):
+                break
+            try:
+                whole(line[at:end])
+            except ValueError:
+                continue
+            yield at, line[at:end]
+            start, misses = end, misses - 1
+            break
+        misses += 1
+        if misses > _MISSES:
+            return

@@ -1,0 +1,126 @@
+"""What this version and this machine add to a log that was written anywhere: the space, the winning loop nest, the measured peak.
+
+Each is only given where it is certain to be what the log means (same instruction set and CPU, same fingerprint of the space, a schedule
+that is still accepted); else the reason is. A log can be anyone's, so nothing that rebuilding raises is fatal.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from tensorlang import rebuild
+from tensorlang.autotune.jobs.peak import Peak, measure_peak
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement import host
+from tensorlang.autotune.reporting.analysis import number
+from tensorlang.autotune.reporting.display import plural
+from tensorlang.codegen.target import target as named_target
+from tensorlang.errors import TensorlangError
+from tensorlang.schedules.space import Space, spelling
+
+LONGEST_TEXT: Final = 60_000
+BROKEN: Final = (TensorlangError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+"""What rebuilding a program or schedule of another version, or of a stranger, may raise."""
+
+
+def peak(trial: Trial, *, measure: bool) -> tuple[Peak | None, str]:
+    """The measured peak, if this is the CPU of the log, and what to know of it."""
+    if not measure:
+        return None, "No roofline: the peak of the machine was not to be measured."
+    here, processor = host.target_fields(named_target()), host.machine()["model"]
+    if here["fingerprint"] != trial.target.get("fingerprint") or processor != model(trial):
+        there = f"{model(trial)} ({trial.target.get('cpu')})"
+        return None, f"No roofline: the log is of {there}, and the peak can only be measured there; this is {processor} ({here['cpu']})."
+    found = _measured(trial.threads, str(trial.task.get("dtype")))
+    if not found.flops:
+        return None, "No roofline: the peak of this machine could not be measured."
+    where = f"on {platform.node()}, the same CPU, with {plural(trial.threads, 'thread')}"
+    load, cores = host.load(), len(host.cores())
+    busy = (
+        f" The machine was busy (load {load:g} on {cores} cores), so they may be too low." if load is not None and load > cores / 2 else ""
+    )
+    return found, f"The roofs were measured while this page was written, {where}.{busy}"
+
+
+@lru_cache(maxsize=32)
+def _measured(threads: int, kind: str) -> Peak:
+    try:
+        return measure_peak(named_target(), threads, kind)
+    except BROKEN:
+        return Peak(None, None)
+
+
+def fits(moved: float) -> str:
+    """Whether so many bytes fit this machine's last-level cache, in words."""
+    cache = named_target().l3
+    if moved <= cache:
+        return f"A call's {moved / 1e6:.3g} MB fit the last-level cache ({cache / 1e6:.3g} MB), so memory need not bound it."
+    return f"A call's {moved / 1e6:.3g} MB do not fit the last-level cache ({cache / 1e6:.3g} MB)."
+
+
+@lru_cache(maxsize=32)
+def _rebuilt(definition: str, threads: int) -> Space | None:
+    from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - other pages do without
+
+    try:
+        space = choose(rebuild.rebuild(json.loads(definition)), named_target(), threads).space
+        return space if isinstance(space, Space) else None
+    except BROKEN:
+        return None
+
+
+def space(trial: Trial) -> Space | None:
+    """The space that was searched, if this version and machine still make the same one."""
+    if host.target_fields(named_target())["fingerprint"] != trial.target.get("fingerprint"):
+        return None
+    space = _rebuilt(spelling(trial.task.get("definition")), trial.threads)
+    return space if space is not None and space.fingerprint == mapping(trial, "strategy").get("space") else None
+
+
+def values(space: Space | None, trials: Sequence[Trial]) -> dict[str, list[Any]]:
+    """The values of each knob: of the space, or those that the trials have."""
+    found: dict[str, dict[str, Any]] = {}
+    if space is not None:
+        todo, seen = list(space.knobs), set[int]()
+        while todo:
+            knob = todo.pop(0)
+            if id(knob) in seen:
+                continue
+            seen.add(id(knob))
+            found.setdefault(knob.name, {}).update((spelling(value), value) for value in knob.values)
+            todo.extend(child for children in knob.opens.values() for child in children)
+    else:
+        for trial in trials:
+            for name, value in trial.config.items():
+                found.setdefault(name, {})[spelling(value)] = value
+    return {
+        name: sorted(own.values(), key=lambda value: (number(value) is None, number(value) or 0.0, spelling(value)))[:200]
+        for name, own in list(found.items())[:60]
+    }
+
+
+def texts(trial: Trial) -> tuple[str, str]:
+    """The loop nest and the Python of a schedule; the reason and the directives where this version cannot rebuild it."""
+    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - other pages do without
+
+    try:
+        schedule = Schedule.from_json(rebuild.rebuild(trial.task.get("definition")), trial.schedule or "")
+        return str(schedule)[:LONGEST_TEXT], repr(schedule)[:LONGEST_TEXT]
+    except BROKEN as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"This version cannot rebuild the schedule: {why}", f"directives: {str(trial.schedule)[:LONGEST_TEXT]}"
+
+
+def mapping(trial: Trial, name: str) -> Mapping[str, Any]:
+    """A field of a record that is an object; empty if it is not."""
+    value = trial.fields.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def model(trial: Trial) -> str:
+    """The processor that a trial ran on."""
+    return str(mapping(trial, "machine").get("model"))

@@ -1,0 +1,163 @@
+"""What a log says: `status`, `best` and `report`, study by study (program, target, threads, cache policy)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from tensorlang.autotune.jobs.result import best_of, failures
+from tensorlang.autotune.log.database import Study, study_of
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.reporting.analysis import gain, improvements, knob_effects, number, ordered, overhead, slow
+from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
+from tensorlang.errors import LogError
+from tensorlang.schedules.space import spelling
+
+TOP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The trials of one study, its last final measurement and how its last run ended."""
+
+    trials: tuple[Trial, ...]
+    final: JsonObject | None
+    ended: str | None
+    starts: tuple[JsonObject, ...] = ()
+    """What its runs set out to do."""
+
+    @property
+    def title(self) -> str:
+        """The operator, its result and where it ran."""
+        first = self.trials[0]
+        where = f"{first.target.get('cpu')}, {plural(first.threads, 'thread')}, {first.cache} cache"
+        return f"{first.task.get('op')} {shape_of(first.task)} {first.task.get('dtype')} on {where}"
+
+    @property
+    def best(self) -> Trial | None:
+        """The winner of the final measurement, else the fastest trial."""
+        winner = None if self.final is None else self.final.get("winner")
+        return next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
+
+    @property
+    def time(self) -> float | None:
+        """The winner's time in the final measurement, else the fastest trial's."""
+        return self.final["time"] if self.final is not None else None if self.best is None else self.best.time
+
+    @property
+    def speedup(self) -> float | None:
+        """Over the default, in the final measurement or else among trials."""
+        if self.final is not None:
+            speedup: float | None = self.final.get("speedup")
+            return speedup
+        default = best_of([trial for trial in self.trials if trial.source == "default"])
+        return default.time / self.time if default is not None and default.time and self.time else None
+
+
+def studies(log: Log) -> list[Tuned]:
+    """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
+    trials: dict[Study, list[Trial]] = {}
+    finals: list[JsonObject] = []
+    ended: dict[str, str] = {}
+    homes: dict[str, Study] = {}
+    starts: dict[str, JsonObject] = {}
+    for record in log.records():
+        if isinstance(record, Trial):
+            if (study := study_of(record)) is not None:
+                trials.setdefault(study, []).append(record)
+                homes[record.id] = study
+        elif record["kind"] == "final" and isinstance(record.get("time"), float):
+            finals.append(record)
+        elif record["kind"] == "run_start":
+            starts[str(record.get("run"))] = record
+        elif record["kind"] == "run_end":
+            ended[str(record.get("run"))] = str(record.get("reason"))
+    if not trials:
+        lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
+        raise LogError(f"{log.path} holds no trial{lines}")
+    last: dict[Study, JsonObject] = {}
+    for record in sorted(finals, key=lambda record: number(record.get("time_unix")) or 0.0):  # a merged log may hold them in any order
+        if (study := homes.get(str(record.get("winner")))) is not None:
+            last[study] = record
+    return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
+
+
+def _tuned(own: tuple[Trial, ...], final: JsonObject | None, ended: dict[str, str], starts: dict[str, JsonObject]) -> Tuned:
+    runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
+    return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
+
+
+def status(console: Console, log: Log) -> None:
+    """One row for each study: trials, best, speed-up, failures, whether the last run ended."""
+    table = Table()
+    for column in ("task", "trials", "best", "speed-up", "failed", "last run"):
+        table.add_column(column, overflow="fold")
+    for tuned in studies(log):
+        failed = ", ".join(f"{count} {name}" for name, count in failures(tuned.trials).items()) or "none"
+        gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
+        state = tuned.ended or "running, or killed"
+        table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, failed, state)
+    console.print(table)
+    _skipped(console, log)
+
+
+def best(console: Console, log: Log) -> None:
+    """For each study the best configuration, and its schedule as Python."""
+    from tensorlang.autotune.reporting.replay import texts  # noqa: PLC0415 - other reports need no compiler
+
+    for tuned in studies(log):
+        plain(console, f"{tuned.title}: {duration(tuned.time)}" + ("" if tuned.speedup is None else f", {tuned.speedup:.2f}x default"))
+        if tuned.best is None:
+            plain(console, "no valid schedule\n" + failure_line(tuned.trials))
+            continue
+        plain(console, f"configuration: {spelling(tuned.best.config)}")
+        nest, python = texts(tuned.best)
+        plain(console, (python if python.startswith("s = ") else f"{nest}\n{python}") + "\n")
+
+
+def report(console: Console, log: Log) -> None:
+    """For each study the fastest trials, failures by reason, noise, and how the best came about."""
+    for tuned in studies(log):
+        table = Table("trial", "source", "time", "noise", "compile", "configuration", title=tuned.title, title_justify="left")
+        valid = sorted((trial for trial in tuned.trials if trial.time is not None), key=lambda trial: trial.time or math.inf)
+        places = {trial.id: count for count, trial in enumerate(tuned.trials, 1)}
+        for trial in valid[:TOP]:
+            table.add_row(
+                str(places[trial.id]),
+                trial.source,
+                duration(trial.time),
+                f"{trial.noise:.1%}",
+                duration(trial.compile_s),
+                spelling(trial.config),
+            )
+        console.print(table)
+        noise = f"{median(trial.noise for trial in valid):.1%}" if valid else "-"
+        wall, spent = sum(trial.wall_s for trial in tuned.trials), overhead(tuned.trials)
+        share = "" if spent is None else f", of which {spent:.0%} overhead"
+        plain(console, f"{plural(len(tuned.trials), 'trial')} in {duration(wall)}{share}; median noise {noise}")
+        for stretch in slow(tuned.trials):
+            plain(console, str(stretch))
+        if valid:
+            steps = (f"{duration(time)} (trial {count})" for count, time in improvements(tuned.trials))
+            plain(console, f"best so far: {', '.join(steps)}")
+        if tuned.final is not None:
+            won = gain(tuned.final, tuned.trials, tuned.best) or "no valid default"
+            plain(console, f"measured again, side by side: {duration(tuned.time)}, {won}")
+        if effects := knob_effects(tuned.trials):
+            plain(console, "knobs:\n" + "\n".join(f"  {effect}" for effect in effects))
+        if failed := failure_line(tuned.trials):
+            plain(console, "failures:\n" + failed)
+    _skipped(console, log)
+
+
+def _skipped(console: Console, log: Log) -> None:
+    for problem in log.problems[:5]:
+        plain(console, f"skipped {problem}")
+    if len(log.problems) > 5:
+        plain(console, f"... and {len(log.problems) - 5} more lines skipped")

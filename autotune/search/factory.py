@@ -1,0 +1,33 @@
+"""Searchers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias, get_args
+
+from tensorlang.autotune.search.methods import Evolutionary, Grid, Random
+from tensorlang.autotune.search.searcher import Prior, Searcher
+from tensorlang.errors import TuningError, did_you_mean
+from tensorlang.schedules.space import Config, Space
+
+Strategy: TypeAlias = Literal["bayesian", "random", "evolutionary", "grid"]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+
+def searcher(
+    strategy: str, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()
+) -> Searcher:
+    """The searcher of this name; `priors` (see `transfer`) is for the one that models. Raises `TuningError` for an unknown one."""
+    match strategy:
+        case "bayesian":
+            from tensorlang.autotune.search.bayesian import Bayesian  # noqa: PLC0415 - the surrogates are slow to import
+
+            return Bayesian(space, default, seed=seed, seeds=seeds, priors=priors)
+        case "random":
+            return Random(space, default, seed=seed, seeds=seeds)
+        case "evolutionary":
+            return Evolutionary(space, default, seed=seed, seeds=seeds)
+        case "grid":
+            return Grid(space, default, seed=seed, seeds=seeds)
+        case _:
+            raise TuningError(f"there is no search strategy {strategy!r}{did_you_mean(strategy, STRATEGIES)}")

@@ -1,0 +1,93 @@
+"""Is a kernel right? Asked of a schedule for which nobody here vouches: one that another version of the software, or another CPU, found.
+
+The kernel runs once on inputs of our own. Elements at corners, edges and random places are compared with the reference evaluator, and
+the whole result with that of the default schedule; writes outside the outputs are noticed. This happens in the process that asked, as it
+is about to call the kernel anyway; `autotune verify` does the same for a whole log in processes that may die of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
+from tensorlang.autotune.task import NO_DIMS, longest_reduction, placeholders, specs
+from tensorlang.autotune.verification.reference import sample_points
+from tensorlang.codegen.build import build_schedule
+from tensorlang.codegen.compilation import default_schedule
+from tensorlang.codegen.kernel import Kernel
+from tensorlang.errors import TensorlangError
+from tensorlang.interpret import evaluate
+from tensorlang.tensor import Placeholder, Stage, Tensor, definitions
+
+POINTS: Final = 96
+AFFORDABLE: Final = 1e8
+"""Operations up to which the reference evaluator is asked about a program whose intermediate results it computes whole."""
+
+
+def why_wrong(kernel: Kernel, outputs: tuple[Tensor, ...], dims: Mapping[str, int] = NO_DIMS) -> str | None:
+    """What is wrong with a kernel of these outputs, extents known only at run time having the values `dims`; None if nothing was found."""
+    try:
+        arguments, results = specs(outputs, dims)
+        operands = [(tensor, spec) for tensor, spec in zip(placeholders(outputs), arguments, strict=True) if not _is_bound(tensor)]
+        default = build_schedule(default_schedule(outputs, kernel.target), kernel.target)
+        for signed in (True, False):
+            made = [guarded.array for guarded in inputs([spec for _, spec in operands], 0, signed=signed)]
+            wanted = _run(default, made, results, dims)
+            if signed and not all(_finite(guarded.array) for guarded in wanted):
+                continue  # a logarithm or a square root: not much can be told from NaN
+            feeds = {tensor: array for (tensor, _), array in zip(operands, made, strict=True)}
+            return _compare(kernel, _run(kernel, made, results, dims), wanted, outputs, feeds, dims)
+    except TensorlangError as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def _compare(
+    kernel: Kernel,
+    got: list[Guarded],
+    wanted: list[Guarded],
+    outputs: tuple[Tensor, ...],
+    feeds: dict[Tensor, Array],
+    dims: Mapping[str, int],
+) -> str | None:
+    reduction, sampled = longest_reduction(outputs, dims), _samplable(outputs, kernel, dims)
+    for place, (guarded, default, tensor) in enumerate(zip(got, wanted, outputs, strict=True)):
+        array, kind = guarded.array, tensor.dtype
+        if not guarded.intact():
+            return f"it wrote outside output {place}"
+        if why := mismatch(array, default.array, kind, reduction):
+            return f"output {place}, against the default schedule: {why}"
+        if sampled and array.size:
+            points = sample_points(array.shape, POINTS)
+            expected = np.asarray(evaluate(tensor, feeds, points, **dims))
+            at = tuple(np.array(points, np.int64).reshape(len(points), -1).T)
+            if why := mismatch(array[at] if at else array.reshape(1), expected, kind, reduction):
+                return f"output {place}: {why}"
+    return None
+
+
+def _run(kernel: Kernel, arrays: list[Array], results: Sequence[Spec], dims: Mapping[str, int]) -> list[Guarded]:
+    outputs = [Guarded(spec) for spec in results]
+    for guarded in outputs:
+        guarded.poison()
+    into = tuple(guarded.array for guarded in outputs)
+    kernel(*arrays, out=into if len(into) > 1 else into[0], **dims)
+    return outputs
+
+
+def _samplable(outputs: tuple[Tensor, ...], kernel: Kernel, dims: Mapping[str, int]) -> bool:
+    """Is the reference evaluator quick at some elements?"""
+    stages = [definition for definition in definitions(outputs) if not isinstance(definition, Placeholder)]
+    alone = len(stages) == 1 and isinstance(stages[0], Stage) and not stages[0].itself
+    return alone or kernel.cost(**dims)["flops"] <= AFFORDABLE
+
+
+def _is_bound(tensor: Tensor) -> bool:
+    return isinstance(tensor.definition, Placeholder) and tensor.definition.array is not None
+
+
+def _finite(array: Array) -> bool:
+    return array.dtype.kind in "biu" or not array.size or bool(np.isfinite(array.astype(np.float64)).mean() > 0.9)

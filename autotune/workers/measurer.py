@@ -1,0 +1,119 @@
+"""The worker's side of a measurement: a kernel is timed only after its result was compared with the reference.
+
+Where the reference covers only some elements, the whole result is also compared with the default schedule's, which is built here once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
+from tensorlang.autotune.measurement.cold_caches import Flush
+from tensorlang.autotune.measurement.measure import interleave, measure
+from tensorlang.autotune.measurement.sentinel import Sentinel
+from tensorlang.autotune.workers.builder import Builder, Wrong, pin
+from tensorlang.autotune.workers.protocol import NOTHING, Blob, Candidate, Compiling, Facts, Running, WorkerTask
+from tensorlang.codegen.caches import host_caches
+from tensorlang.errors import TensorlangError
+
+
+class Measurer:
+    """A task made ready: inputs, guarded outputs, the reference; and the candidates on it."""
+
+    def __init__(self, task: WorkerTask, builder: Builder) -> None:
+        self.task = task
+        self.builder = builder
+        self.cores = task.cores or ()
+        self.inputs = inputs(task.inputs, task.seed, signed=task.signed)
+        self.at = [None if at is None else tuple(np.array(at, np.int64).T) for at in task.at]
+        self.values = [_values(blob, spec, at) for blob, spec, at in zip(task.expected, task.results, self.at, strict=True)]
+        for place, blob in task.bound.items():
+            array = self.inputs[place].array
+            array[...] = np.frombuffer(blob.data, array.dtype).reshape(array.shape)
+        self.pristine = [guarded.array.copy() for guarded in self.inputs]
+        self.agreed: list[Array] | None = None
+        self._asked = False
+        self.sentinel = Sentinel()
+        self.flush = Flush(host_caches(), self.cores) if task.policy.cache == "cold" else None
+
+    def trial(self, candidate: Candidate, kernel: Blob | None = None) -> Facts:
+        """One candidate by itself: the kernel that was saved, or what is built of it here."""
+        self._agree(candidate)
+        call, facts = self._prepare(candidate, kernel)
+        start = time.perf_counter()
+        sentinel = self.sentinel()
+        result = measure(call, self.task.policy, candidate.incumbent, flush=self.flush)
+        run_s = (facts.run_s or 0.0) + time.perf_counter() - start
+        return msgspec.structs.replace(
+            facts, run_s=run_s, samples=result.samples, number=result.number, censored=result.censored, sentinel=sentinel
+        )
+
+    def paired(self, candidates: Sequence[Candidate], kernels: Sequence[Blob], seconds: float | None) -> tuple[Facts, ...]:
+        """Several candidates, their samples interleaved, for about so many seconds."""
+        self._agree(candidates[0])
+        made = [self._prepare(one, kernels[place] if kernels else None, place) for place, one in enumerate(candidates)]
+        results = interleave([call for call, _ in made], self.task.policy, flush=self.flush, seconds=seconds)
+        return tuple(
+            msgspec.structs.replace(facts, samples=result.samples, number=result.number)
+            for (_, facts), result in zip(made, results, strict=True)
+        )
+
+    def _prepare(self, candidate: Candidate, kernel: Blob | None, place: int = 0) -> tuple[Callable[[], object], Facts]:
+        """Load or build a candidate and verify it; its call, and what is known of it."""
+        if kernel is None:
+            built, facts = self.builder.make(candidate, place)
+        else:
+            self.builder.channel.send(Compiling(place))
+            built, facts = self.builder.kernels.load(self.task, kernel.data), NOTHING
+        self.builder.channel.send(Running(facts))
+        start = time.perf_counter()
+        pin(self.cores)
+        outputs = [Guarded(spec) for spec in self.task.results]
+        for guarded in outputs:
+            guarded.poison()
+        arrays = tuple(guarded.array for guarded in outputs)
+        dims = self.task.dims
+        out = arrays if len(arrays) > 1 else arrays[0]
+        call: Callable[[], object] = built.bind(*(guarded.array for guarded in self.inputs), out=out, **dims)
+        call()
+        self._verify(outputs)
+        if candidate.trusted and any(at is not None for at in self.at):
+            self.agreed = [array.copy() for array in arrays]
+        cost = built.cost(**dims)
+        run_s = time.perf_counter() - start
+        return call, msgspec.structs.replace(facts, run_s=run_s, flops=float(cost["flops"]), bytes=float(cost["bytes"]))
+
+    def _agree(self, candidate: Candidate) -> None:
+        """Have the whole result of the default schedule, where the reference has a sample and this worker did not see the default."""
+        default = self.task.default
+        if default is None or self._asked or candidate.trusted or all(at is None for at in self.at):
+            return
+        self._asked = True
+        if self.agreed is None:
+            with contextlib.suppress(Wrong, TensorlangError):  # its own trial has told why
+                self._prepare(Candidate(default, trusted=True), None)
+
+    def _verify(self, outputs: list[Guarded]) -> None:
+        for guarded, before in zip(self.inputs, self.pristine, strict=True):
+            if guarded.array.tobytes() != before.tobytes() or not guarded.intact():
+                guarded.array[...] = before
+                raise Wrong("it wrote to an input")
+        for place, (guarded, spec, want) in enumerate(zip(outputs, self.task.results, self.values, strict=True)):
+            if not guarded.intact():
+                raise Wrong(f"it wrote outside output {place}")
+            got = guarded.array if (at := self.at[place]) is None else guarded.array[at]
+            if why := mismatch(got, want, spec.dtype, self.task.reduction):
+                raise Wrong(f"output {place}: {why}")
+            if self.agreed is not None and (why := mismatch(guarded.array, self.agreed[place], spec.dtype, self.task.reduction)):
+                raise Wrong(f"output {place}, against the default schedule: {why}")
+
+
+def _values(blob: Blob, spec: Spec, at: Any) -> Array:
+    values: Array = np.frombuffer(blob.data, spec.dtype.numpy)
+    return values.reshape(spec.shape) if at is None else values

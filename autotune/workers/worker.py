@@ -1,0 +1,102 @@
+"""The disposable process: builds candidates, or checks and times them, and may die of any of them.
+
+    python -m tensorlang.autotune.workers.worker SOCKET PARENT MEMORY CORES
+
+It dies with its parent and before it where memory runs out, leaves no core file, may use so much memory and no more, and speaks on a
+socket that candidates do not know. It is told a task once and then candidates; it says which phase it is in, so that the parent, which
+owns every deadline, can tell a compilation that does not end from a kernel that does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tensorlang.autotune.log.record import Fault, Status
+from tensorlang.autotune.workers.builder import Builder, Wrong, pin
+from tensorlang.autotune.workers.channel import Channel, Closed
+from tensorlang.autotune.workers.protocol import Build, Hello, Measure, Outcome, Paired, Request, Take, read_request
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.workers.measurer import Measurer
+
+_PR_SET_PDEATHSIG = 1
+
+
+def serve(channel: Channel[Request]) -> None:
+    """Answer requests until the parent hangs up."""
+    builder: Builder | None = None
+    measurer: Measurer | None = None
+    while True:
+        request = channel.receive()
+        try:
+            match request:
+                case Take(task):
+                    builder = Builder(task, channel)
+                    builder.kernels.warm(task)
+                    if task.measures:
+                        from tensorlang.autotune.workers.measurer import Measurer  # noqa: PLC0415 - builders measure nothing
+
+                        measurer = Measurer(task, builder)
+                    answer = Outcome("ok")
+                case Build(candidate) if builder is not None:
+                    answer = Outcome("ok", builder.build(candidate))
+                case Measure(candidate, kernel) if measurer is not None:
+                    answer = Outcome("ok", measurer.trial(candidate, kernel))
+                case Paired(candidates, kernels, seconds) if measurer is not None:
+                    answer = Outcome("ok", rows=measurer.paired(candidates, kernels, seconds))
+                case _:
+                    answer = _failure("infra", ValueError(f"a request without its task: {type(request).__name__}"))
+        except Wrong as error:
+            answer = _failure("wrong_result", error)
+        except MemoryError as error:
+            answer = _failure("oom", error)
+        except Closed:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a candidate raises is its outcome
+            answer = _failure("error", error)
+        channel.send(answer)
+
+
+def _failure(status: Status | Literal["error"], error: Exception) -> Outcome:
+    return Outcome(status, error=Fault(type(error).__name__, str(error)[:500]))
+
+
+def _isolate(parent: int, memory: int) -> None:
+    """Die with the parent, and rather than it; no core file; a bound on memory."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the inherited socket."""
+    descriptor, parent, memory = map(int, arguments[:3])
+    _isolate(parent, memory)
+    pin([int(core) for core in arguments[3].split(",")])
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 500)  # where a candidate that writes to low descriptors does not hit it
+    os.close(descriptor)
+    channel = Channel(socket.socket(fileno=high), read_request, longest=None)
+    channel.send(Hello(os.getpid()))
+    try:
+        serve(channel)
+    except Closed:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
