@@ -323,3 +323,22 @@ def test_a_range_in_the_step_of_a_scan_may_follow_from_the_time() -> None:
     x = rng.random(6)
     want = np.float32(sum(x[:t].sum() for t in range(5)))
     agree(tl.scan(step, start, 5, keep="last", name="S"), {X: x, start: np.zeros(6, "f4")}, np.full(6, want))
+
+
+@pytest.mark.parametrize("order", [[], ["C.h", "C.k", "C.i"]])
+def test_a_range_read_from_a_copy_is_not_tested_before_the_copy_is_made(order: list[str]) -> None:
+    P, X = tl.placeholder((4,), "int64", name="P"), tl.placeholder((3, 5), "int32", name="X")
+
+    def row(h, i):
+        k = tl.reduce_axis((P[h], P[h + 1]), name="k", within=5)
+        return tl.max(X[i, k], axis=k)
+
+    C = tl.compute((3, 3), row, name="C")
+    s = tl.Schedule(C)
+    s.vectorize("C.k")
+    if order:
+        s.reorder(*order)
+    s.cache_read("P", at="C.h")
+    p, x = np.array([0, 2, 2, 5]), np.arange(15, dtype="i4").reshape(3, 5)
+    want = [[x[i, p[h] : p[h + 1]].max(initial=-(2**31)) for i in range(3)] for h in range(3)]
+    np.testing.assert_array_equal(tl.build(s, inputs=[P, X])(p, x), want)

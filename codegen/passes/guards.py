@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.codegen.passes.ranges import may_protect
+from tensorlang.codegen.passes.ranges import may_protect, read_in
 from tensorlang.dtype import INT64
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Store
 from tensorlang.linear import linear
 from tensorlang.rules import FALSE, TRUE
 from tensorlang.schedules.budget import instructions
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, dtype_of, map_statements, substatements, substitute
+from tensorlang.traverse import axes_of, dtype_of, map_statements, statements, substatements, substitute
 
 MAX_VERSIONED: Final = 8192
 """Instructions of a body that is versioned at most; half as many inside a version, and so on."""
@@ -33,11 +33,11 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     """
     if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
         return map_statements(stmt, lambda part: hoist(part, scope | ({stmt.loop} if isinstance(stmt, For) else set()), depth, decided))
-    inside = scope | {stmt.loop}
+    inside, made = scope | {stmt.loop}, _written(stmt.body)
     found = {
         guard: whole
         for guard, whole in _guards(stmt.body, {}, frozenset(), ())
-        if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided
+        if axes_of(whole) <= inside and whole not in (TRUE, FALSE) and whole not in decided and not read_in(whole) & made
     }
     if not found or instructions(stmt.body) > MAX_VERSIONED >> depth:
         return replace(stmt, body=hoist(stmt.body, inside, depth, decided))
@@ -47,6 +47,11 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     fast = hoist(_without(stmt.body, frozenset(found)), inside, depth + 1, decided)
     slow = hoist(stmt.body, inside, depth + 2, decided | frozenset(found.values())) if depth < 2 else stmt.body
     return replace(stmt, body=If(test, fast, slow))
+
+
+def _written(stmt: Stmt) -> frozenset[str]:
+    """The storage that a statement writes: what is read of it cannot be tested before."""
+    return frozenset(buffer.name for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)
 
 
 def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str], passed: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
@@ -114,7 +119,12 @@ def scalar_rests(stmt: Stmt, loops: frozenset[str], failed: frozenset[Expr] = fr
     stmt = map_statements(stmt, lambda part: scalar_rests(part, loops, failed))
     if not isinstance(stmt, For) or stmt.kind != "vector" or stmt.loop not in loops:
         return stmt
-    held = {guard: whole for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset(), ()) if stmt.loop not in axes_of(whole)}
+    made = _written(stmt.body)
+    held = {
+        guard: whole
+        for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset(), ())
+        if stmt.loop not in axes_of(whole) and not read_in(whole) & made
+    }
     if not held or (isinstance(stmt.hi, Const) and all(whole == FALSE for whole in held.values())):
         return stmt
     test: Expr = TRUE

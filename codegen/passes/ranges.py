@@ -76,7 +76,7 @@ def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
     """The conditions that move in front of a loop, and the loop bounded by the conditions on data inside it."""
     links, body = _links(loop.body)
     written = {buffer.name for part in statements(body) if isinstance(part, Store) for buffer in part.buffers}
-    uses = [use for use in _uses(loop, links, lanes) if not written & _read(use.says)]
+    uses = [use for use in _uses(loop, links, lanes) if not written & read_in(use.says)]
     tight = loop
     kept: list[_Use] = []
     for use in uses:
@@ -90,7 +90,7 @@ def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
     inner = [link for link in links[:last] if isinstance(link, For)]
     moving = {loop.loop, *(link.loop for link in inner)}
     front = [at for at, link in enumerate(links[:last]) if not isinstance(link, For) and not axes_of(link) & moving]
-    if any(written & _read(link) for at in front if not isinstance(link := links[at], For)):
+    if any(written & read_in(link) for at in front if not isinstance(link := links[at], For)):
         return [], loop
     tests = [simplify(Compare("lt", part.lo, part.hi)) for part in (loop, *inner) if not _runs(part)]
     gone = {*front, *(use.position for use in kept if use.whole)}
@@ -112,7 +112,7 @@ def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_
         fixed = axes_of(says) - {loop.loop} if says is not None else frozenset[str]()
         if (
             says is not None
-            and _read(link)
+            and read_in(link)
             and loop.loop in axes_of(link)
             and not fixed & (moving | lanes)
             and not any(axes_of(cond) & moving and may_protect(cond, link) for cond in passed)
@@ -165,7 +165,8 @@ def _plain(bound: Expr) -> Expr:
             return bound
 
 
-def _read(expr: Expr) -> set[str]:
+def read_in(expr: Expr) -> set[str]:
+    """The names of the buffers that an expression reads."""
     return {getattr(load.buffer, "name", "") for load in loads_of(expr)}
 
 
