@@ -17,7 +17,8 @@ the loop (scalar expansion), outside of it:
                                                     v[y] = h[y, ...]
 
 Legal where no statement needs, or overwrites, what a later one computes in an earlier iteration, and the storage that is expanded is
-of bounded size.
+of bounded size. Overwriting is harmless where one statement alone writes the storage, in each iteration before it is read, and the same
+value each time (see `rewrites`).
 """
 
 from __future__ import annotations

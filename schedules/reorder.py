@@ -6,8 +6,9 @@
 
 Loops are given outermost first; a partial list permutes those loops among the places that they hold. A loop that moves outside one
 that its bounds depend on (a triangle, a skewed loop) changes bounds with it, see `exchange`. Legal when nothing stands between the
-loops, such bounds are linear, no dependence changes direction, and what ran in parallel or as lanes still may. Reordering a
-floating-point reduction re-associates it.
+loops, such bounds are linear, no dependence changes direction, and what ran in parallel or as lanes still may. Writes that nothing
+reads meanwhile may change places where the last one of each element stays the last (see `rewrites`). Reordering a floating-point
+reduction re-associates it.
 """
 
 from __future__ import annotations
