@@ -21,7 +21,7 @@ from tensorlang import ir
 from tensorlang.dtype import BOOL
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Unary, Window
 from tensorlang.linear import linear
-from tensorlang.mentions import allocations
+from tensorlang.mentions import allocations, mentions
 from tensorlang.polyhedra import find
 from tensorlang.printer import short
 from tensorlang.relations import closure, equations, in_scope, relation_names
@@ -78,7 +78,7 @@ def accesses(
 
 def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
     """What holds wherever a statement of the nest runs, as far as conditions around it say."""
-    path = path_to(nest.body, lambda part: part is stmt)
+    path = path_to(nest.body, lambda part: part is stmt, mentions(stmt).stages or None)
     return tuple(
         above.cond if above.then is below else Unary("not", above.cond)
         for above, below in itertools.pairwise(path)

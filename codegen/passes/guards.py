@@ -18,7 +18,7 @@ from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.linear import linear
 from tensorlang.rules import FALSE, TRUE
-from tensorlang.schedules.budget import instructions
+from tensorlang.schedules.code_size import instructions
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, map_statements, substatements, substitute
 
