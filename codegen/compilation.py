@@ -30,7 +30,8 @@ from tensorlang.lazy import cached_property
 from tensorlang.printer import print_nest
 from tensorlang.program import bound_arrays, lower_definition
 from tensorlang.schedules import instructions
-from tensorlang.schedules.budget import MAX_EMITTED, MAX_INSTRUCTIONS, REGISTER, too_much
+from tensorlang.schedules.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
+from tensorlang.schedules.code_size import REGISTER
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.tensor import Tensor, as_inputs, as_outputs

@@ -19,7 +19,8 @@ from tensorlang.codegen.passes.tails import realise
 from tensorlang.codegen.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest, Split
-from tensorlang.schedules.budget import MAX_INSTRUCTIONS, instructions
+from tensorlang.schedules.budget import MAX_INSTRUCTIONS
+from tensorlang.schedules.code_size import instructions
 from tensorlang.traverse import map_expressions, shared
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tensorlang.ir import Axis, Buffer, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.mentions import mentions
 from tensorlang.schedules.edit import path_to
 from tensorlang.traverse import children, expressions, loads_of, statements, substatements
 
@@ -56,7 +57,7 @@ def accesses(
 
 def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
     """What holds wherever a statement of the nest runs, as far as conditions around it say."""
-    path = path_to(nest.body, lambda part: part is stmt)
+    path = path_to(nest.body, lambda part: part is stmt, mentions(stmt).stages or None)
     return tuple(
         above.cond if above.then is below else Unary("not", above.cond)
         for above, below in itertools.pairwise(path)

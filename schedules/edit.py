@@ -180,6 +180,7 @@ def fresh_name(nest: Nest, stage: str, label: str) -> str:
     if not label.isidentifier():
         raise Refusal("TL-S005", f"{label!r} cannot name a loop; use letters, digits and _", stage=stage)
     name = f"{stage}.{label}"
-    if name in axis_names(nest):
+    loop = any(isinstance(part, For) and part.loop == name for part in among(nest.body, (name,)))
+    if loop or any(name in relation_names(relation) for relation in nest.relations):
         raise Refusal("TL-S006", f"the name {label!r} is taken in stage {stage!r}; give names=", stage=stage)
     return name

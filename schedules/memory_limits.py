@@ -19,7 +19,7 @@ MAX_BYTES: Final = 1 << 36
 def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:
     """The nest, if what is to live in registers and on the stack fits there, and `tensor` in memory. Raises `Refusal`."""
     total = 0
-    for buffer in allocations(nest.body):
+    for buffer in allocations(nest.body) if tensor else ():
         if buffer.name == tensor and least_bytes(buffer) > MAX_BYTES:
             raise Refusal("TL-S203", f"{tensor!r} would have {least_bytes(buffer)} bytes (at most {MAX_BYTES})", stage=tensor)
     for buffer, copies in _kept(nest.body, 1):

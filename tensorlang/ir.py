@@ -25,7 +25,7 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -205,12 +205,12 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, their places."""
+    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, all by runs."""
 
     stages: frozenset[str]
     allocated: frozenset[str]
     names: frozenset[str]
-    places: Mapping[str, Sequence[int]] | None = None
+    runs: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

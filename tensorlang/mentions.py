@@ -1,12 +1,13 @@
 """What a statement mentions: its stages, loops and buffers, by name, found once for each statement.
 
-Statements never change, so the answer is kept with them, and with a long block also the places of the names in it. A directive that asks
+Statements never change, so the answer is kept with them, and with a long block also what runs of its parts mention. A directive that asks
 where a stage stands, or rewrites what reads a buffer, then passes by everything else without a look: a program of a thousand stages is
 scheduled in time that grows with its length, not with its length for every one of its statements.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator
 from operator import is_
 from typing import Final, assert_never
@@ -14,8 +15,8 @@ from typing import Final, assert_never
 from tensorlang.ir import Alloc, Block, Buffer, For, If, Load, Mentions, Prefetch, Stmt, Store, block
 from tensorlang.traverse import expressions, map_statements, substatements, walk
 
-LONG: Final = 8
-"""The places in a block of more statements are kept; in a shorter one looking is as fast."""
+RUN: Final = 32
+"""Parts of a block that are passed by together: most directives make a new block, so that finding in it must cost little to prepare."""
 
 
 def mentions(stmt: Stmt) -> Mentions:
@@ -43,11 +44,12 @@ def _found(stmt: Stmt) -> Mentions:
             return Mentions(inner.stages, inner.allocated.union(own), inner.names.union(own))
         case Block() | If():
             parts = [mentions(part) for part in substatements(stmt)]
+            runs = [nothing.union(*[part.names for part in parts[first : first + RUN]]) for first in range(0, len(parts), RUN)]
             return Mentions(
-                nothing.union(*(part.stages for part in parts)),
-                nothing.union(*(part.allocated for part in parts)),
-                nothing.union(_read(stmt), *(part.names for part in parts)),
-                _places(parts) if isinstance(stmt, Block) and len(parts) > LONG else None,
+                nothing.union(*[part.stages for part in parts]),
+                nothing.union(*[part.allocated for part in parts if part.allocated]),
+                nothing.union(_read(stmt), *runs),
+                tuple(runs) if len(runs) > 1 else (),
             )
         case _:
             assert_never(stmt)
@@ -55,14 +57,6 @@ def _found(stmt: Stmt) -> Mentions:
 
 def _read(stmt: Stmt) -> set[str]:
     return {getattr(node.buffer, "name", "") for expr in expressions(stmt) for node in walk(expr) if isinstance(node, Load)}
-
-
-def _places(parts: list[Mentions]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for position, part in enumerate(parts):
-        for name in part.names:
-            found.setdefault(name, []).append(position)
-    return found
 
 
 def among(stmt: Stmt, names: Collection[str]) -> Iterator[Stmt]:
@@ -94,10 +88,10 @@ def parts_among(stmt: Stmt, names: Collection[str]) -> list[Stmt]:
 
 def positions(stmt: Stmt, names: Collection[str]) -> list[int]:
     """The positions of those parts."""
-    places = mentions(stmt).places
-    if places is None:
-        return [place for place, part in enumerate(substatements(stmt)) if not mentions(part).names.isdisjoint(names)]
-    return sorted({place for name in names for place in places.get(name, ())})
+    parts, runs = substatements(stmt), mentions(stmt).runs
+    near = [range(first * RUN, min(len(parts), (first + 1) * RUN)) for first, held in enumerate(runs) if not held.isdisjoint(names)]
+    looked = itertools.chain.from_iterable(near) if runs else range(len(parts))
+    return [place for place in looked if not mentions(parts[place]).names.isdisjoint(names)]
 
 
 def allocations(stmt: Stmt) -> Iterator[Buffer]:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, assert_never
 import numpy as np
 
 from tensorlang import meaning
-from tensorlang.dtype import INT64, DType
+from tensorlang.dtype import DType
 from tensorlang.errors import InternalError
 from tensorlang.ir import (
     Alloc,
@@ -49,9 +49,9 @@ from tensorlang.ir import (
     Window,
 )
 from tensorlang.printer import equation, text
+from tensorlang.scalars import Thunk, binary, caster, operation, scalar, unary
 from tensorlang.traverse import axes_of, dtype_of
 
-Thunk: TypeAlias = Callable[[], Any]
 Action: TypeAlias = Callable[[], None]
 Step: TypeAlias = Callable[[], bool]
 
@@ -90,8 +90,8 @@ class _Machine:
     def action(self, stmt: Stmt, known: frozenset[str]) -> Action:
         """What runs `stmt` where the axes in `known` have values."""
         match stmt:
-            case For(loop, lo, hi, body, _, _):
-                return self._for(loop, self.value(lo), self.value(hi), body, known)
+            case For():
+                return self._for(stmt, known)
             case Store():
                 return self._store(stmt)
             case Block(body):
@@ -119,12 +119,13 @@ class _Machine:
                     action = self._alloc(buffer, action)
                 return action
             case Prefetch():
-                return lambda: None
+                return _nothing
             case _:
                 assert_never(stmt)
 
-    def _for(self, loop: str, lo: Thunk, hi: Thunk, body: Stmt, known: frozenset[str]) -> Action:
+    def _for(self, stmt: For, known: frozenset[str]) -> Action:
         """The loop; where the condition of a relation that becomes known fails, no statement inside runs."""
+        loop, lo, hi = stmt.loop, self.value(stmt.lo), self.value(stmt.hi)
         outside, known = known, known | {loop}
         steps: list[Step] = []
         while True:
@@ -133,12 +134,17 @@ class _Machine:
                 break
             steps += [self._step(relation) for relation in ready]
             known = known.union(*(_derived(relation) for relation in ready))
-        inner, axes, bound = self.action(body, known), self.axes, known - outside
+        inner, axes, bound = self.action(stmt.body, known), self.axes, known - outside
+        if inner is _nothing and not steps and isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const):
+            return _nothing
 
         def run() -> None:
             for value in range(lo(), hi()):
                 axes[loop] = value
-                if all(step() for step in steps):
+                for step in steps:
+                    if not step():
+                        break
+                else:
                     inner()
             for name in bound:  # a use outside the loop is a fault, and not the last value
                 axes.pop(name, None)
@@ -191,26 +197,61 @@ class _Machine:
         return allocate
 
     def _store(self, store: Store) -> Action:
-        index = [self.value(part) for part in store.index]
-        values = [self.value(value) for value in store.values]
-        where = [f"{store.stage} writes {buffer.name}[{', '.join(text(part) for part in store.index)}]" for buffer in store.buffers]
-        reducer = store.reducer
+        where, values = self._place(store.index, [self.value(part) for part in store.index]), [self.value(value) for value in store.values]
+        what = [f"{store.stage} writes {buffer.name}[{', '.join(map(text, store.index))}]" for buffer in store.buffers]
+        if len(store.buffers) > 1:
+            return self._store_all(store, where, values, what)
+        buffers, (buffer,), (value,), (written,) = self.buffers, store.buffers, values, what
+        name, of = buffer.name, buffer.dtype
+        if store.reducer is None:
+
+            def put() -> None:
+                at = where()
+                new = value()
+                _checked(buffers, name, at, written)[at] = new
+
+            return put
+        combine = self._combination(store.reducer.results[0], of)
+
+        def accumulate() -> None:
+            at = where()
+            new = value()
+            array = _checked(buffers, name, at, written)
+            array[at] = combine(scalar(array[at], of), new)
+
+        return accumulate
+
+    def _store_all(self, store: Store, where: Thunk, values: list[Thunk], what: list[str]) -> Action:
+        """What stores an element of each of several buffers: all is read before anything is written."""
+        params, reducer, dtypes = self.params, store.reducer, [buffer.dtype for buffer in store.buffers]
         results = [] if reducer is None else [self.value(result) for result in reducer.results]
-        names = [buffer.name for buffer in store.buffers]
 
         def run() -> None:
-            at = tuple([part() for part in index])
+            at = where()
             new = [value() for value in values]
-            for name, what in zip(names, where, strict=True):
-                _check(self.buffers, name, at, what)
+            arrays = [_checked(self.buffers, buffer.name, at, which) for buffer, which in zip(store.buffers, what, strict=True)]
             if results:
-                for n, (buffer, value) in enumerate(zip(store.buffers, new, strict=True)):
-                    self.params[f"a{n}"], self.params[f"b{n}"] = _scalar(self.buffers[buffer.name][at], buffer.dtype), value
+                for n, (array, dtype, value) in enumerate(zip(arrays, dtypes, new, strict=True)):
+                    params[f"a{n}"], params[f"b{n}"] = scalar(array[at], dtype), value
                 new = [result() for result in results]
-            for name, value in zip(names, new, strict=True):
-                self.buffers[name][at] = value
+            for array, value in zip(arrays, new, strict=True):
+                array[at] = value
 
         return run
+
+    def _combination(self, result: Expr, of: DType) -> Callable[[Any, Any], Any]:
+        """What combines the state so far with a new value, where there is one component."""
+        match result:
+            case Binary(op, Param("a0"), Param("b0")):
+                return operation(op, of)
+            case _:
+                params, made = self.params, self.value(result)
+
+                def combined(old: Any, new: Any) -> Any:
+                    params["a0"], params["b0"] = old, new
+                    return made()
+
+                return combined
 
     # Expressions
 
@@ -218,7 +259,7 @@ class _Machine:
         """What gives the value of an expression: a Python int or bool, or a NumPy scalar."""
         match expr:
             case Const(value, dtype):
-                literal = _scalar(np.asarray(value, dtype.numpy)[()], dtype)
+                literal = scalar(np.asarray(value, dtype.numpy)[()], dtype)
                 return lambda: literal
             case Axis(name):
                 return self._named("axis", name, self.axes)
@@ -229,12 +270,12 @@ class _Machine:
             case Load(buffer, index):
                 return self._load(expr, getattr(buffer, "name", None) or "?", [self.value(part) for part in index])
             case Cast(operand, dtype):
-                inner, source = self.value(operand), dtype_of(operand)
-                return lambda: _cast(inner(), source, dtype)
+                inner, convert = self.value(operand), caster(dtype_of(operand), dtype)
+                return lambda: convert(inner())
             case Unary(op, operand):
-                return _unary(op, self.value(operand), dtype_of(operand))
+                return unary(op, self.value(operand), dtype_of(operand))
             case Binary(op, left, right):
-                return _binary(op, self.value(left), self.value(right), dtype_of(left))
+                return binary(op, self.value(left), self.value(right), dtype_of(left))
             case Compare(op, left, right):
                 order, a, b = getattr(operator, op), self.value(left), self.value(right)
                 return lambda: bool(order(a(), b()))
@@ -242,8 +283,8 @@ class _Machine:
                 test, a, b = self.value(cond), self.value(yes), self.value(no)
                 return lambda: a() if test() else b()
             case Call(function, args, dtype):
-                parts, of = [self.value(arg) for arg in args], dtype_of(args[0])
-                return lambda: _scalar(np.asarray(meaning.call(function, tuple([part() for part in parts]), of, dtype))[()], dtype)
+                operands, of = _together([self.value(arg) for arg in args]), dtype_of(args[0])
+                return lambda: scalar(np.asarray(meaning.call(function, operands(), of, dtype))[()], dtype)
             case Reduce():
                 raise InternalError(f"a reduction stands in a nest: {text(expr)}")
             case _:
@@ -259,23 +300,66 @@ class _Machine:
 
         return read
 
+    def _place(self, index: tuple[Expr, ...], parts: list[Thunk]) -> Callable[[], tuple[Any, ...]]:
+        """What gives the place of an element; where indices are axes, these are looked up together."""
+        each, names, axes = _together(parts), [part.name for part in index if isinstance(part, Axis)], self.axes
+        if len(names) < 2 or len(names) < len(index):
+            return each
+        all_of = operator.itemgetter(*names)
+
+        def at() -> tuple[Any, ...]:
+            try:
+                found: tuple[Any, ...] = all_of(axes)
+            except KeyError:
+                return each()  # which tells what has no value
+            return found
+
+        return at
+
     def _load(self, load: Load, name: str, index: list[Thunk]) -> Thunk:
-        dtype, what = load.buffer.dtype, f"a read of {text(load)}"
+        buffers, where, what = self.buffers, self._place(load.index, index), f"a read of {text(load)}"
 
-        def run() -> Any:
-            at = tuple([part() for part in index])
-            _check(self.buffers, name, at, what)
-            return _scalar(self.buffers[name][at], dtype)
+        def floating() -> Any:
+            at = where()
+            return _checked(buffers, name, at, what)[at]
 
-        return run
+        def whole() -> Any:
+            at = where()
+            return _checked(buffers, name, at, what).item(at)
+
+        return floating if load.buffer.dtype.is_floating else whole
 
 
-def _check(buffers: Mapping[str, np.ndarray[Any, Any]], name: str, at: tuple[int, ...], what: str) -> None:
-    if name not in buffers:
+def _nothing() -> None:
+    """What a hint does."""
+
+
+def _together(parts: list[Thunk]) -> Callable[[], tuple[Any, ...]]:
+    """What gives a tuple of values."""
+    match parts:
+        case [one]:
+            return lambda: (one(),)
+        case [one, two]:
+            return lambda: (one(), two())
+        case _:
+            return lambda: tuple([part() for part in parts])
+
+
+def _checked(buffers: Mapping[str, np.ndarray[Any, Any]], name: str, at: tuple[int, ...], what: str) -> np.ndarray[Any, Any]:
+    """The array in which an element is to be accessed. Raises `InternalError` where there is no such element."""
+    array = buffers.get(name)
+    if array is None:
         raise InternalError(f"{what}: no such buffer here")
-    shape = buffers[name].shape
-    if len(at) != len(shape) or not all(0 <= part < size for part, size in zip(at, shape, strict=True)):
+    shape, rank = array.shape, len(at)
+    inside = rank == len(shape)
+    if rank == 2 and inside:  # the most frequent, without a loop
+        inside = 0 <= at[0] < shape[0] and 0 <= at[1] < shape[1]
+    elif inside:
+        for part, size in zip(at, shape):  # noqa: B905 - there are as many
+            inside = inside and 0 <= part < size
+    if not inside:
         raise InternalError(f"{what}: at {list(at)}, outside {list(shape)}")
+    return array
 
 
 def _inputs(relation: Relation) -> frozenset[str]:
@@ -300,88 +384,3 @@ def _derived(relation: Relation) -> frozenset[str]:
             return frozenset({outer, inner})
         case _:
             assert_never(relation)
-
-
-# Scalars -------------------------------------------------------------------------------------------------------------------------
-
-_FLOATING: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": np.divide,
-    "min": np.minimum,
-    "max": np.maximum,
-    "fmin": np.fmin,
-    "fmax": np.fmax,
-}
-_WHOLE: Final[dict[str, Callable[[Any], Any]]] = {"neg": operator.neg, "abs": abs, "not": operator.invert}
-
-
-def _scalar(value: Any, dtype: DType) -> Any:
-    """A NumPy scalar as what expressions compute with."""
-    if dtype.is_floating:
-        return value
-    return bool(value) if dtype.kind == "bool" else int(value)
-
-
-def _wrapped(value: int, dtype: DType) -> Any:
-    if dtype.kind == "bool":
-        return bool(value)
-    if dtype == INT64 and -(1 << 63) <= value < 1 << 63:  # by far the most frequent: an index
-        return value
-    low = value & ((1 << dtype.bits) - 1)
-    return low - (1 << dtype.bits) if dtype.kind == "signed" and low >> (dtype.bits - 1) else low
-
-
-def _cast(value: Any, source: DType, target: DType) -> Any:
-    if source.is_floating or target.is_floating:
-        return _scalar(np.asarray(meaning.cast(np.asarray(value, source.numpy), source, target))[()], target)
-    return value != 0 if target.kind == "bool" else _wrapped(int(value), target)
-
-
-def _unary(op: str, inner: Thunk, of: DType) -> Thunk:
-    if of.is_floating:
-        return (lambda: -inner()) if op == "neg" else (lambda: abs(inner()))
-    if of.kind == "bool":
-        return lambda: not inner()
-    plain = _WHOLE[op]
-    return lambda: _wrapped(plain(inner()), of)
-
-
-def _integer(op: str, a: int, b: int, of: DType) -> int:
-    match op:
-        case "add":
-            return a + b
-        case "sub":
-            return a - b
-        case "mul":
-            return a * b
-        case "floordiv":
-            return a // b if b else 0
-        case "mod":
-            return a % b if b else 0
-        case "and":
-            return a & b
-        case "or":
-            return a | b
-        case "xor":
-            return a ^ b
-        case "shl":
-            return a << b if 0 <= b < of.bits else 0
-        case "shr":
-            return a >> (b if 0 <= b < of.bits else of.bits)
-        case "min" | "fmin":
-            return min(a, b)
-        case "max" | "fmax":
-            return max(a, b)
-        case _:
-            raise InternalError(f"{op} has no meaning on {of}")
-
-
-def _binary(op: str, left: Thunk, right: Thunk, of: DType) -> Thunk:
-    if not of.is_floating:
-        return lambda: _wrapped(_integer(op, left(), right(), of), of)
-    if of in meaning.HALF:
-        return lambda: np.asarray(meaning.binary(op, left(), right(), of))[()]
-    act = _FLOATING[op]
-    return lambda: act(left(), right())

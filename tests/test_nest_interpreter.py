@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorlang import ir, meaning
+from tensorlang import ir, meaning, scalars
 from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.errors import InternalError
 from tensorlang.interpret import evaluate
@@ -191,6 +191,21 @@ def test_integer_operators_agree_with_the_evaluator(dtype: Any, op: Any, data: A
     run_nest(nest, {"Y": out}, {})
     with meaning.quiet():
         assert out[0] == meaning.binary(op, np.asarray(left, dtype.numpy), np.asarray(right, dtype.numpy), dtype)
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "min", "max", "fmin", "fmax"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_floating_operators_agree_with_the_evaluator_to_the_bit(dtype: str, op: str) -> None:
+    of = DType(dtype)
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 65504.0, 6e-8]
+    values = np.array([*special, *np.random.default_rng(1).standard_normal(16)]).astype(of.numpy)
+    with meaning.quiet():
+        act = scalars.operation(op, of)
+        for left in values:
+            for right in values:
+                got, want = act(left, right), np.asarray(meaning.binary(op, left, right, of))[()]
+                assert type(got) is type(want)
+                assert got.tobytes() == want.tobytes() or (np.isnan(got) and np.isnan(want))
 
 
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())

@@ -342,3 +342,20 @@ def test_a_range_read_from_a_copy_is_not_tested_before_the_copy_is_made(order: l
     p, x = np.array([0, 2, 2, 5]), np.arange(15, dtype="i4").reshape(3, 5)
     want = [[x[i, p[h] : p[h + 1]].max(initial=-(2**31)) for i in range(3)] for h in range(3)]
     np.testing.assert_array_equal(tl.build(s, inputs=[P, X])(p, x), want)
+
+
+@pytest.mark.parametrize("where", ["loop", "condition"])
+def test_a_condition_on_data_stays_where_a_loop_or_a_dim_keeps_its_read_inside(where: str) -> None:
+    m = tl.dim("m", 0, 1000)
+    Q, X = tl.placeholder((2**40 * m,), "int64", name="Q"), tl.placeholder((3, 8), "int32", name="X")
+    k = tl.reduce_axis(8, name="k")
+    far = 2**40 * (m - 1)
+    if where == "loop":
+        E = tl.compute((3, m), lambda h, _: tl.sum(X[h, k], axis=k, where=k < Q[far]), name="E")
+    else:
+        E = tl.compute((3, 1), lambda h, _: tl.select(m > 0, tl.sum(X[h, k], axis=k, where=k < Q[far]), 0), name="E")
+    s = tl.Schedule(E)
+    s.vectorize(s.loops(s.stages()[0])[-1])
+    for program in (s, E):
+        empty = tl.build(program, inputs=[X, Q])(np.ones((3, 8), "i4"), np.zeros(0, "i8"))
+        np.testing.assert_array_equal(empty, np.zeros((3, 0 if where == "loop" else 1)))

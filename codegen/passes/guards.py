@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.codegen.passes.ranges import may_protect, read_in
+from tensorlang.codegen.passes.ranges import may_protect, read_in, runs
 from tensorlang.dtype import INT64
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Store
 from tensorlang.linear import linear
 from tensorlang.rules import FALSE, TRUE
-from tensorlang.schedules.budget import instructions
+from tensorlang.schedules.code_size import instructions
 from tensorlang.simplify import simplify
 from tensorlang.traverse import axes_of, dtype_of, map_statements, statements, substatements, substitute
 
@@ -54,10 +54,13 @@ def _written(stmt: Stmt) -> frozenset[str]:
     return frozenset(buffer.name for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)
 
 
-def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str], passed: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
+def _guards(
+    stmt: Stmt, tiles: dict[str, For], serial: frozenset[str], passed: tuple[Expr, ...], *, surely: bool = True
+) -> Iterator[tuple[Expr, Expr]]:
     """Each condition of a partial tile, with the condition that makes it hold for the whole tile.
 
-    `passed` are the conditions around it: one that may keep it from reading outside a buffer keeps it where it is.
+    `passed` are the conditions around it: one that may keep it from reading outside a buffer keeps it where it is. So does a loop around it
+    that may have no iteration: where it has one, extents are not empty, and ends are behind starts. `surely`: there is no such loop.
     """
     match stmt:
         case If(cond, then, None):
@@ -69,20 +72,21 @@ def _guards(stmt: Stmt, tiles: dict[str, For], serial: frozenset[str], passed: t
                 and not axes_of(cond) & serial
                 and _is_linear(cond.left, cond.right, moved)
                 and not any(may_protect(outer, cond) for outer in passed)
+                and (surely or not read_in(cond))
             ):
                 yield cond, _most(cond, tiles)
-            yield from _guards(then, tiles, serial, (*passed, cond))
+            yield from _guards(then, tiles, serial, (*passed, cond), surely=surely)
         case For(loop, body=body, kind="unroll" | "vector" | "tensor"):
-            yield from _guards(body, {**tiles, loop: stmt}, serial, passed)
+            yield from _guards(body, {**tiles, loop: stmt}, serial, passed, surely=surely and runs(stmt))
         case For(loop, body=body):
-            yield from _guards(body, tiles, serial | {loop}, passed)
+            yield from _guards(body, tiles, serial | {loop}, passed, surely=surely and runs(stmt))
         case If(cond, then, orelse):
-            yield from _guards(then, tiles, serial, (*passed, cond))
+            yield from _guards(then, tiles, serial, (*passed, cond), surely=surely)
             if orelse is not None:
-                yield from _guards(orelse, tiles, serial, (*passed, cond))
+                yield from _guards(orelse, tiles, serial, (*passed, cond), surely=surely)
         case _:
             for part in substatements(stmt):
-                yield from _guards(part, tiles, serial, passed)
+                yield from _guards(part, tiles, serial, passed, surely=surely)
 
 
 def _is_linear(left: Expr, right: Expr, tiles: AbstractSet[str]) -> bool:
@@ -122,7 +126,7 @@ def scalar_rests(stmt: Stmt, loops: frozenset[str], failed: frozenset[Expr] = fr
     made = _written(stmt.body)
     held = {
         guard: whole
-        for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset(), ())
+        for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset(), (), surely=runs(stmt))
         if stmt.loop not in axes_of(whole) and not read_in(whole) & made
     }
     if not held or (isinstance(stmt.hi, Const) and all(whole == FALSE for whole in held.values())):

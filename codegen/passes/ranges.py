@@ -23,10 +23,10 @@ from typing import TypeAlias
 from tensorlang import ir
 from tensorlang.bounds import interval
 from tensorlang.codegen.passes.bounds import bounded, conjuncts
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Stmt, Store
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Load, Stmt, Store
 from tensorlang.linear import linear
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, children, dtype_of, loads_of, map_statements, statements, substitute
+from tensorlang.traverse import axes_of, children, dtype_of, loads_of, map_statements, statements, substitute, walk
 
 Link: TypeAlias = "For | Expr"
 """A loop, or a condition."""
@@ -92,10 +92,10 @@ def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
     front = [at for at, link in enumerate(links[:last]) if not isinstance(link, For) and not axes_of(link) & moving]
     if any(written & read_in(link) for at in front if not isinstance(link := links[at], For)):
         return [], loop
-    tests = [simplify(Compare("lt", part.lo, part.hi)) for part in (loop, *inner) if not _runs(part)]
+    tests = [simplify(Compare("lt", part.lo, part.hi)) for part in (loop, *inner) if not runs(part)]
     gone = {*front, *(use.position for use in kept if use.whole)}
     rest = [link for at, link in enumerate(links) if at not in gone]
-    return [*(link for at in front if not isinstance(link := links[at], For)), *tests], replace(tight, body=_rebuilt(rest, body))
+    return [*tests, *(link for at in front if not isinstance(link := links[at], For))], replace(tight, body=_rebuilt(rest, body))
 
 
 def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_Use]:
@@ -123,22 +123,19 @@ def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_
 
 def may_protect(cond: Expr, other: Expr) -> bool:
     """Could what `other` reads be inside its buffers only because `cond` holds? It could not where they have nothing in common."""
-    index = [part for load in loads_of(other) for part in load.index]
-    axes = frozenset().union(*map(axes_of, index))
-    loads = {load for part in index for load in loads_of(part)}
-    return any(node in loads if isinstance(node, Load) else node.name in axes for node in _spoken_of(cond))
+    limits = [part for load in loads_of(other) for part in (*load.index, *getattr(load.buffer, "shape", ()))]
+    spoken_of = {node for part in limits for node in walk(part) if isinstance(node, (Axis, Dim, Load))}
+    return any(node in spoken_of for node in _compared(cond))
 
 
-def _spoken_of(cond: Expr) -> Iterator[Load | Axis]:
-    """The axes and the elements that a condition compares."""
+def _compared(cond: Expr) -> Iterator[Load | Axis | Dim]:
+    """The axes, dims and elements that a condition compares."""
     match cond:
-        case Load():
-            yield cond
-        case Axis():
+        case Load() | Axis() | Dim():
             yield cond
         case _:
             for part in children(cond):
-                yield from _spoken_of(part)
+                yield from _compared(part)
 
 
 def _easiest(condition: Expr, inner: Sequence[For]) -> Expr | None:
@@ -170,6 +167,6 @@ def read_in(expr: Expr) -> set[str]:
     return {getattr(load.buffer, "name", "") for load in loads_of(expr)}
 
 
-def _runs(loop: For) -> bool:
+def runs(loop: For) -> bool:
     """Does a loop have an iteration, whatever the dims are?"""
     return isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and loop.lo.value < loop.hi.value

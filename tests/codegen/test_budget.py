@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,11 @@ from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.emit import emit
 from tensorlang.codegen.lower import lower
 from tensorlang.codegen.target import target
+from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import Nest
-from tensorlang.schedules.budget import MAX_INSTRUCTIONS, instructions, parts
+from tensorlang.schedules.budget import MAX_INSTRUCTIONS
+from tensorlang.schedules.code_size import FUNCTIONS as COUNTED
+from tensorlang.schedules.code_size import growth, instructions, parts
 from tensorlang.schedules.strategies import choose
 
 OPERATORS: dict[str, Callable[[], Any]] = {
@@ -60,13 +65,34 @@ def test_points_of_the_strategies_are_far_from_the_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("function", ["exp", "expm1", "log", "log1p", "sqrt", "tanh", "sigmoid", "erf", "sin", "tan", "floor", "isnan"])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_counts_as_many_instructions_as_it_has(function: str, dtype: str) -> None:
-    x = tl.placeholder((64,), dtype)
-    s = tl.Schedule(tl.compute((64,), lambda i: getattr(tl, function)(x[i]), name="Y"))
+    xs = [tl.placeholder((16,), dtype) for _ in range(FUNCTIONS[function].arity)]
+    s = tl.Schedule(tl.compute((16,), lambda i: getattr(tl, function)(*(x[i] for x in xs)), name="Y"))
     s.unroll("i")
     nest = lower(s.nest, target("x86-64-v3"))
     assert 0.5 <= instructions(nest.body) / emitted(nest, "x86-64-v3") <= 2
+
+
+def test_every_function_is_counted() -> None:
+    assert COUNTED.keys() == FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_what_a_step_adds_is_the_difference_of_what_there_is(name: str) -> None:
+    """Found in the statements that the step changed; growing, shrinking and unrelated statements together."""
+    s = default_schedule(OPERATORS[name](), target("x86-64-v4"))
+    assert len(s.directives) > 1
+    for before, after in itertools.combinations(s._nests, 2):
+        assert growth(after, before) == estimated(after) - estimated(before)
+        assert growth(before, after) == estimated(before) - estimated(after)
+
+
+def test_a_statement_counts_anew_where_only_the_relation_of_its_loop_is_another() -> None:
+    s = tl.Schedule(tl.compute((37,), lambda i: tl.exp(tl.cast(i, "float32")), name="Y"))
+    s.split("i", 8)
+    peeled = replace(s.nest, relations=tuple(replace(relation, tail="peel") for relation in s.nest.relations))
+    assert growth(peeled, s.nest) == estimated(peeled) - estimated(s.nest) > 0
 
 
 def chain(i: Any, x: Any, depth: int) -> Any:

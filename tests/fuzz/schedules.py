@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensorlang.ir import Const, LoopKind, Nest, Stmt
-from tensorlang.schedules.budget import instructions
+from tensorlang.schedules.code_size import instructions
 from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
 
 from .placements import window

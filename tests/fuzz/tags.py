@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang import meaning, nest_interpreter
+from tensorlang import meaning, nest_interpreter, scalars
 from tensorlang.dtype import INT64, DType
 from tensorlang.errors import InternalError
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, For, Load, Nest, Select, Stmt, Store, Unary
@@ -106,7 +106,7 @@ class Terms:
         """The tag of a linear form."""
         low = (1 << of.bits) - 1
         kept = tuple(sorted((atom, factor & low) for atom, factor in terms.items() if factor & low))
-        rest = nest_interpreter._wrapped(constant, of)
+        rest = scalars.wrapper(of)(constant)
         if not kept:
             return self.literal(str(of), rest)
         return kept[0][0] if len(kept) == 1 and kept[0][1] == 1 and not rest else self.tag("linear", str(of), kept, rest)
@@ -165,23 +165,23 @@ class Terms:
         """The value of a term that is not known yet."""
         match self.rows[tag]:
             case ("element", name, index, of):
-                return nest_interpreter._scalar(self.arrays[name][index], DType(of))
+                return scalars.scalar(self.arrays[name][index], DType(of))
             case ("state", _, component, _, _):
                 reducer, old, new = self.made[tag]
                 return self.folded(reducer, old, new)[component]
             case ("linear", of, terms, constant):
-                return nest_interpreter._wrapped(constant + sum(factor * self.value(atom) for atom, factor in terms), DType(of))
+                return scalars.wrapper(DType(of))(constant + sum(factor * self.value(atom) for atom, factor in terms))
             case ("cast", of, to, inner):
-                return nest_interpreter._cast(self.value(inner), DType(of), DType(to))
+                return scalars.caster(DType(of), DType(to))(self.value(inner))
             case ("unary", op, of, inner):
-                return nest_interpreter._unary(op, lambda: self.value(inner), DType(of))()
+                return scalars.unary(op, lambda: self.value(inner), DType(of))()
             case ("binary", op, of, left, right):
-                return nest_interpreter._binary(op, lambda: self.value(left), lambda: self.value(right), DType(of))()
+                return scalars.binary(op, lambda: self.value(left), lambda: self.value(right), DType(of))()
             case ("compare", op, left, right):
                 return bool(getattr(__import__("operator"), op)(self.value(left), self.value(right)))
             case ("call", name, of, to, *args):
                 found = meaning.call(name, tuple(self.value(arg) for arg in args), DType(of), DType(to))
-                return nest_interpreter._scalar(np.asarray(found)[()], DType(to))
+                return scalars.scalar(np.asarray(found)[()], DType(to))
             case _:
                 raise InternalError("a condition reads what was never written")
 
@@ -195,7 +195,7 @@ class Terms:
 
 def literal(const: Const) -> tuple[str, Any]:
     """The type and the value of a literal."""
-    return str(const.dtype), nest_interpreter._scalar(np.asarray(const.value, const.dtype.numpy)[()], const.dtype)
+    return str(const.dtype), scalars.scalar(np.asarray(const.value, const.dtype.numpy)[()], const.dtype)
 
 
 def spelled(const: Const) -> tuple[str, str]:
@@ -286,7 +286,7 @@ class Tagger(nest_interpreter._Machine):
 
         def run() -> int:
             at = tuple([part() for part in index])
-            nest_interpreter._check(self.buffers, name, at, f"a read of {name}")
+            nest_interpreter._checked(self.buffers, name, at, f"a read of {name}")
             self.touch(name, at, writes=False)
             return int(self.buffers[name][at])
 
@@ -301,7 +301,7 @@ class Tagger(nest_interpreter._Machine):
             at = tuple([part() for part in index])
             new = tuple([value() for value in values])
             for name in names:
-                nest_interpreter._check(self.buffers, name, at, f"{store.stage} writes {name}")
+                nest_interpreter._checked(self.buffers, name, at, f"{store.stage} writes {name}")
                 self.touch(name, at, writes=True, reducer=label)
             if reducer is not None:
                 new = self.terms.combined(reducer, tuple(int(self.buffers[name][at]) for name in names), new)
@@ -385,7 +385,7 @@ def sizes_of(dims: Mapping[str, int]) -> Callable[[Expr], int]:
             case Axis():
                 return 0
             case Binary(op, left, right):
-                return int(nest_interpreter._integer(op, size(left), size(right), INT64)) if op != "div" else 1
+                return int(scalars.integer(op, INT64)(size(left), size(right))) if op != "div" else 1
             case _:
                 return max((size(part) for part in children(expr)), default=1)
 

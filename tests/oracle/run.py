@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from tensorlang import meaning, nest_interpreter
+from tensorlang import meaning, nest_interpreter, scalars
 from tensorlang.ir import Buffer, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Window
 from tensorlang.traverse import axes_of, loads_of, statements
 
@@ -172,7 +172,7 @@ class Machine(nest_interpreter._Machine):
     def _load(self, load: Load, name: str, index: list[Callable[[], Any]]) -> Callable[[], Any]:
         label = label_of(name)
         if label is not None:
-            zero = nest_interpreter._scalar(np.zeros((), load.buffer.dtype.numpy)[()], load.buffer.dtype)
+            zero = scalars.scalar(np.zeros((), load.buffer.dtype.numpy)[()], load.buffer.dtype)
 
             def mark() -> Any:
                 self.marks.add((label, tuple([part() for part in index])))
@@ -183,12 +183,12 @@ class Machine(nest_interpreter._Machine):
 
         def read() -> Any:
             at = self.asked(lambda: tuple([part() for part in index]), ASIDE)
-            nest_interpreter._check(self.buffers, name, at, f"a read of {name}")
+            nest_interpreter._checked(self.buffers, name, at, f"a read of {name}")
             self.reading.append((self.purpose, self.contents[name][at]))
             self.touch(name, at, writes=False)
             if self.here is not None:
                 self.plain.reads.setdefault((self.here[0], load), []).append((self.here[1], at))
-            return nest_interpreter._scalar(self.buffers[name][at], of)
+            return scalars.scalar(self.buffers[name][at], of)
 
         return read
 
@@ -235,10 +235,10 @@ class Machine(nest_interpreter._Machine):
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
             made = self.maker(marks) or handed or (CONSTANT if reducer is None else NOTHING)
             for name, of, place in zip(names, dtypes, range(len(names)), strict=True):
-                nest_interpreter._check(self.buffers, name, at, f"{store.stage} writes {name}")
+                nest_interpreter._checked(self.buffers, name, at, f"{store.stage} writes {name}")
                 self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen)
                 if reducer is not None:
-                    self.params[f"a{place}"], self.params[f"b{place}"] = nest_interpreter._scalar(self.buffers[name][at], of), new[place]
+                    self.params[f"a{place}"], self.params[f"b{place}"] = scalars.scalar(self.buffers[name][at], of), new[place]
                     self.contents[name][at] = self.joined(name, at, made, reducer.name)
                 else:
                     self.contents[name][at] = made
