@@ -355,7 +355,7 @@ def test_a_condition_on_data_stays_where_a_loop_or_a_dim_keeps_its_read_inside(w
     else:
         E = tl.compute((3, 1), lambda h, _: tl.select(m > 0, tl.sum(X[h, k], axis=k, where=k < Q[far]), 0), name="E")
     s = tl.Schedule(E)
-    s.vectorize(s.loops(s.stages()[0])[-1])
+    s.vectorize(next(loop for stage in s.stages() for loop in s.loops(stage) if loop.endswith(".k")))
     for program in (s, E):
         empty = tl.build(program, inputs=[X, Q])(np.ones((3, 8), "i4"), np.zeros(0, "i8"))
         np.testing.assert_array_equal(empty, np.zeros((3, 0 if where == "loop" else 1)))
