@@ -38,7 +38,7 @@ bench-tuned:
 
 SUITES ?= bench/peers
 bench-peers-suites:
-	$(PYTHON) -m pytest $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
+	$(PYTHON) -m pytest -n 0 $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
 
 docs:
 	$(PYTHON) -m docs.make_errors
