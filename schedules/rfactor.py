@@ -273,10 +273,13 @@ def reduction_in(nest: Nest, loop: For) -> Store:
 
 
 def _is_scatter(nest: Nest, store: Store) -> bool:
-    """Does a reduction combine into a tensor that another stage has filled, at elements that need not be all of it?"""
-    return any(part.stage == f"{store.stage}.start" for part in stores(nest.body)) or any(
-        True for part in store.index for _ in loads_of(part)
-    )
+    """May a reduction combine into elements that are not all of the tensor?
+
+    One that starts from its identity visits each of its elements. What starts from another stage (a scatter, whichever stage fills its
+    tensor by now) may leave some out, and its loops may leave the tensor where its condition does not hold.
+    """
+    started = any(part.stage == f"{store.stage}.init" and part.buffers == store.buffers for part in stores(nest.body))
+    return not started or any(True for part in store.index for _ in loads_of(part))
 
 
 def require_static(store: Store, loop: str) -> None:

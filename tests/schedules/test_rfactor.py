@@ -278,3 +278,14 @@ def test_a_refused_parallel_reduction_names_rfactor_as_the_alternative() -> None
     (instead,) = (step for step in refused.value.alternatives if type(step).__name__ == "Rfactor")
     s.apply(instead)
     check(s)
+
+
+def test_a_scatter_whose_start_went_into_another_stage_is_one_still() -> None:
+    """Its loops leave the tensor where its condition does not hold, so they do not sweep over partial results."""
+    start = tl.compute((3,), lambda x: tl.cast(2, "float32"), name="Z")
+    p, q = tl.reduce_axis(5, name="p"), tl.reduce_axis(6, name="q")
+    h = tl.scatter(start, (p, q), lambda p, q: q, lambda p, q: tl.cast(p, "float32"), "min", where=lambda p, q: q < 3, name="H")
+    s = tl.Schedule(h)
+    s.reverse_compute_inline("H.start")
+    s.rfactor("H.p")
+    check(s)
