@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from operator import is_
+from typing import Final, cast
 
 from tensorlang.dtype import INT64, DType
 from tensorlang.ir import (
@@ -134,7 +135,7 @@ def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
 def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
     match stmt:
         case Store():
-            size, choices = _stored(_Same(stmt), around.register, around.vector, around.lanes)
+            size, choices = _stored(_Same((stmt,)), around.register, around.vector, around.lanes)
             yield Part(stmt.stage, size, around.copies, choices)
         case Prefetch():
             yield Part(stmt.buffer.name, 2, around.copies)
@@ -142,7 +143,7 @@ def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator
             for part in body:
                 yield from _parts(part, splits, around)
         case If(cond, then, orelse):
-            size, choices, _ = _measured((cond,), around)
+            size, choices = _found(_Same((cond,)), around.register, around.vector, around.lanes)
             yield Part("", 1 + size, around.copies, choices)
             yield from _parts(then, splits, around)
             if orelse is not None:
@@ -153,7 +154,7 @@ def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator
             yield from _looped(stmt, splits, around)
         case For():
             made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
-            yield from _outermost(_Same(stmt), made, around.register)
+            yield from _outermost(_Same((stmt,)), made, around.register)
 
 
 def _looped(stmt: For, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
@@ -166,7 +167,7 @@ def _looped(stmt: For, splits: Mapping[str, Split], around: _Around) -> Iterator
         around = replace(around, copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
-        size, choices, _ = (0.0, 0, 1) if literal else _measured((stmt.lo, stmt.hi), around)
+        size, choices = (0.0, 0) if literal else _found(_Same((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
         yield Part("", 6 + size, around.copies, choices)
     if stmt.loop in splits and _has_rest(splits[stmt.loop]):
         around = replace(around, copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
@@ -175,32 +176,40 @@ def _looped(stmt: For, splits: Mapping[str, Split], around: _Around) -> Iterator
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Same:
-    """A statement as a key: itself, not what it says, which would take as long to compare as to measure."""
+    """A statement or expressions as a key: themselves, not what they say, which would take as long to compare as to measure."""
 
-    stmt: Stmt
+    parts: tuple[object, ...]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.stmt is other.stmt
+        return isinstance(other, _Same) and len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
 
     def __hash__(self) -> int:
-        return id(self.stmt)
+        return hash(tuple(map(id, self.parts)))
 
 
 @lru_cache(maxsize=4096)
 def _outermost(key: _Same, splits: tuple[Split, ...], register: int) -> tuple[Part, ...]:
     """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
-    assert isinstance(key.stmt, For)
-    return tuple(_looped(key.stmt, {split.outer: split for split in splits}, _Around(register)))
+    (stmt,) = key.parts
+    assert isinstance(stmt, For)
+    return tuple(_looped(stmt, {split.outer: split for split in splits}, _Around(register)))
 
 
 @lru_cache(maxsize=4096)
 def _stored(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
     """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
-    store, around = key.stmt, _Around(register, (), vector, lanes)
+    (store,), around = key.parts, _Around(register, (), vector, lanes)
     assert isinstance(store, Store)
     results = () if store.reducer is None else store.reducer.results
     size, choices, registers = _measured((*store.values, *store.index, *results), around, tuple(buffer.dtype for buffer in store.buffers))
     return size + len(store.buffers) * (1 + bool(results)) * _accessed(store.index, around, registers), choices
+
+
+@lru_cache(maxsize=4096)
+def _found(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
+    """The same of bounds or a condition."""
+    size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), _Around(register, (), vector, lanes))
+    return size, choices
 
 
 def _has_rest(split: Split) -> bool:

@@ -28,9 +28,8 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 from tensorlang.schedules.inside import access_guard, covers
 from tensorlang.schedules.legality import repeated
-from tensorlang.schedules.rfactor import require_static
 from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of
+from tensorlang.traverse import axes_of, loads_of
 
 
 def _whole(relation: Split) -> bool:
@@ -143,7 +142,7 @@ class DecomposeReduction(Directive):
             raise Refusal(
                 "TL-S301", f"{stage!r} has no initialisation of its own that could move, or several copies", stage=stage, loop=self.loop
             )
-        require_static(own[0], self.loop)
+        _require_static(own[0], self.loop)
         return own[0], starts[0]
 
     def _require_first(self, nest: Nest, store: Store, around: list[For], shared: set[str]) -> None:
@@ -160,3 +159,14 @@ class DecomposeReduction(Directive):
                 loop=self.loop,
                 counterexample=example,
             )
+
+
+def _require_static(store: Store, loop: str) -> None:
+    """Raise `Refusal` where data decides to which element a reduction stores."""
+    if any(True for part in store.index for _ in loads_of(part)):
+        raise Refusal(
+            "TL-S304",
+            f"data decide which element {store.stage!r} combines into, so its loops cannot be told apart",
+            stage=store.stage,
+            loop=loop,
+        )

@@ -211,8 +211,7 @@ class Rfactor(Directive):
 
     def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
         """The loops of the chain that move the element."""
-        needed = closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
-        moving = [part for part in chain if part.loop in needed]
+        moving = list(moving_loops(nest, store.index, chain))
         dropped = {part.loop for part in chain if part not in moving and part.loop != self.loop}
         for part in moving:
             bounds = closure(nest, axes_of(part.lo) | axes_of(part.hi)) & (dropped | {self.loop})
@@ -280,17 +279,6 @@ def _is_scatter(nest: Nest, store: Store) -> bool:
     """
     started = any(part.stage == f"{store.stage}.init" and part.buffers == store.buffers for part in stores(nest.body))
     return not started or any(True for part in store.index for _ in loads_of(part))
-
-
-def require_static(store: Store, loop: str) -> None:
-    """Raise `Refusal` where data decides to which element a reduction stores."""
-    if any(True for part in store.index for _ in loads_of(part)):
-        raise Refusal(
-            "TL-S304",
-            f"data decide which element {store.stage!r} combines into, so its loops cannot be told apart",
-            stage=store.stage,
-            loop=loop,
-        )
 
 
 def _moved(nest: Nest, store: Store, loop: str) -> bool:
