@@ -34,7 +34,9 @@ def as_array(value: Any, where: object) -> npt.NDArray[Any]:
         if hasattr(type(value), "__dlpack__"):
             return _from_dlpack(value, where)
         return np.asarray(memoryview(value))
-    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+    except CallError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the methods of a stranger's object raise
         got = _describe(value)
         if isinstance(value, (bool, int, float, complex, list, tuple, type(None))):
             why = f"; write np.float32({value!r}), of the type of the argument" if isinstance(value, (bool, int, float)) else ""
