@@ -41,6 +41,8 @@ def conflict(
     if TRUE not in either:
         facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
     point = find(*facts)
+    if point == {} and find(*(fact for fact in facts if fact in order or (isinstance(fact, Compare) and fact.op == "eq"))) is None:
+        return None  # the whole is too large a question, and what derived axes and the element say is enough
     return None if point is None else example_of(one, two, point)
 
 

@@ -1,7 +1,8 @@
 """May loops of a perfect nest stand in another order?
 
 They may where no two instances of what is inside change places of which one sees the other. Two writes of one element count as such,
-unless they write the same value, or the last write of the element is the same one in both orders.
+unless they write the same value, or the last write of the element is the same one in both orders; and storage that each iteration starts
+anew ties no iterations together.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from tensorlang.schedules import legality
 from tensorlang.schedules.accesses import accesses, conditions_around
 from tensorlang.schedules.folds import folds
 from tensorlang.schedules.instances import instance
-from tensorlang.schedules.rewrites import before, none_last, told
+from tensorlang.schedules.rewrites import before, none_last, renewed, told
 
 
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
-    private = {buffer.name for buffer in allocations(body)}
+    private = {buffer.name for buffer in allocations(body)} | renewed(nest, old)
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     chain = [loop.loop for loop in old]

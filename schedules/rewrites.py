@@ -17,7 +17,8 @@ from tensorlang.linear import linear
 from tensorlang.mentions import allocations
 from tensorlang.relations import closure, equations, in_scope, sides
 from tensorlang.rules import FALSE, TRUE
-from tensorlang.schedules.accesses import Access, facts_of
+from tensorlang.schedules.accesses import Access, accesses, facts_of
+from tensorlang.schedules.edit import loops as loops_in
 from tensorlang.schedules.edit import stores
 from tensorlang.schedules.instances import Instance, rename
 from tensorlang.traverse import axes_of, expressions, loads_of, statements
@@ -129,6 +130,30 @@ def written_before(nest: Nest, loop: For, one: Instance, two: Instance) -> list[
     if same is None or not told(nest, loops, two.access):
         return []
     return [*same.given, Unary("not", same.demands)]
+
+
+def renewed(nest: Nest, chain: Sequence[For]) -> set[str]:
+    """The storage of which each iteration of a chain of loops uses one element, which it overwrites first, and that nothing else uses.
+
+    Such iterations hand nothing to each other, so that they may stand in any order, one after the other.
+    """
+    found: set[str] = set()
+    whole = list(accesses(nest.body))
+    inside = list(accesses(chain[-1].body))
+    for buffer in allocations(nest.body):
+        uses = [access for access in inside if access.buffer.name == buffer.name]
+        if not uses or len(uses) != sum(access.buffer.name == buffer.name for access in whole):
+            continue
+        start = next((access for access in uses if access.writes), uses[0])
+        once = start.writes and start.reducer is None and not start.loops and not start.conditions
+        first = all(access.position > start.position for access in uses if access is not start)
+        fixed = all(access.index == start.index for access in uses) and not any(
+            closure(nest, axes_of(part)) & {loop.loop for loop in loops_in(chain[-1].body)} or any(True for _ in loads_of(part))
+            for part in start.index
+        )
+        if once and first and fixed:
+            found.add(buffer.name)
+    return found
 
 
 def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:

@@ -125,6 +125,13 @@ def test_an_inlined_producer_is_executed_where_its_reader_is() -> None:
     assert wrong(product(), lambda s: s.compute_inline("P")) is None
 
 
+def test_an_element_whose_place_an_inlined_producer_gives_is_made_by_the_reader() -> None:
+    B = tl.placeholder((4,), "int32", name="B")
+    P = tl.compute((5,), lambda i: i * 3 + 1, name="P")
+    C = tl.compute((5,), lambda i: B[P[i] % 4] + 1, name="C")
+    assert wrong((C, {"B": np.arange(4, dtype="i4")}), lambda s: s.compute_inline("P")) is None
+
+
 def test_a_producer_that_runs_after_its_reader_is_seen() -> None:
     outputs, arrays = product()
     plain = tl.Schedule(outputs).nest
@@ -147,6 +154,20 @@ def test_a_sum_may_take_any_order_but_no_term_twice() -> None:
     assert wrong(product(), lambda s: s.reorder("C.k", "C.i", "C.j")) is None
     said = wrong(product(), lambda s: s.split("C.k", 3, tail="shift"), proved=False)
     assert said is not None and "is combined twice into C[" in said
+
+
+def test_a_count_that_is_lost_is_seen() -> None:
+    """What is combined is one constant; a tile that holds an element twice would lose one of two."""
+    I, p = tl.placeholder((4,), "int64", name="I"), tl.reduce_axis(4, name="p")
+    Z = tl.compute((3,), lambda i: tl.cast(i, "int32"), name="Z")
+    H = tl.scatter(Z, p, lambda p: tl.clamp(I[p], 0, 2), lambda p: tl.cast(1, "int32"), name="H")
+
+    def tiled(s: Any) -> None:
+        s.accumulate("H", at=s.split("H.p", 2)[0])
+
+    assert wrong((H, {"I": np.array([0, 1, 2, 0])}), tiled, proved=False) is None
+    said = wrong((H, {"I": np.array([0, 1, 2, 2])}), tiled, proved=False)
+    assert said is not None and "the output H[2]" in said
 
 
 def test_iterations_on_threads_are_not_ordered() -> None:

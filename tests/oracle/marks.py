@@ -32,10 +32,8 @@ class Statement:
 
     @property
     def computes(self) -> bool:
-        """Does it make values, and not only hand them on?"""
-        return not all(isinstance(value, (Const, Load)) for value in self.store.values) or (
-            self.store.reducer is not None and not all(isinstance(value, Const) for value in self.store.values)
-        )
+        """Does it make values, and not only hand them on? What is combined counts each time, also where it is a constant."""
+        return self.store.reducer is not None or not all(isinstance(value, (Const, Load)) for value in self.store.values)
 
 
 def statements_of(nest: Nest) -> tuple[Statement, ...]:

@@ -276,7 +276,7 @@ class Machine(nest_interpreter._Machine):
         """Of the instances that a statement is, the one that is for none of the others."""
         if len(instances) < 2:
             return instances
-        return instances - NOTHING.union(*(self.needs[instance].value for instance in instances if instance in self.needs))
+        return instances - NOTHING.union(*(self.needs[instance].all for instance in instances if instance in self.needs))
 
     def fault(self, text: str) -> None:
         """Note a fault."""

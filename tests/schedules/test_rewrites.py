@@ -70,6 +70,19 @@ def test_a_write_that_something_sees_meanwhile_is_not_the_last_one_only() -> Non
     assert tl.Schedule(r).can("reorder", "R.j", "R.i").error.code == "TL-S103"
 
 
+def test_storage_that_each_iteration_starts_anew_ties_no_iterations_together() -> None:
+    x = tl.placeholder((4, 5, 3), "int32", name="X")
+    k = tl.reduce_axis(3, name="k")
+    y = tl.compute((4, 5), lambda i, j: tl.sum(x[i, j, k], axis=k) * tl.cast(i + j, "int32"), name="Y")
+    s = tl.Schedule(y)
+    (inner,) = {access.buffer.name for access in accesses(s.nest.body)} - {"X", "Y"}
+    s.store_root(inner)
+    s.reorder("Y.j", "Y.i")
+    assert str(s).index(f"{inner}: int32[]") < str(s).index("for j in")
+    check(s)
+    assert s.can("parallel", "Y.j").error.code == "TL-S101"
+
+
 def summed(row: Any) -> tl.Schedule:
     """C[i] = i times the sum of A[row(i)], whose copy every iteration makes anew in storage of all of them."""
     a = tl.placeholder((7, 4), "int32", name="A")
