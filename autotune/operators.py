@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from tensorlang import ops
-from tensorlang.definitions import placeholder
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import TensorlangError, TuningError, did_you_mean
-from tensorlang.tensor import Tensor
+from tensorlang.language.definitions import placeholder
 
 Extents: TypeAlias = Mapping[str, int]
 Make: TypeAlias = Callable[["Given"], Any]

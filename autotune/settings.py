@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.search.factory import STRATEGIES
-from tensorlang.codegen.threads import MAX_THREADS
+from tensorlang.codegen.runtime.threads import MAX_THREADS
 from tensorlang.errors import TuningError, did_you_mean
 
 BUILDER: Final = "tensorlang.autotune.workers.candidate:build"

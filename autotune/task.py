@@ -9,12 +9,24 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tensorlang.autotune.measurement.arrays import Spec
+from tensorlang.definition.extent import beyond, dims_in, limits
+from tensorlang.definition.tensor import (
+    Definition,
+    Placeholder,
+    Scan,
+    Scatter,
+    Stage,
+    State,
+    Tensor,
+    as_outputs,
+    components,
+    definitions,
+    expressions,
+)
 from tensorlang.errors import TuningError, did_you_mean
-from tensorlang.extent import beyond, dims_in, limits
-from tensorlang.feeds import extent_of
 from tensorlang.ir import Reduce, ReduceAxis
-from tensorlang.tensor import Definition, Placeholder, Scan, Scatter, Stage, State, Tensor, as_outputs, components, definitions, expressions
-from tensorlang.traverse import walk
+from tensorlang.ir.traverse import walk
+from tensorlang.semantics.binding import extent_of
 
 UNKNOWN_LENGTH: Final = 4096
 """Assumed of a reduction whose bounds vary."""
@@ -48,7 +60,7 @@ class Task:
         `dims` are the values at which extents known only at run time are measured; they are part of the task's identity in a log.
         Raises `TuningError` where one of them is missing, unknown or no extent, `DefinitionError` for what is no program.
         """
-        from tensorlang import canonical  # noqa: PLC0415 - tests of the search need no compiler
+        from tensorlang.serialization import canonical  # noqa: PLC0415 - tests of the search need no compiler
 
         tensors = as_outputs(outputs)
         values = _values(tensors, {} if dims is None else dims)

@@ -16,8 +16,8 @@ from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target
-from tensorlang.definitions import compute, placeholder
-from tensorlang.schedules.space import Choice, Space
+from tensorlang.language.definitions import compute, placeholder
+from tensorlang.schedules.spaces.space import Choice, Space
 
 STAND_INS: Final = ROOT / "tests" / "autotune"
 TIMEOUT_S: Final = 3.0

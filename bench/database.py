@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import tensorlang as tl
 from bench.measure import Figure
-from tensorlang import canonical
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target
+from tensorlang.serialization import canonical
 
 FIXTURE: Final = Path(__file__).parent.parent / "tests" / "autotune" / "fixtures" / "v1.jsonl"
 RECORDS: Final = 10_000

@@ -22,7 +22,7 @@ from tensorlang.autotune.jobs.session import session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.operators import program
-from tensorlang.schedules.space import Space
+from tensorlang.schedules.spaces.space import Space
 
 FOLDER = Path(__file__).resolve().parent / "recorded"
 EVERYTHING = 1_000_000

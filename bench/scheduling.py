@@ -11,7 +11,7 @@ import tensorlang as tl
 from bench import startup
 from bench.measure import Figure
 from tensorlang import ops
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
 
 ROUNDS = 15
 

@@ -39,7 +39,7 @@ from tensorlang.autotune.search.searcher import Observation
 from tensorlang.autotune.search.simulate import Table, read
 from tensorlang.autotune.search.surrogate import preload
 from tensorlang.autotune.search.transfer import priors
-from tensorlang.schedules.space import Config, Knob, Sizes, spelling
+from tensorlang.schedules.spaces.space import Config, Knob, Sizes, spelling
 
 FOLDER: Final = Path(__file__).resolve().parent / "recorded"
 RESULTS: Final = Path(__file__).resolve().parent / "results"

@@ -13,29 +13,30 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from tensorlang.codegen import counts, object_files
-from tensorlang.codegen.emit import emit
-from tensorlang.codegen.identity import digest
-from tensorlang.codegen.lower import lower
-from tensorlang.codegen.object_cache import ObjectCache
-from tensorlang.codegen.program import Origin, Program, Provenance
-from tensorlang.codegen.proven import compiled
-from tensorlang.codegen.seal import sealed
-from tensorlang.codegen.signature import Argument, Signature
+from tensorlang.codegen.cache import object_files
+from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.cache.program import Origin, Program, Provenance
+from tensorlang.codegen.cache.program_key import digest
+from tensorlang.codegen.cache.seal import sealed
+from tensorlang.codegen.cache.signature import Argument, Signature
+from tensorlang.codegen.cost import counts
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.llvm.proven import compiled
+from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
-from tensorlang.codegen.threads import get_threads
+from tensorlang.definition.tensor import Tensor, as_inputs, as_outputs
 from tensorlang.errors import BuildError, ScheduleError
 from tensorlang.ir import Buffer, For, Nest, Stmt
-from tensorlang.lazy import cached_property
-from tensorlang.printer import print_nest
-from tensorlang.program import bound_arrays, lower_definition
-from tensorlang.schedules import instructions
-from tensorlang.schedules.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
-from tensorlang.schedules.code_size import REGISTER
+from tensorlang.ir.printer import print_nest
+from tensorlang.ir.traverse import statements
+from tensorlang.lowering.program import bound_arrays, lower_definition
+from tensorlang.schedules.directives import instructions
+from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
+from tensorlang.schedules.legality.code_size import REGISTER
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor, as_inputs, as_outputs
-from tensorlang.traverse import statements
+from tensorlang.system.lazy import cached_property
 
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 

@@ -12,12 +12,12 @@ from dataclasses import fields
 from typing import Final
 
 from tensorlang.ir import For, Nest
-from tensorlang.schedules.compute_root import ComputeRoot
 from tensorlang.schedules.directive import Directive, Refusal
-from tensorlang.schedules.edit import loops, path_to, stage_of, stages, stores
-from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.directives.compute_root import ComputeRoot
+from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.names import is_main
-from tensorlang.schedules.rfactor import Rfactor
+from tensorlang.schedules.rewriting.edit import loops, path_to, stage_of, stages, stores
 
 HINTED: Final = frozenset({"TL-S105", "TL-S302", "TL-S304"})
 """Refusals for what stands between or beside: the loops of one stage inside those of another."""

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tensorlang.schedules.accumulate import Accumulate
-from tensorlang.schedules.cache_read import CacheRead
-from tensorlang.schedules.cache_write import CacheWrite
-from tensorlang.schedules.compute_at import ComputeAt
-from tensorlang.schedules.compute_root import ComputeRoot
-from tensorlang.schedules.decompose import DecomposeReduction
 from tensorlang.schedules.directive import Directive
-from tensorlang.schedules.fission import Fission
-from tensorlang.schedules.fold_storage import FoldStorage
-from tensorlang.schedules.fuse import Fuse
-from tensorlang.schedules.inline import ComputeInline
-from tensorlang.schedules.join import FuseLoops
-from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
-from tensorlang.schedules.layout import TransformLayout
-from tensorlang.schedules.pack import Pack
-from tensorlang.schedules.peel import Peel
-from tensorlang.schedules.reorder import Reorder
-from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
-from tensorlang.schedules.reverse_inline import ReverseComputeInline
-from tensorlang.schedules.rfactor import Rfactor
-from tensorlang.schedules.skew import Shift, Skew
-from tensorlang.schedules.specialize import Specialize
-from tensorlang.schedules.split import Split
-from tensorlang.schedules.storage import Align, PadTo, SetMemory
-from tensorlang.schedules.store_at import StoreAt
-from tensorlang.schedules.store_root import StoreRoot
-from tensorlang.schedules.tensorize import Tensorize
-from tensorlang.schedules.traffic import PrefetchRegion, StreamStores
+from tensorlang.schedules.directives.accumulate import Accumulate
+from tensorlang.schedules.directives.cache_read import CacheRead
+from tensorlang.schedules.directives.cache_write import CacheWrite
+from tensorlang.schedules.directives.compute_at import ComputeAt
+from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.schedules.directives.compute_root import ComputeRoot
+from tensorlang.schedules.directives.decompose_reduction import DecomposeReduction
+from tensorlang.schedules.directives.fission import Fission
+from tensorlang.schedules.directives.fold_storage import FoldStorage
+from tensorlang.schedules.directives.fuse import Fuse
+from tensorlang.schedules.directives.fuse_loops import FuseLoops
+from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.directives.memory_traffic import PrefetchRegion, StreamStores
+from tensorlang.schedules.directives.pack import Pack
+from tensorlang.schedules.directives.peel import Peel
+from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
+from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
+from tensorlang.schedules.directives.rfactor import Rfactor
+from tensorlang.schedules.directives.skew import Shift, Skew
+from tensorlang.schedules.directives.specialize import Specialize
+from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.directives.storage import Align, PadTo, SetMemory
+from tensorlang.schedules.directives.store_at import StoreAt
+from tensorlang.schedules.directives.store_root import StoreRoot
+from tensorlang.schedules.directives.tensorize import Tensorize
+from tensorlang.schedules.directives.transform_layout import TransformLayout
 
 DIRECTIVES: Final[Mapping[str, type[Directive]]] = {
     "split": Split,

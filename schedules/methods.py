@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from tensorlang.expr import Expr
+from tensorlang.definition.expr import Expr
 from tensorlang.ir import Tail
-from tensorlang.schedules.instructions import Instruction
+from tensorlang.schedules.directives.instructions import Instruction
 from tensorlang.schedules.names import Loop
 
 
@@ -24,135 +24,135 @@ class Methods(ABC):
         """The handles of the loops that a directive makes."""
 
     def split(self, loop: str, factor: int, tail: Tail = "guard", names: tuple[str, str] | None = None) -> tuple[Loop, Loop]:
-        """Split a loop into an outer one and an inner one of `factor` iterations; see `schedules.split`."""
+        """Split a loop into an outer one and an inner one of `factor` iterations; see `directives.split`."""
         outer, inner = self._step("split", loop, factor, tail=tail, names=names) or ()
         return outer, inner
 
     def fuse(self, outer: str, inner: str, name: str | None = None) -> Loop:
-        """Fuse two directly nested loops into one; see `schedules.fuse`."""
+        """Fuse two directly nested loops into one; see `directives.fuse`."""
         (fused,) = self._step("fuse", outer, inner, name) or ()
         return fused
 
     def reorder(self, *order: str) -> None:
-        """Put loops in this order, outermost first; see `schedules.reorder`."""
+        """Put loops in this order, outermost first; see `directives.reorder`."""
         self._step("reorder", *order)
 
     def unroll(self, loop: str) -> None:
-        """Emit the body once for each iteration; see `schedules.kinds`."""
+        """Emit the body once for each iteration; see `directives.loop_kinds`."""
         self._step("unroll", loop)
 
     def vectorize(self, loop: str) -> None:
-        """Run iterations as lanes of vectors; see `schedules.kinds`."""
+        """Run iterations as lanes of vectors; see `directives.loop_kinds`."""
         self._step("vectorize", loop)
 
     def parallel(self, loop: str) -> None:
-        """Run iterations on several threads; see `schedules.kinds`."""
+        """Run iterations on several threads; see `directives.loop_kinds`."""
         self._step("parallel", loop)
 
     def compute_at(self, stage: str, loop: str) -> None:
-        """Compute a producer where it is needed; see `schedules.compute_at`."""
+        """Compute a producer where it is needed; see `directives.compute_at`."""
         self._step("compute_at", stage, loop)
 
     def compute_inline(self, stage: str) -> None:
-        """Write a producer's expression into its uses; see `schedules.inline`."""
+        """Write a producer's expression into its uses; see `directives.compute_inline`."""
         self._step("compute_inline", stage)
 
     def cache_read(self, tensor: str, at: str) -> None:
-        """Copy the region of a tensor used inside a loop; see `schedules.cache_read`."""
+        """Copy the region of a tensor used inside a loop; see `directives.cache_read`."""
         self._step("cache_read", tensor, at)
 
     def pack(self, tensor: str, at: str, layout: tuple[str, ...] | None = None) -> None:
-        """Copy what the inner loops use of a tensor in the order in which they use it; see `schedules.pack`."""
+        """Copy what the inner loops use of a tensor in the order in which they use it; see `directives.pack`."""
         self._step("pack", tensor, at, layout=layout)
 
     def accumulate(self, tensor: str, at: str, *, partial: bool = False) -> None:
-        """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `schedules.accumulate`."""
+        """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `schedules.directives.accumulate`."""
         self._step("accumulate", tensor, at, partial=partial)
 
     def compute_root(self, stage: str) -> None:
-        """Compute a producer whole, before the loops that use it; see `schedules.compute_root`."""
+        """Compute a producer whole, before the loops that use it; see `directives.compute_root`."""
         self._step("compute_root", stage)
 
     def store_at(self, stage: str, loop: str, reuse: str = "slide") -> None:
-        """Keep the storage of a placed producer, and what earlier iterations computed, at an outer loop; see `schedules.store_at`."""
+        """Keep the storage of a placed producer, and what earlier iterations computed, at an outer loop; see `directives.store_at`."""
         self._step("store_at", stage, loop, reuse)
 
     def store_root(self, stage: str, reuse: str = "slide") -> None:
-        """Keep the storage of a placed producer outside all loops; see `schedules.store_root`."""
+        """Keep the storage of a placed producer outside all loops; see `directives.store_root`."""
         self._step("store_root", stage, reuse)
 
     def fold_storage(self, tensor: str, axis: int, extent: int) -> None:
-        """Keep only the last `extent` places of an intermediate along an axis; see `schedules.fold_storage`."""
+        """Keep only the last `extent` places of an intermediate along an axis; see `directives.fold_storage`."""
         self._step("fold_storage", tensor, axis, extent)
 
     def reverse_compute_at(self, stage: str, loop: str) -> None:
-        """Compute a consumer where its operand is complete; see `schedules.reverse_compute_at`."""
+        """Compute a consumer where its operand is complete; see `directives.reverse_compute_at`."""
         self._step("reverse_compute_at", stage, loop)
 
     def reverse_compute_inline(self, stage: str) -> None:
-        """Write a consumer into the statement that completes its operand; see `schedules.reverse_inline`."""
+        """Write a consumer into the statement that completes its operand; see `directives.reverse_compute_inline`."""
         self._step("reverse_compute_inline", stage)
 
     def cache_write(self, tensor: str, at: str) -> None:
-        """Compute into a local buffer and copy it back; see `schedules.cache_write`."""
+        """Compute into a local buffer and copy it back; see `directives.cache_write`."""
         self._step("cache_write", tensor, at)
 
     def set_memory(self, tensor: str, memory: str) -> None:
-        """Keep an intermediate in "register", "stack" or "heap" memory; see `schedules.storage`."""
+        """Keep an intermediate in "register", "stack" or "heap" memory; see `directives.storage`."""
         self._step("set_memory", tensor, memory)
 
     def transform_layout(self, tensor: str, fn: Callable[..., object] | str) -> None:
-        """Store an intermediate in another order, or in blocks; see `schedules.layout`."""
+        """Store an intermediate in another order, or in blocks; see `directives.transform_layout`."""
         self._step("transform_layout", tensor, fn)
 
     def pad_to(self, tensor: str, axis: int, multiple: int) -> None:
-        """Raise an extent of the storage of an intermediate to a multiple; see `schedules.storage`."""
+        """Raise an extent of the storage of an intermediate to a multiple; see `directives.storage`."""
         self._step("pad_to", tensor, axis, multiple)
 
     def align(self, tensor: str, bytes: int) -> None:
-        """Let the storage of an intermediate begin at a multiple of `bytes`; see `schedules.storage`."""
+        """Let the storage of an intermediate begin at a multiple of `bytes`; see `directives.storage`."""
         self._step("align", tensor, bytes)
 
     def prefetch(self, tensor: str, loop: str, distance: int = 1) -> None:
-        """Ask for what a later iteration reads; see `schedules.traffic`."""
+        """Ask for what a later iteration reads; see `directives.memory_traffic`."""
         self._step("prefetch", tensor, loop, distance)
 
     def stream_stores(self, tensor: str) -> None:
-        """Let stores pass the caches by; see `schedules.traffic`."""
+        """Let stores pass the caches by; see `directives.memory_traffic`."""
         self._step("stream_stores", tensor)
 
     def tensorize(self, loop: str, instruction: Instruction | str) -> None:
-        """Let one instruction compute the loops from `loop` inwards; see `schedules.tensorize`."""
+        """Let one instruction compute the loops from `loop` inwards; see `directives.tensorize`."""
         self._step("tensorize", loop, instruction)
 
     def peel(self, loop: str, first: int = 0, last: int = 0) -> None:
-        """Run the first and last iterations of a loop in copies of its body; see `schedules.peel`."""
+        """Run the first and last iterations of a loop in copies of its body; see `directives.peel`."""
         self._step("peel", loop, first=first, last=last)
 
     def skew(self, loop: str, by: str, factor: int = 1) -> None:
-        """Make `loop + factor * by` the loop; see `schedules.skew`."""
+        """Make `loop + factor * by` the loop; see `directives.skew`."""
         self._step("skew", loop, by=by, factor=factor)
 
     def shift(self, loop: str, amount: int) -> None:
-        """Make `loop + amount` the loop; see `schedules.skew`."""
+        """Make `loop + amount` the loop; see `directives.skew`."""
         self._step("shift", loop, amount=amount)
 
     def fission(self, loop: str) -> None:
-        """Give each statement in a loop a loop of its own; see `schedules.fission`."""
+        """Give each statement in a loop a loop of its own; see `directives.fission`."""
         self._step("fission", loop)
 
     def fuse_loops(self, first: str, second: str) -> None:
-        """Make one loop of two neighbours; see `schedules.join`."""
+        """Make one loop of two neighbours; see `directives.fuse_loops`."""
         self._step("fuse_loops", first, second)
 
     def specialize(self, condition: Expr | str) -> None:
-        """A version of the nest for extents that satisfy a condition; see `schedules.specialize`."""
+        """A version of the nest for extents that satisfy a condition; see `directives.specialize`."""
         self._step("specialize", condition)
 
     def rfactor(self, loop: str) -> None:
-        """Give each iteration of a reduction loop a partial result; see `schedules.rfactor`."""
+        """Give each iteration of a reduction loop a partial result; see `directives.rfactor`."""
         self._step("rfactor", loop)
 
     def decompose_reduction(self, loop: str) -> None:
-        """Start a reduction right before one of its loops; see `schedules.decompose`."""
+        """Start a reduction right before one of its loops; see `directives.decompose_reduction`."""
         self._step("decompose_reduction", loop)

@@ -11,30 +11,30 @@ from itertools import pairwise
 from typing import Final
 
 from tensorlang.ir import Block, For, Nest, Stmt
-from tensorlang.mentions import allocations
-from tensorlang.schedules.accumulate import Accumulate
-from tensorlang.schedules.cache_read import CacheRead
-from tensorlang.schedules.cache_write import CacheWrite
-from tensorlang.schedules.compute_at import ComputeAt
-from tensorlang.schedules.compute_root import ComputeRoot
-from tensorlang.schedules.decompose import DecomposeReduction
+from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.directive import Directive
-from tensorlang.schedules.edit import AUXILIARY, loops, path_to_loop, stage_of, stages
-from tensorlang.schedules.fission import Fission
-from tensorlang.schedules.fuse import Fuse
-from tensorlang.schedules.inline import ComputeInline
-from tensorlang.schedules.join import FuseLoops
-from tensorlang.schedules.kinds import Parallel, Unroll, Vectorize
-from tensorlang.schedules.pack import Pack
-from tensorlang.schedules.peel import Peel
-from tensorlang.schedules.reorder import Reorder
-from tensorlang.schedules.reverse_compute_at import ReverseComputeAt
-from tensorlang.schedules.reverse_inline import ReverseComputeInline
-from tensorlang.schedules.rfactor import Rfactor
-from tensorlang.schedules.skew import Skew
-from tensorlang.schedules.split import Split
-from tensorlang.schedules.store_at import StoreAt
-from tensorlang.schedules.store_root import StoreRoot
+from tensorlang.schedules.directives.accumulate import Accumulate
+from tensorlang.schedules.directives.cache_read import CacheRead
+from tensorlang.schedules.directives.cache_write import CacheWrite
+from tensorlang.schedules.directives.compute_at import ComputeAt
+from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.schedules.directives.compute_root import ComputeRoot
+from tensorlang.schedules.directives.decompose_reduction import DecomposeReduction
+from tensorlang.schedules.directives.fission import Fission
+from tensorlang.schedules.directives.fuse import Fuse
+from tensorlang.schedules.directives.fuse_loops import FuseLoops
+from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
+from tensorlang.schedules.directives.pack import Pack
+from tensorlang.schedules.directives.peel import Peel
+from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reverse_compute_at import ReverseComputeAt
+from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
+from tensorlang.schedules.directives.rfactor import Rfactor
+from tensorlang.schedules.directives.skew import Skew
+from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.directives.store_at import StoreAt
+from tensorlang.schedules.directives.store_root import StoreRoot
+from tensorlang.schedules.rewriting.edit import AUXILIARY, loops, path_to_loop, stage_of, stages
 
 FACTORS: Final = (4, 8, 16, 32, 64)
 

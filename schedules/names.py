@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import For, Nest
-from tensorlang.printer import short
+from tensorlang.ir.printer import short
 from tensorlang.schedules import trace
 from tensorlang.schedules.directive import Directive, Refusal
-from tensorlang.schedules.edit import AUXILIARY, loops, path_to, stage_of, stages
-from tensorlang.tensor import Tensor
+from tensorlang.schedules.rewriting.edit import AUXILIARY, loops, path_to, stage_of, stages
 
 
 class Loop(str):

@@ -11,24 +11,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorlang.canonical import fingerprint
+from tensorlang.definition.tensor import Tensor, as_inputs, as_outputs
 from tensorlang.errors import ScheduleError, did_you_mean
 from tensorlang.ir import Nest, Tail
-from tensorlang.printer import print_nest, short
-from tensorlang.program import lower_definition
+from tensorlang.ir.printer import print_nest, short
+from tensorlang.lowering.program import lower_definition
 from tensorlang.schedules import trace
 from tensorlang.schedules.advice import elsewhere, root_first
-from tensorlang.schedules.budget import within_budget
 from tensorlang.schedules.catalogue import DIRECTIVES, NAMES
 from tensorlang.schedules.diff import Difference, difference
 from tensorlang.schedules.directive import Directive, Refusal
-from tensorlang.schedules.edit import axis_names, loops, stage_of, stages
-from tensorlang.schedules.fuse import Fuse
+from tensorlang.schedules.directives.fuse import Fuse
+from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.legality.budget import within_budget
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.names import History, Loop, text
-from tensorlang.schedules.split import Split
-from tensorlang.tensor import Tensor, as_inputs, as_outputs
+from tensorlang.schedules.rewriting.edit import axis_names, loops, stage_of, stages
+from tensorlang.serialization.canonical import fingerprint
 
 
 @dataclass(frozen=True, slots=True)

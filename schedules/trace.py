@@ -13,7 +13,7 @@ from typing import Any, Final
 from tensorlang.errors import did_you_mean
 from tensorlang.schedules.catalogue import DIRECTIVES, NAMES
 from tensorlang.schedules.directive import Directive, Refusal, field_kinds
-from tensorlang.schedules.reorder import Reorder
+from tensorlang.schedules.directives.reorder import Reorder
 
 SCHEMA: Final = 1
 

@@ -9,13 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tensorlang import forks as _forks
-from tensorlang.bound import buffer
-from tensorlang.boundary import pad
-from tensorlang.definitions import compute, placeholder, reduce_axis
-from tensorlang.dtype import DType, dtype
-from tensorlang.elementary import (
-    abs,  # noqa: A004 - the names users expect
+from tensorlang.definition.elementary import (
+    abs,
     acos,
     asin,
     atan,
@@ -40,8 +35,8 @@ from tensorlang.elementary import (
     log10,
     maximum,
     minimum,
-    pow,  # noqa: A004
-    round,  # noqa: A004
+    pow,
+    round,
     rsqrt,
     select,
     sigmoid,
@@ -53,60 +48,53 @@ from tensorlang.elementary import (
     tanh,
     trunc,
 )
+from tensorlang.definition.expr import Expr, cast
+from tensorlang.definition.extent import Dim, dim
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, CallError, DefinitionError, InternalError, LogError, ScheduleError, TensorlangError, TuningError
-from tensorlang.expr import Expr, cast
-from tensorlang.extent import Dim, dim
-from tensorlang.recurrence import recurrence
-from tensorlang.reducer import reducer
-from tensorlang.reduction import (
-    all,  # noqa: A004
-    any,  # noqa: A004
-    argmax,
-    argmin,
-    max,  # noqa: A004
-    mean,
-    min,  # noqa: A004
-    prod,
-    reduce_fmax,
-    reduce_fmin,
-    sum,  # noqa: A004
-)
-from tensorlang.scan import scan
-from tensorlang.scatter import scatter
-from tensorlang.tensor import Tensor
+from tensorlang.ir.dtype import DType, dtype
+from tensorlang.language.boundary import pad
+from tensorlang.language.constants import buffer
+from tensorlang.language.definitions import compute, placeholder, reduce_axis
+from tensorlang.language.recurrence import recurrence
+from tensorlang.language.reducer import reducer
+from tensorlang.language.reduction import all, any, argmax, argmin, max, mean, min, prod, reduce_fmax, reduce_fmin, sum
+from tensorlang.language.scan import scan
+from tensorlang.language.scatter import scatter
+from tensorlang.system import forks as _forks
 
 if TYPE_CHECKING:
     from tensorlang import ops as ops
-    from tensorlang.autotune.jobs.compile import compile as compile  # noqa: A004
-    from tensorlang.codegen.build import build as build
-    from tensorlang.codegen.kernel import Kernel as Kernel
-    from tensorlang.codegen.kernel import load as load
+    from tensorlang.autotune.jobs.compile import compile as compile
+    from tensorlang.codegen.kernel.build import build as build
+    from tensorlang.codegen.kernel.kernel import Kernel as Kernel
+    from tensorlang.codegen.kernel.kernel import load as load
+    from tensorlang.codegen.runtime.threads import get_threads as get_threads
+    from tensorlang.codegen.runtime.threads import set_threads as set_threads
     from tensorlang.codegen.target import target as target
-    from tensorlang.codegen.threads import get_threads as get_threads
-    from tensorlang.codegen.threads import set_threads as set_threads
-    from tensorlang.einstein import einsum as einsum
-    from tensorlang.interpret import evaluate as evaluate
-    from tensorlang.notation import tc as tc
-    from tensorlang.schedules.instructions import Instruction as Instruction
+    from tensorlang.language.einstein import einsum as einsum
+    from tensorlang.language.notation import tc as tc
+    from tensorlang.schedules.directives.instructions import Instruction as Instruction
     from tensorlang.schedules.schedule import Schedule as Schedule
     from tensorlang.schedules.schedule import Verdict as Verdict
+    from tensorlang.semantics.evaluate import evaluate as evaluate
 
 __version__ = "0.1.0"
 
 _ON_USE = {
-    "Instruction": "tensorlang.schedules.instructions",
-    "Kernel": "tensorlang.codegen.kernel",
+    "Instruction": "tensorlang.schedules.directives.instructions",
+    "Kernel": "tensorlang.codegen.kernel.kernel",
     "Schedule": "tensorlang.schedules.schedule",
     "Verdict": "tensorlang.schedules.schedule",
-    "build": "tensorlang.codegen.build",
+    "build": "tensorlang.codegen.kernel.build",
     "compile": "tensorlang.autotune.jobs.compile",
-    "einsum": "tensorlang.einstein",
-    "evaluate": "tensorlang.interpret",
-    "get_threads": "tensorlang.codegen.threads",
-    "load": "tensorlang.codegen.kernel",
+    "einsum": "tensorlang.language.einstein",
+    "evaluate": "tensorlang.semantics.evaluate",
+    "get_threads": "tensorlang.codegen.runtime.threads",
+    "load": "tensorlang.codegen.kernel.kernel",
     "ops": "tensorlang.ops",
-    "tc": "tensorlang.notation",
-    "set_threads": "tensorlang.codegen.threads",
+    "tc": "tensorlang.language.notation",
+    "set_threads": "tensorlang.codegen.runtime.threads",
     "target": "tensorlang.codegen.target",
 }
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.canonical import describe, fingerprint
-from tensorlang.nest_interpreter import run_nest
-from tensorlang.rebuild import rebuild
-from tensorlang.tensor import Tensor
-from tensorlang.verify import verify
+from tensorlang.definition.tensor import Tensor
+from tensorlang.ir.verify import verify
+from tensorlang.semantics.nest_interpreter import run_nest
+from tensorlang.serialization.canonical import describe, fingerprint
+from tensorlang.serialization.rebuild import rebuild
 
 
 def agree(outputs: Any, feeds: dict[Tensor, Any], want: Any, rtol: float = 1e-5, **dims: int) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import tensorlang as tl
+from tensorlang.definition.tensor import Tensor, definitions
 from tensorlang.ops.arguments import define
-from tensorlang.tensor import Tensor, definitions
 
 NUMBERS = ("float32", "float64", "int32", "int64", "uint8", "int8", "float16")
 EXTENTS = st.integers(1, 6)

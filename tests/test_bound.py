@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.canonical import fingerprint
+from tensorlang.serialization.canonical import fingerprint
 
 rng = np.random.default_rng(12)
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorlang import ir, meaning
-from tensorlang.bounds import Bounds, assume, chooses, interval, lets_go, negated, values
-from tensorlang.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
-from tensorlang.interval import BINARY, Floats, float_binary, float_call, inside, magnitude, truncated, whole, within
+from tensorlang import ir
+from tensorlang.algebra.bounds import Bounds, assume, chooses, interval, lets_go, negated, values
+from tensorlang.algebra.interval import BINARY, Floats, float_binary, float_call, inside, magnitude, truncated, whole, within
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Reduce, ReduceAxis, Select, Unary
-from tensorlang.reduction import _position, single
+from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
+from tensorlang.language.reduction import _position, single
+from tensorlang.semantics import arithmetic
 
 X, N, c = Axis("x"), Dim("n", 2, 9), ir.const
 INT8, UINT8 = DType("int8"), DType("uint8")
@@ -33,8 +34,8 @@ def test_an_operator_stays_in_its_interval(op: str, of: DType, data: st.DataObje
 
     a, b = part(), part()
     left, right = (np.arange(low, high + 1).astype(of.numpy) for low, high in (a, b))
-    with meaning.quiet():
-        found = meaning.binary(op, left[:, None], right[None, :], of)
+    with arithmetic.quiet():
+        found = arithmetic.binary(op, left[:, None], right[None, :], of)
     low, high = within(BINARY[op](a, b, of.bits), of)
     assert low <= int(found.min())
     assert int(found.max()) <= high
@@ -77,9 +78,9 @@ def test_a_floating_point_operator_stays_in_its_interval(op: str, of: DType, dat
 
     (a, left), (b, right) = part(), part()
     found = float_binary(op, a, b, of)
-    with meaning.quiet():
+    with arithmetic.quiet():
         results = [
-            float(meaning.binary(op, np.asarray(x, of.numpy), np.asarray(y, of.numpy), of)) for x, y in itertools.product(left, right)
+            float(arithmetic.binary(op, np.asarray(x, of.numpy), np.asarray(y, of.numpy), of)) for x, y in itertools.product(left, right)
         ]
     assert all(found.nan if math.isnan(result) else found.low <= result <= found.high for result in results)
 

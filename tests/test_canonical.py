@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from tensorlang.canonical import describe, extents, family, fingerprint
-from tensorlang.rebuild import rebuild
-from tensorlang.tensor import Placeholder, Tensor, definitions
+from tensorlang.definition.tensor import Placeholder, Tensor, definitions
+from tensorlang.serialization.canonical import describe, extents, family, fingerprint
+from tensorlang.serialization.rebuild import rebuild
 from tests.strategies import Program, programs
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.canonical import describe, family, fingerprint
-from tensorlang.rebuild import rebuild
-from tensorlang.tensor import operands
+from tensorlang.definition.tensor import operands
+from tensorlang.serialization.canonical import describe, family, fingerprint
+from tensorlang.serialization.rebuild import rebuild
 
 
 def around(n: Any) -> tl.Tensor:

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from tensorlang import interpret, ir, meaning
-from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
-from tensorlang.expr import Expr
+from tensorlang import ir
+from tensorlang.definition.expr import Expr
+from tensorlang.definition.tensor import ReduceAxis
 from tensorlang.ir import Compare, Const, Param, Reducer, Select
-from tensorlang.tensor import ReduceAxis
+from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
+from tensorlang.semantics import arithmetic, evaluate
 from tests.strategies import Program, programs
 
 rng = np.random.default_rng(23)
@@ -331,7 +332,7 @@ def test_a_reducer_of_choices_does_not_depend_on_chunks(monkeypatch: Any) -> Non
     Y = tl.compute((3,), lambda i: reduce_with(greatest, (k % (97 + i),), k, 0, k % 2 == 0), name="Y")
     want = [max(k % (97 + i) for k in range(0, 1000, 2)) for i in range(3)]
     for chunk in (1, 7, 100, 1 << 20):
-        monkeypatch.setattr(interpret, "CHUNK", chunk)
+        monkeypatch.setattr(evaluate, "CHUNK", chunk)
         np.testing.assert_array_equal(tl.evaluate(Y, {}), want)
 
 
@@ -339,11 +340,11 @@ def test_a_reducer_of_choices_does_not_depend_on_chunks(monkeypatch: Any) -> Non
 @given(programs(), st.sampled_from([1, 3, 64]))
 def test_chunks_do_not_show(program: Program, chunk: int) -> None:
     want = tl.evaluate(program.outputs, program.feeds)
-    before, interpret.CHUNK = interpret.CHUNK, chunk  # type: ignore[misc]
+    before, evaluate.CHUNK = evaluate.CHUNK, chunk  # type: ignore[misc]
     try:
         got = tl.evaluate(program.outputs, program.feeds)
     finally:
-        interpret.CHUNK = before  # type: ignore[misc]
+        evaluate.CHUNK = before  # type: ignore[misc]
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -364,13 +365,13 @@ def test_a_fast_path_is_the_reducer_it_stands_for() -> None:
             values = rng.integers(0, 2 if dtype == BOOL else 5, (9, 4)).astype(dtype.numpy)
             if dtype.is_floating:
                 values[3, 1] = np.nan
-            with meaning.quiet():
+            with arithmetic.quiet():
                 state = want = np.asarray(values[0])
                 for row in values[1:]:
-                    want = meaning.binary(op, want, row, dtype)
-                np.testing.assert_array_equal(meaning.fold(op, state, values[1:]), want)
-                rest = meaning.neutral(op, dtype)
-                np.testing.assert_array_equal(meaning.binary(op, values[3], rest, dtype), values[3])
+                    want = arithmetic.binary(op, want, row, dtype)
+                np.testing.assert_array_equal(arithmetic.fold(op, state, values[1:]), want)
+                rest = arithmetic.neutral(op, dtype)
+                np.testing.assert_array_equal(arithmetic.binary(op, values[3], rest, dtype), values[3])
 
 
 def test_a_definition_is_evaluated_without_recursion_limits() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from tensorlang import interpret
+from tensorlang.semantics import evaluate
 from tests.strategies import Program, programs
 
 rng = np.random.default_rng(29)
@@ -25,12 +25,12 @@ def test_points_are_elements_of_the_whole(program: Program, on_demand: bool, dat
     output = program.outputs[-1]
     whole = tl.evaluate(output, program.feeds)
     points = data.draw(st.lists(st.tuples(*(st.integers(0, size - 1) for size in whole.shape)), max_size=4))
-    before = interpret.LARGE
-    interpret.LARGE = -1 if on_demand else before  # type: ignore[misc]
+    before = evaluate.LARGE
+    evaluate.LARGE = -1 if on_demand else before  # type: ignore[misc]
     try:
         got = tl.evaluate(output, program.feeds, at=points)
     finally:
-        interpret.LARGE = before  # type: ignore[misc]
+        evaluate.LARGE = before  # type: ignore[misc]
     assert got.shape == (len(points),)
     np.testing.assert_array_equal(got, np.array([whole[point] for point in points], whole.dtype))
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import tensorlang as tl
-from tensorlang.functions import FUNCTIONS
-from tensorlang.reduction import BUILT_IN
+from tensorlang.ir.functions import FUNCTIONS
+from tensorlang.language.reduction import BUILT_IN
 
 LANGUAGE = {"buffer", "cast", "clamp", "compute", "dim", "dtype", "einsum", "evaluate", "pad", "placeholder", "recurrence", "reduce_axis"}
 LANGUAGE |= {

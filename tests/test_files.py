@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import files
 from tensorlang.autotune.jobs import jobfile
 from tensorlang.autotune.log import export
 from tensorlang.autotune.log.database import Database
@@ -21,7 +20,8 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.merge import merge
 from tensorlang.autotune.reporting import html
 from tensorlang.autotune.search import simulate
-from tensorlang.codegen.kernel import Kernel, forget, load
+from tensorlang.codegen.kernel.kernel import Kernel, forget, load
+from tensorlang.system import files
 
 FIXTURE = Path(__file__).parent / "autotune" / "fixtures" / "v1.jsonl"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorlang.lazy import cached_property
+from tensorlang.system.lazy import cached_property
 
 ROOT = Path(__file__).resolve().parents[1]
 

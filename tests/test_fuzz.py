@@ -140,7 +140,7 @@ def test_tags_allow_a_reduction_in_another_order_and_nothing_else() -> None:
 
 
 def test_tags_see_a_race_on_an_accumulator() -> None:
-    from tensorlang.schedules.kinds import _with_kind
+    from tensorlang.schedules.directives.loop_kinds import _with_kind
 
     case = prefix_sums([])
     program = Builder(case).program()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tensorlang.schedules.fission import Fission
-from tensorlang.schedules.kinds import Parallel, Vectorize
+from tensorlang.schedules.directives.fission import Fission
+from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
 from tests.fuzz.arrays import blank
 from tests.fuzz.forward import Forward
 from tests.fuzz.program import Program

@@ -86,7 +86,7 @@ def results(outputs: tl.Tensor, feeds: dict[tl.Tensor, Any], **dims: int) -> lis
 
 def operands(outputs: tl.Tensor, given: dict[tl.Tensor, Any]) -> dict[tl.Tensor, Any]:
     """Those that the outputs read."""
-    from tensorlang.tensor import definitions
+    from tensorlang.definition.tensor import definitions
 
     read = {id(definition) for definition in definitions((outputs,))}
     return {tensor: array for tensor, array in given.items() if id(tensor.definition) in read}

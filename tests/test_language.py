@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from tensorlang.expr import MAX_DEPTH, Expr
-from tensorlang.tensor import Tensor
+from tensorlang.definition.expr import MAX_DEPTH, Expr
+from tensorlang.definition.tensor import Tensor
 
 A, B = tl.placeholder((8,), name="A"), tl.placeholder((4, 6), name="B")
 I, U, F = tl.placeholder((8,), "int32", name="I"), tl.placeholder((8,), "uint8", name="U"), tl.placeholder((8,), "bool", name="F")

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorlang import ir, meaning, scalars
-from tensorlang.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
+from tensorlang import ir
 from tensorlang.errors import InternalError
-from tensorlang.interpret import evaluate
 from tensorlang.ir import (
     Alloc,
     Axis,
@@ -33,9 +31,12 @@ from tensorlang.ir import (
     Store,
     Window,
 )
-from tensorlang.nest_interpreter import run_nest
-from tensorlang.program import lower_definition
-from tensorlang.verify import verify
+from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
+from tensorlang.ir.verify import verify
+from tensorlang.lowering.program import lower_definition
+from tensorlang.semantics import arithmetic, scalars
+from tensorlang.semantics.evaluate import evaluate
+from tensorlang.semantics.nest_interpreter import run_nest
 from tests.strategies import Program, programs
 
 c = ir.const
@@ -189,8 +190,8 @@ def test_integer_operators_agree_with_the_evaluator(dtype: Any, op: Any, data: A
     nest = Nest("op", (), (Y,), (), Store("Y", (Y,), (c(0),), (Binary(op, Const(left, dtype), Const(right, dtype)),)))
     out = np.zeros(1, dtype.numpy)
     run_nest(nest, {"Y": out}, {})
-    with meaning.quiet():
-        assert out[0] == meaning.binary(op, np.asarray(left, dtype.numpy), np.asarray(right, dtype.numpy), dtype)
+    with arithmetic.quiet():
+        assert out[0] == arithmetic.binary(op, np.asarray(left, dtype.numpy), np.asarray(right, dtype.numpy), dtype)
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "min", "max", "fmin", "fmax"])
@@ -199,11 +200,11 @@ def test_floating_operators_agree_with_the_evaluator_to_the_bit(dtype: str, op: 
     of = DType(dtype)
     special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 65504.0, 6e-8]
     values = np.array([*special, *np.random.default_rng(1).standard_normal(16)]).astype(of.numpy)
-    with meaning.quiet():
+    with arithmetic.quiet():
         act = scalars.operation(op, of)
         for left in values:
             for right in values:
-                got, want = act(left, right), np.asarray(meaning.binary(op, left, right, of))[()]
+                got, want = act(left, right), np.asarray(arithmetic.binary(op, left, right, of))[()]
                 assert type(got) is type(want)
                 assert got.tobytes() == want.tobytes() or (np.isnan(got) and np.isnan(want))
 
@@ -217,9 +218,9 @@ def test_casts_agree_with_the_evaluator(source: Any, target: Any, data: Any) -> 
     else:
         value = data.draw(st.integers(int(source.lowest), int(source.highest)))
     Y = buffer("Y", 1, dtype=target)
-    with meaning.quiet():
+    with arithmetic.quiet():
         given_ = np.asarray(value, np.float64).astype(source.numpy) if source.is_floating else np.asarray(value, source.numpy)
-        want = meaning.cast(given_, source, target)
+        want = arithmetic.cast(given_, source, target)
     const = Const(float(given_) if source.is_floating else value, source)
     out = np.zeros(1, target.numpy)
     run_nest(Nest("cast", (), (Y,), (), Store("Y", (Y,), (c(0),), (ir.Cast(const, target),))), {"Y": out}, {})

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlang import ir
-from tensorlang.bounds import interval
-from tensorlang.dtype import BOOL, INT32, INT64, DType
+from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
-from tensorlang.polyhedra import find
+from tensorlang.ir.dtype import BOOL, INT32, INT64, DType
 
 X, Y, N, c = Axis("x"), Axis("y"), Dim("n"), ir.const
 DATA = Load(Buffer("D", (N,), INT64), (X,))

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
-from tensorlang.codegen.lower import lower
+from tensorlang.algebra.ranges import conditions, hull
+from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
-from tensorlang.printer import print_nest, text
-from tensorlang.ranges import conditions, hull
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
+from tensorlang.ir.printer import print_nest, text
 from tests.agreement import agree
 
 rng = np.random.default_rng(11)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.sequential import leading
-from tensorlang.tensor import Stage, Tensor
+from tensorlang.definition.sequential import leading
+from tensorlang.definition.tensor import Stage, Tensor
 from tests.agreement import agree
 
 rng = np.random.default_rng(5)

@@ -11,12 +11,12 @@ import pytest
 
 import tensorlang as tl
 from bench.stages import chain, mirrored, pointwise
-from tensorlang.canonical import describe, family, fingerprint
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.target import target
-from tensorlang.expr import MAX_DEPTH
-from tensorlang.rebuild import rebuild
-from tensorlang.schedules.inline import ComputeInline
+from tensorlang.definition.expr import MAX_DEPTH
+from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.serialization.canonical import describe, family, fingerprint
+from tensorlang.serialization.rebuild import rebuild
 
 
 def work(action: Callable[[], object]) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tensorlang import ir
-from tensorlang.dtype import BOOL, FLOAT32, FLOAT64
 from tensorlang.errors import InternalError
 from tensorlang.ir import (
     Alloc,
@@ -36,7 +35,8 @@ from tensorlang.ir import (
     Unary,
     Window,
 )
-from tensorlang.verify import verify
+from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64
+from tensorlang.ir.verify import verify
 
 c = ir.const
 SUM = Reducer("sum", (Const(0.0, FLOAT32),), (Binary("add", Param("a0", FLOAT32), Param("b0", FLOAT32)),))

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tensorlang.autotune.measurement.host import Machine, Software, TargetFields
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import WorkerTask
-from tensorlang.codegen.caches import Caches
+from tensorlang.codegen.target.caches import Caches
 
 
 class Question(Struct, frozen=True):

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tensorlang.codegen.compilation import of_default, of_schedule
-from tensorlang.codegen.kernel import Kernel, kept
+from tensorlang.codegen.kernel.kernel import Kernel, kept
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as find_target
+from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import InternalError, TensorlangError
-from tensorlang.tensor import Tensor, as_outputs
 
 if TYPE_CHECKING:
     from tensorlang.autotune.log.database import Database, Match

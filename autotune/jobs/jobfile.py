@@ -35,12 +35,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_orig
 import msgspec
 from msgspec import Meta, Struct
 
-from tensorlang import files
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.operators import parse_shape
 from tensorlang.autotune.search.factory import Strategy
 from tensorlang.autotune.settings import Cache, seconds
 from tensorlang.errors import LogError, TuningError, did_you_mean
+from tensorlang.system import files
 
 Objective: TypeAlias = Literal["speedup", "latency"]
 

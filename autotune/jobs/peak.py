@@ -17,8 +17,8 @@ from tensorlang.autotune.workers.protocol import Candidate
 from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.reports.machine import multiply_adds, stream
 from tensorlang.codegen.target import Target
-from tensorlang.dtype import dtype
 from tensorlang.errors import TuningError
+from tensorlang.ir.dtype import dtype
 from tensorlang.schedules.schedule import Schedule
 
 POLICY: Final = Policy(least=10, most=40, spread=0.005)

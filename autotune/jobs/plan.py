@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorlang.autotune.log.record import Trial
-from tensorlang.schedules.space import Config, Space
+from tensorlang.schedules.spaces.space import Config, Space
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.sentinel import Slow
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import Target
-from tensorlang.lazy import cached_property
-from tensorlang.schedules.space import Config
+from tensorlang.schedules.spaces.space import Config
+from tensorlang.system.lazy import cached_property
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ class Result:
     @cached_property
     def kernel(self) -> Any:
         """The winner as a kernel, built now and here: its schedule was verified in a process of its own."""
-        from tensorlang.codegen.build import build_schedule  # noqa: PLC0415 - only here is anything compiled
+        from tensorlang.codegen.kernel.build import build_schedule  # noqa: PLC0415 - only here is anything compiled
 
         return build_schedule(self.best.schedule, self.target, provenance="tuned")
 

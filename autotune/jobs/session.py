@@ -37,11 +37,11 @@ from tensorlang.autotune.workers.evaluator import Evaluator
 from tensorlang.autotune.workers.local import LocalEvaluator
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.codegen.target import target as named_target
-from tensorlang.codegen.threads import get_threads
 from tensorlang.errors import LogError, TuningError
-from tensorlang.schedules.space import Config, Space, spelling
+from tensorlang.schedules.spaces.space import Config, Space, spelling
 
 __all__ = ["Plan", "Progress", "Session", "session", "tune"]
 

@@ -17,18 +17,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tensorlang import forks
 from tensorlang.autotune.log.index import Index, Known, LineAt, Study, dims_of, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Reader, Trial
 from tensorlang.autotune.log.scan import Entry, Position, Problem, Scan
 from tensorlang.autotune.measurement.host import software, target_fields
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target import target as named_target
-from tensorlang.codegen.threads import get_threads
 from tensorlang.errors import LogError, TensorlangError
-from tensorlang.schedules.space import Config
+from tensorlang.schedules.spaces.space import Config
+from tensorlang.system import forks
 
 __all__ = ["Database", "Match", "Study", "study_of"]
 
@@ -78,9 +78,9 @@ class Match:
         """The schedule, proved legal for the program at hand; None if there is none or it is no longer accepted."""
         if self.record is None or self.config is None or self.target is None:
             return None
-        from tensorlang import canonical  # noqa: PLC0415 - the index itself needs no compiler
         from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
         from tensorlang.schedules.strategies import choose  # noqa: PLC0415
+        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
 
         try:
             same_names = canonical.describe(self.outputs) == self.record.task.get("definition")
@@ -164,7 +164,7 @@ class Database:
 
     def matches(self, outputs: Any, target: str | Target | None = None, threads: int | None = None, cache: str = "warm") -> Iterator[Match]:
         """All that may serve for these outputs, the best first: exact, then of other CPUs, then of the nearest shapes."""
-        from tensorlang import canonical  # noqa: PLC0415 - the index itself needs no compiler
+        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
 
         machine, count = named_target(target), threads or get_threads()
         program = canonical.fingerprint(outputs)

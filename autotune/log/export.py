@@ -20,7 +20,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, moment
 from tensorlang.errors import LogError, did_you_mean
-from tensorlang.files import replacing
+from tensorlang.system.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, from_line, moment
-from tensorlang.files import opened
+from tensorlang.system.files import opened
 
 KEPT: Final = 4
 NEAR: Final = 64

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tensorlang import files
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import CHECKSUM, Reader, Trial, to_line
 from tensorlang.autotune.log.scan import Entry, Problem, Scan, holds_records
 from tensorlang.errors import LogError
+from tensorlang.system import files
 
 __all__ = ["Log", "Problem", "locked"]
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from tensorlang import files
 from tensorlang.autotune.log.log import Log, locked
 from tensorlang.autotune.log.record import KINDS, moment
 from tensorlang.autotune.log.scan import Entry, Problem, holds_records
 from tensorlang.errors import LogError
+from tensorlang.system import files
 
 Key: TypeAlias = tuple[float, str, int, int, float, str, bytes]
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from tensorlang.autotune.log.migrate import JsonObject, Newer
 from tensorlang.autotune.log.record import CHECKSUM, Reader, whole
-from tensorlang.files import NotRegular, opened
+from tensorlang.system.files import NotRegular, opened
 
 LONGEST: Final = 8 << 20
 """Bytes in the longest line that is looked at; canonical definitions are far shorter."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.operands import values
-from tensorlang.dtype import DType, dtype
+from tensorlang.codegen.calling.operands import values
+from tensorlang.ir.dtype import DType, dtype
 
 GUARD: Final = 4096
 ALIGNMENT: Final = 64

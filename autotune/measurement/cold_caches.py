@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tensorlang.codegen.caches import Caches
+from tensorlang.codegen.target.caches import Caches
 
 MOST: Final = 512 << 20
 """Bytes that are rewritten at most: a server's last level is split among groups of cores, and each of us sees one."""

@@ -20,7 +20,7 @@ from tensorlang.autotune.jobs.ledger import covered
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.interval import paired_ratio
 from tensorlang.autotune.measurement.sentinel import Slow, slow_stretches
-from tensorlang.schedules.space import spelling
+from tensorlang.schedules.spaces.space import spelling
 
 LEAST_RANDOM: Final = 3
 """Fewer random trials than this say nothing of random search."""

@@ -17,7 +17,7 @@ from tensorlang.autotune.reporting import markup
 from tensorlang.autotune.reporting.analysis import Baseline, Effect, Level, default_of, improvements, samples_of, text_of
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, spread, thinned
 from tensorlang.autotune.reporting.display import duration, plural
-from tensorlang.schedules.space import spelling
+from tensorlang.schedules.spaces.space import spelling
 
 SOURCES: Final = {"default": "default", "seed": "seed", "random": "random", "model": "model", "neighbour": "neighbour", "grid": "grid-walk"}
 ROW: Final = 22

@@ -28,8 +28,8 @@ from tensorlang.autotune.reporting.display import clock, duration, plural, shape
 from tensorlang.autotune.reporting.replay import mapping
 from tensorlang.autotune.reporting.report import Tuned, studies
 from tensorlang.errors import LogError, did_you_mean
-from tensorlang.files import replacing
-from tensorlang.schedules.space import spelling
+from tensorlang.schedules.spaces.space import spelling
+from tensorlang.system.files import replacing
 
 MARKS: Final = 12_000
 """Dots in all charts of one kind on a page."""

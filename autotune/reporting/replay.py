@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from tensorlang import rebuild
 from tensorlang.autotune.jobs.peak import Peak, measure_peak
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement import host
@@ -20,7 +19,8 @@ from tensorlang.autotune.reporting.analysis import number
 from tensorlang.autotune.reporting.display import plural
 from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TensorlangError
-from tensorlang.schedules.space import Space, spelling
+from tensorlang.schedules.spaces.space import Space, spelling
+from tensorlang.serialization import rebuild
 
 LONGEST_TEXT: Final = 60_000
 BROKEN: Final = (TensorlangError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)

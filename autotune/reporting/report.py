@@ -17,7 +17,7 @@ from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.reporting.analysis import gain, improvements, knob_effects, number, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
 from tensorlang.errors import LogError
-from tensorlang.schedules.space import spelling
+from tensorlang.schedules.spaces.space import spelling
 
 TOP = 10
 

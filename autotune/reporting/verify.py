@@ -18,7 +18,7 @@ from tensorlang.autotune.workers.protocol import Candidate
 from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.target import target
 from tensorlang.errors import TensorlangError
-from tensorlang.rebuild import rebuild
+from tensorlang.serialization.rebuild import rebuild
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ import numpy as np
 from tensorlang.autotune.search.gaussian import Array
 from tensorlang.autotune.search.searcher import Prior, Proposal, Searcher
 from tensorlang.autotune.search.surrogate import fit, preload
-from tensorlang.lazy import cached_property
-from tensorlang.schedules.space import Config, spelling
+from tensorlang.schedules.spaces.space import Config, spelling
+from tensorlang.system.lazy import cached_property
 
 LISTED: Final = 2_048
 UNIFORM: Final = 400

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from tensorlang.autotune.search.methods import Evolutionary, Grid, Random
 from tensorlang.autotune.search.searcher import Prior, Searcher
 from tensorlang.errors import TuningError, did_you_mean
-from tensorlang.schedules.space import Config, Space
+from tensorlang.schedules.spaces.space import Config, Space
 
 Strategy: TypeAlias = Literal["bayesian", "random", "evolutionary", "grid"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tensorlang.autotune.search.searcher import Proposal, Searcher
-from tensorlang.schedules.space import Config
+from tensorlang.schedules.spaces.space import Config
 
 
 class Random(Searcher):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorlang.errors import TuningError
-from tensorlang.schedules.space import Config, Space, spelling
+from tensorlang.schedules.spaces.space import Config, Space, spelling
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from tensorlang.autotune.log.record import Trial, from_line
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Searcher
 from tensorlang.errors import LogError, TuningError
-from tensorlang.files import opened
-from tensorlang.lazy import cached_property
-from tensorlang.schedules.space import Config, Space, spelling
+from tensorlang.schedules.spaces.space import Config, Space, spelling
+from tensorlang.system.files import opened
+from tensorlang.system.lazy import cached_property
 
 GOAL_DRAWS: Final = 1000
 GOAL_WITHIN: Final = 0.05
@@ -139,7 +139,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[Trial | JsonObject]:
 def _strategy_space(trial: Trial) -> Space:
     """The space of the strategy for the program that a record holds."""
     from tensorlang.codegen.target import target  # noqa: PLC0415 - a recorded space needs no compiler
-    from tensorlang.rebuild import rebuild  # noqa: PLC0415
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
+    from tensorlang.serialization.rebuild import rebuild  # noqa: PLC0415
 
     return choose(rebuild(trial.task["definition"]), target(trial.target.get("cpu")), trial.threads).space

@@ -15,7 +15,7 @@ from typing import Final
 
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.search.searcher import Prior
-from tensorlang.schedules.space import spelling
+from tensorlang.schedules.spaces.space import spelling
 
 SHAPES: Final = 3
 FASTEST: Final = 20

@@ -15,12 +15,12 @@ import numpy as np
 from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
 from tensorlang.autotune.task import NO_DIMS, longest_reduction, placeholders, specs
 from tensorlang.autotune.verification.reference import sample_points
-from tensorlang.codegen.build import build_schedule
 from tensorlang.codegen.compilation import default_schedule
-from tensorlang.codegen.kernel import Kernel
+from tensorlang.codegen.kernel.build import build_schedule
+from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.definition.tensor import Placeholder, Stage, Tensor, definitions
 from tensorlang.errors import TensorlangError
-from tensorlang.interpret import evaluate
-from tensorlang.tensor import Placeholder, Stage, Tensor, definitions
+from tensorlang.semantics.evaluate import evaluate
 
 POINTS: Final = 96
 AFFORDABLE: Final = 1e8

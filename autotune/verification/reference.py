@@ -19,9 +19,9 @@ from tensorlang.autotune.settings import BUILDER
 from tensorlang.autotune.task import Task, placeholders
 from tensorlang.autotune.workers.protocol import Blob, Point, WorkerTask
 from tensorlang.codegen.target import Target
-from tensorlang.interpret import evaluate
-from tensorlang.schedules.feasible import Config
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.spaces.feasible import Config
+from tensorlang.semantics.evaluate import evaluate
 
 WHOLE_S: Final = 0.5
 PROBE: Final = 256

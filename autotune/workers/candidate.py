@@ -16,9 +16,9 @@ from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 
 def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> Built:
     """The kernel of a candidate. `tell` is given the schedule as JSON before anything is compiled."""
-    from tensorlang.codegen.build import build as compiled  # noqa: PLC0415 - the compiler is the slow import
+    from tensorlang.codegen.kernel.build import build as compiled  # noqa: PLC0415 - the compiler is the slow import
+    from tensorlang.codegen.runtime.threads import set_threads  # noqa: PLC0415
     from tensorlang.codegen.target import target  # noqa: PLC0415
-    from tensorlang.codegen.threads import set_threads  # noqa: PLC0415
     from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
 
@@ -37,16 +37,16 @@ def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -
 
 def save(kernel: Any) -> bytes:
     """A built kernel as bytes with their digest."""
-    from tensorlang.codegen.archive import encode  # noqa: PLC0415
+    from tensorlang.codegen.cache.archive import encode  # noqa: PLC0415
 
     return encode(kernel.program)
 
 
 def load(task: WorkerTask, data: bytes) -> Built:
     """The kernel in the bytes. Raises `BuildError` where they are damaged, or not for this machine."""
-    from tensorlang.codegen.archive import decode  # noqa: PLC0415
-    from tensorlang.codegen.kernel import Kernel  # noqa: PLC0415
-    from tensorlang.codegen.threads import set_threads  # noqa: PLC0415
+    from tensorlang.codegen.cache.archive import decode  # noqa: PLC0415
+    from tensorlang.codegen.kernel.kernel import Kernel  # noqa: PLC0415
+    from tensorlang.codegen.runtime.threads import set_threads  # noqa: PLC0415
 
     set_threads(task.threads)
     return Kernel(decode(data))
@@ -54,7 +54,7 @@ def load(task: WorkerTask, data: bytes) -> Built:
 
 def warm(task: WorkerTask) -> None:
     """Import what `build` needs and look at the machine, before this process is confined to some of its cores."""
-    from tensorlang.codegen import build  # noqa: F401, PLC0415
+    from tensorlang.codegen.kernel import build  # noqa: F401, PLC0415
     from tensorlang.codegen.target import target  # noqa: PLC0415
     from tensorlang.schedules import strategies  # noqa: F401, PLC0415
 
@@ -77,6 +77,6 @@ class _Frozen:
 
 @lru_cache(maxsize=4)
 def _rebuilt(frozen: _Frozen) -> Any:
-    from tensorlang.rebuild import rebuild  # noqa: PLC0415
+    from tensorlang.serialization.rebuild import rebuild  # noqa: PLC0415
 
     return rebuild(frozen.definition)

@@ -19,7 +19,7 @@ from tensorlang.autotune.measurement.measure import interleave, measure
 from tensorlang.autotune.measurement.sentinel import Sentinel
 from tensorlang.autotune.workers.builder import Builder, Wrong, pin
 from tensorlang.autotune.workers.protocol import NOTHING, Blob, Candidate, Compiling, Facts, Running, WorkerTask
-from tensorlang.codegen.caches import host_caches
+from tensorlang.codegen.target.caches import host_caches
 from tensorlang.errors import TensorlangError
 
 

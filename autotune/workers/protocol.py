@@ -26,9 +26,9 @@ from tensorlang.autotune.log.record import Fault, Status
 from tensorlang.autotune.measurement.arrays import Spec
 from tensorlang.autotune.measurement.host import Machine, Software
 from tensorlang.autotune.measurement.measure import Policy
-from tensorlang.dtype import DType, dtype
 from tensorlang.errors import DefinitionError
-from tensorlang.schedules.feasible import Config
+from tensorlang.ir.dtype import DType, dtype
+from tensorlang.schedules.spaces.feasible import Config
 
 Point: TypeAlias = tuple[int, ...]
 Message = TypeVar("Message")

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from tensorlang import elementary
+from tensorlang.codegen.calling.runnable import Runnable
 from tensorlang.codegen.compilation import of_schedule
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.assembly import InnerLoop
-from tensorlang.codegen.runnable import Runnable
 from tensorlang.codegen.target import Target
-from tensorlang.definitions import compute, placeholder
-from tensorlang.dtype import DType, dtype
-from tensorlang.functions import FUNCTIONS
+from tensorlang.definition import elementary
+from tensorlang.ir.dtype import DType, dtype
+from tensorlang.ir.functions import FUNCTIONS
+from tensorlang.language.definitions import compute, placeholder
 from tensorlang.schedules.schedule import Schedule
 
 _HALF: Final = ("float16", "bfloat16")

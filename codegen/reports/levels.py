@@ -1,7 +1,7 @@
 """Working sets: the bytes that one iteration of a loop touches, against the caches, and what therefore moves between them.
 
 A loop whose iteration fits a cache leaves there what the next iteration may find again. The part of each tensor that is touched is the
-box of `schedules.region`, or as many elements as there are accesses where these are fewer (strides, indices that depend on data).
+box of `schedules.rewriting.region`, or as many elements as there are accesses where these are fewer (strides, indices that depend on data).
 
 What a cache is sent: of the loops whose iteration fits it, the outermost fetches its box once an iteration; a tensor that does not move
 with this loop, nor with those right around it, once for all of their iterations. What is written beyond L1 counts twice: a line is
@@ -16,17 +16,17 @@ from math import prod
 from typing import Final, Literal
 
 from tensorlang import ir
-from tensorlang.codegen import extents
-from tensorlang.codegen.caches import Caches
+from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.cache import extents
+from tensorlang.codegen.target.caches import Caches
 from tensorlang.ir import Buffer, Expr, For, Nest
-from tensorlang.printer import short
-from tensorlang.relations import closure
-from tensorlang.schedules.accesses import Access, accesses
-from tensorlang.schedules.edit import extent_of, path_to, stages
-from tensorlang.schedules.ragged import ragged
-from tensorlang.schedules.region import region
-from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of
+from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.rewriting.edit import extent_of, path_to, stages
+from tensorlang.schedules.rewriting.ragged import ragged
+from tensorlang.schedules.rewriting.region import region
 
 Home = Literal["L1", "L2", "L3", "memory"]
 HOMES: Final[tuple[Home, ...]] = ("L1", "L2", "L3", "memory")

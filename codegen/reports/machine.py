@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang.codegen import arrays, timing
+from tensorlang.codegen.calling.runnable import Runnable
 from tensorlang.codegen.compilation import of_schedule
 from tensorlang.codegen.reports.levels import Home
-from tensorlang.codegen.runnable import Runnable
+from tensorlang.codegen.runtime import arrays, timing
 from tensorlang.codegen.target import Target, target
-from tensorlang.definitions import compute, placeholder, reduce_axis
-from tensorlang.dtype import DType, dtype
-from tensorlang.extent import dim
-from tensorlang.reduction import sum as total
+from tensorlang.definition.extent import dim
+from tensorlang.ir.dtype import DType, dtype
+from tensorlang.language.definitions import compute, placeholder, reduce_axis
+from tensorlang.language.reduction import sum as total
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 

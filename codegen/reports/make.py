@@ -8,25 +8,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang.codegen import arrays, extents, timing
-from tensorlang.codegen.arguments import checked_dim, prepare
-from tensorlang.codegen.operands import values
+from tensorlang.codegen.cache import extents
+from tensorlang.codegen.cache.signature import Argument
+from tensorlang.codegen.calling.arguments import checked_dim, prepare
+from tensorlang.codegen.calling.operands import values
+from tensorlang.codegen.calling.runnable import Runnable
+from tensorlang.codegen.cost.exact import Count, Work, work
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.bounds import Facts, verdict
-from tensorlang.codegen.reports.exact import Count, Work, work
 from tensorlang.codegen.reports.instructions import bits, issue
 from tensorlang.codegen.reports.levels import levels, traffic, value
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
-from tensorlang.codegen.runnable import Runnable
-from tensorlang.codegen.signature import Argument
+from tensorlang.codegen.runtime import arrays, timing
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import target
-from tensorlang.codegen.threads import get_threads
-from tensorlang.dtype import DType, dtype
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import For, Nest, Stmt
-from tensorlang.schedules.edit import extent_of, loops, stores
-from tensorlang.traverse import substatements
+from tensorlang.ir.dtype import DType, dtype
+from tensorlang.ir.traverse import substatements
+from tensorlang.schedules.rewriting.edit import extent_of, loops, stores
 
 FLOAT32: Final = dtype("float32")
 

@@ -15,17 +15,17 @@ from os import PathLike
 from textwrap import wrap
 from typing import Any, Final
 
+from tensorlang.codegen.cost.exact import Count
 from tensorlang.codegen.reports.assembly import InnerLoop
 from tensorlang.codegen.reports.bounds import Bound
-from tensorlang.codegen.reports.exact import Count
 from tensorlang.codegen.reports.levels import HOMES, Home, Level, home
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.roofline import picture
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
+from tensorlang.codegen.runtime.timing import Timing
 from tensorlang.codegen.target import Target
-from tensorlang.codegen.timing import Timing
 from tensorlang.errors import BuildError
-from tensorlang.files import replacing
+from tensorlang.system.files import replacing
 
 SHOWN: Final = 12
 NOISY: Final = 1.5

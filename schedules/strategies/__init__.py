@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tensorlang.definition.tensor import as_outputs
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.space import Config, Space
+from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.staged import Staged
-from tensorlang.tensor import as_outputs
 
 __all__ = ["Machine", "Strategy", "choose"]
 

@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
-from tensorlang.lazy import cached_property
-from tensorlang.linear import linear
-from tensorlang.printer import short
-from tensorlang.relations import closure
-from tensorlang.schedules.accesses import accesses, conditions_around
-from tensorlang.schedules.edit import literal_extent, stage_of
-from tensorlang.schedules.ragged import Ragged, ragged
-from tensorlang.schedules.region import expand
-from tensorlang.traverse import axes_of, loads_of, statements
+from tensorlang.ir.dtype import DType
+from tensorlang.ir.linear import linear
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, loads_of, statements
+from tensorlang.schedules.legality.accesses import accesses, conditions_around
+from tensorlang.schedules.rewriting.edit import literal_extent, stage_of
+from tensorlang.schedules.rewriting.ragged import Ragged, ragged
+from tensorlang.schedules.rewriting.region import expand
+from tensorlang.system.lazy import cached_property
 
 UNKNOWN_EXTENT = 1024
 """Assumed of an extent that is known only at run time."""

@@ -15,14 +15,14 @@ from typing import Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Buffer, Call, For
-from tensorlang.schedules.edit import find_loop
+from tensorlang.ir.traverse import walk
+from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of
 from tensorlang.schedules.strategies.fusion import followers, reads_once
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.sliding import sliding
-from tensorlang.traverse import walk
 
 LEAST: Final = 16
 """Rows in a block: with fewer, register tiles and packed panels are not used often enough."""

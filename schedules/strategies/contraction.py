@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import Buffer, For, Load
-from tensorlang.schedules.footprints import Footprint
-from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes, Split
-from tensorlang.schedules.local import tile_name
+from tensorlang.schedules.placement.local import tile_name
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.footprints import Footprint
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, Split
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, label, size
 from tensorlang.schedules.strategies.around import BLOCKED, Around, place_of, reused
 from tensorlang.schedules.strategies.chains import GROUP, TILE_BLOCK, Level, in_blocks, levels, rounds, split_levels, summed_apart

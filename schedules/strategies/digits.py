@@ -12,13 +12,13 @@ from math import gcd
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, Const, For
-from tensorlang.linear import linear
-from tensorlang.schedules.quotients import is_quotient
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import walk
+from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, is_literal, label, size, stages_of
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.sliding import LEAST_REUSE, sliding
-from tensorlang.traverse import walk
 
 
 def by_digits(s: Schedule, machine: Machine) -> Schedule:

@@ -1,4 +1,4 @@
-"""Contractions of narrow operands in wide sums, by an instruction that adds up several products in each lane (`schedules.instructions`).
+"""Contractions of narrow operands in wide sums, by an instruction that adds up several products in each lane (`directives.instructions`).
 
 The register tile is that of `contraction`. One loop of the reduction, `along`, runs in steps of the products that the instruction adds:
 the depth, or another one. The operand of the lanes is always packed, the products of a lane side by side; that of the rows is read as it
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorlang.dtype import DType
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Expr, For, Load
-from tensorlang.schedules.instructions import Instruction, shipped
+from tensorlang.ir.dtype import DType
+from tensorlang.schedules.directives.instructions import Instruction, shipped
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, label, size
 from tensorlang.schedules.strategies.contraction import Contraction

@@ -10,13 +10,13 @@ from collections.abc import Container
 from typing import Final
 
 from tensorlang.ir import Axis, Expr
-from tensorlang.schedules.accesses import accesses
-from tensorlang.schedules.inline import ComputeInline
+from tensorlang.ir.traverse import depth
+from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.sliding import sliding
-from tensorlang.traverse import depth
 
 DEEP: Final = 64
 """How deep expressions are made: more arithmetic on an element than this hides what it costs to store and load it."""

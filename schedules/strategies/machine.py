@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tensorlang.dtype import DType
+from tensorlang.ir.dtype import DType
 
 
 class Machine(Protocol):

@@ -11,12 +11,12 @@ from dataclasses import replace
 from math import prod
 
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, Fuse, Load, Store, const
-from tensorlang.linear import Linear, expression, linear
-from tensorlang.schedules.region import expand
+from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.traverse import statements
+from tensorlang.schedules.rewriting.region import expand
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.analysis import label as short
-from tensorlang.traverse import statements
 
 MAX_UNROLLED = 16
 

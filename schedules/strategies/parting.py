@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorlang.ir import Axis, For, Load
-from tensorlang.linear import linear
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
-from tensorlang.traverse import axes_of
 
 
 def parted(stage: StageInfo, load: Load, around: Sequence[For]) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensorlang.ir import Buffer, For, Load
-from tensorlang.lazy import cached_property
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size
+from tensorlang.system.lazy import cached_property
 
 LEAST_LANES = 4
 LEAST_ROWS = 4

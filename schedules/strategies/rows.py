@@ -14,11 +14,11 @@ from typing import Any
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
-from tensorlang.schedules.edit import find_loop, literal_extent
-from tensorlang.schedules.kinds import Parallel, Vectorize
-from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
-from tensorlang.schedules.local import tile_name
+from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
+from tensorlang.schedules.placement.local import tile_name
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.chains import BLOCK, in_blocks, in_lanes, rounds
 from tensorlang.schedules.strategies.machine import Machine

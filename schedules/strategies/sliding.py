@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, Source, const
-from tensorlang.lazy import cached_property
-from tensorlang.linear import Linear, expression, linear
+from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.traverse import axes_of, substitute, walk
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of
-from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, substitute, walk
+from tensorlang.system.lazy import cached_property
 
 LEAST_LANES = 4
 LEAST_REUSE = 4

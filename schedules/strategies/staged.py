@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import ScheduleError
-from tensorlang.lazy import cached_property
-from tensorlang.mentions import mentions
-from tensorlang.schedules.knobs import Flag, Knob
+from tensorlang.ir.mentions import mentions
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.space import Config, Space
+from tensorlang.schedules.spaces.knobs import Flag, Knob
+from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
 from tensorlang.schedules.strategies.blocks import Blocks, in_blocks
 from tensorlang.schedules.strategies.contraction import Contraction
@@ -23,7 +23,7 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.turned import Turned
 from tensorlang.schedules.strategies.windows import Windows
-from tensorlang.tensor import Tensor
+from tensorlang.system.lazy import cached_property
 
 Kind: TypeAlias = Contraction | Windows | Rows | Turned
 Tile: Final = (Contraction, Windows)

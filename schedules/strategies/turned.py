@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorlang.ir import For
-from tensorlang.schedules.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import PARALLEL_FROM

@@ -22,10 +22,10 @@ from math import prod
 from typing import Any
 
 from tensorlang.ir import For
-from tensorlang.schedules.footprints import Footprint
-from tensorlang.schedules.knobs import Choice, Knob, Sizes
-from tensorlang.schedules.local import tile_name
+from tensorlang.schedules.placement.local import tile_name
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.footprints import Footprint
+from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, filled, is_literal, size
 from tensorlang.schedules.strategies.chains import TILE_BLOCK, in_blocks, rounds
 from tensorlang.schedules.strategies.machine import Machine

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tensorlang import elementary
-from tensorlang.dtype import BOOL
-from tensorlang.elementary import erf, maximum, select
+from tensorlang.definition import elementary
+from tensorlang.definition.elementary import erf, maximum, select
+from tensorlang.definition.expr import Expr, cast
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, cast
+from tensorlang.ir.dtype import BOOL
 from tensorlang.ops.arguments import define, floating, index_names, need, one_of, wide
-from tensorlang.tensor import Tensor
 
 
 def _each(input: Tensor, fn: Callable[[Expr], Expr], name: str | None) -> Tensor:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 
-from tensorlang.definitions import compute
+from tensorlang.definition.expr import Expr, ExprLike, cast
+from tensorlang.definition.extent import Extent, choice
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, ExprLike, cast
-from tensorlang.extent import Extent, choice
-from tensorlang.reduction import accumulator
-from tensorlang.tensor import Tensor
+from tensorlang.language.definitions import compute
+from tensorlang.language.reduction import accumulator
 
 
 def need(op: str, what: str, tensor: object, *ranks: int, least: int | None = None) -> Tensor:

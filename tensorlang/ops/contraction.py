@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.definitions import reduce_axis
-from tensorlang.dtype import BOOL
-from tensorlang.elementary import select
+from tensorlang.definition.elementary import select
+from tensorlang.definition.expr import Expr
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr
+from tensorlang.ir.dtype import BOOL
+from tensorlang.language.definitions import reduce_axis
+from tensorlang.language.reduction import sum as sum_over
 from tensorlang.ops.arguments import agree, define, floating, literal, need, wide
 from tensorlang.ops.normalization import softmax
-from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor
 
 
 def matmul(a: Tensor, b: Tensor, name: str | None = "matmul") -> Tensor:

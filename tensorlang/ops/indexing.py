@@ -6,13 +6,13 @@ import functools
 import operator
 from collections.abc import Callable
 
-from tensorlang.elementary import clamp, maximum, minimum, select
+from tensorlang.definition.elementary import clamp, maximum, minimum, select
+from tensorlang.definition.expr import Expr, as_expr, cast
+from tensorlang.definition.extent import Dim, Extent
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, as_expr, cast
-from tensorlang.extent import Dim, Extent
+from tensorlang.language.reduction import accumulator
 from tensorlang.ops.arguments import define, floating, index_names, need, one_of, pair, wide
-from tensorlang.reduction import accumulator
-from tensorlang.tensor import Tensor
 
 
 def embedding(input: Tensor, weight: Tensor, name: str | None = "embedding") -> Tensor:

@@ -12,17 +12,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from tensorlang.definitions import reduce_axis
-from tensorlang.elementary import exp, log, rsqrt
+from tensorlang.definition.elementary import exp, log, rsqrt
+from tensorlang.definition.expr import Expr, as_expr, cast
+from tensorlang.definition.extent import Extent, extent, shape_nodes
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, as_expr, cast
-from tensorlang.extent import Extent, extent, shape_nodes
+from tensorlang.language.definitions import reduce_axis
+from tensorlang.language.reduction import accumulator
+from tensorlang.language.reduction import max as max_over
+from tensorlang.language.reduction import mean as mean_over
+from tensorlang.language.reduction import sum as sum_over
 from tensorlang.ops.arguments import agree, define, floating, index_names, literal, need, one_of, whole_axis, wide
-from tensorlang.reduction import accumulator
-from tensorlang.reduction import max as max_over
-from tensorlang.reduction import mean as mean_over
-from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor
 
 Entry = TypeVar("Entry")
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tensorlang.definitions import reduce_axis
-from tensorlang.elementary import maximum, minimum
+from tensorlang.definition.elementary import maximum, minimum
+from tensorlang.definition.expr import Expr, as_expr, cast
+from tensorlang.definition.extent import Extent
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, as_expr, cast
-from tensorlang.extent import Extent
+from tensorlang.language.definitions import reduce_axis
+from tensorlang.language.reduction import max as max_over
+from tensorlang.language.reduction import sum as sum_over
 from tensorlang.ops.arguments import define, floating, need, one_of, pair, wide
 from tensorlang.ops.convolution import at_window, padded, windows
-from tensorlang.reduction import max as max_over
-from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor
 
 _NAMES = {"NCHW": ("n", "c", "y", "x"), "NHWC": ("n", "y", "x", "c")}
 Size = int | tuple[int, int]

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorlang.boundary import pad
-from tensorlang.definitions import reduce_axis
+from tensorlang.definition.expr import Expr, as_expr
+from tensorlang.definition.extent import Extent
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
-from tensorlang.expr import Expr, as_expr
-from tensorlang.extent import Extent
+from tensorlang.language.boundary import pad
+from tensorlang.language.definitions import reduce_axis
+from tensorlang.language.reduction import sum as sum_over
 from tensorlang.ops.arguments import agree, define, literal, need, pair
 from tensorlang.ops.convolution import IMAGE, grouped, sum_name, with_bias
-from tensorlang.reduction import sum as sum_over
-from tensorlang.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from tensorlang.autotune.measurement.arrays import Spec, inputs
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.workers.protocol import Blob, Candidate, WorkerTask
-from tensorlang.dtype import dtype
+from tensorlang.ir.dtype import dtype
 
 
 class Kernel:

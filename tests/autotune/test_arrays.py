@@ -9,8 +9,8 @@ import tensorlang as tl
 from tensorlang.autotune.measurement.arrays import ALIGNMENT, Guarded, Spec, inputs, mismatch
 from tensorlang.autotune.task import Task, longest_reduction
 from tensorlang.autotune.verification.reference import bound, make_reference, sample_points
-from tensorlang.dtype import DTYPES, dtype
 from tensorlang.errors import TuningError
+from tensorlang.ir.dtype import DTYPES, dtype
 
 
 @pytest.mark.parametrize("kind", DTYPES)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import canonical
 from tensorlang.autotune.jobs.compile import compile as tuned
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.verification.check import why_wrong
-from tensorlang.codegen.build import build_schedule
+from tensorlang.codegen.kernel.build import build_schedule
 from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import as_outputs
 from tensorlang.errors import LogError
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import as_outputs
+from tensorlang.serialization import canonical
 from tests.autotune.test_log import fields
 
 k9 = tl.reduce_axis(9, name="k")

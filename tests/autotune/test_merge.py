@@ -93,7 +93,7 @@ def test_a_failure_leaves_the_result_as_it_was_and_nothing_behind(tmp_path: Path
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tensorlang.files.os.fsync", full)
+    monkeypatch.setattr("tensorlang.system.files.os.fsync", full)
     with pytest.raises(LogError, match="No space left"):
         merge([log_of(tmp_path / "a.jsonl", 1)], into)
     assert into.read_bytes() == before

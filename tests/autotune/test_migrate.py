@@ -11,7 +11,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import SCHEMA, Trial, from_line
 from tensorlang.autotune.reporting.report import studies
 from tensorlang.codegen.target import target
-from tensorlang.rebuild import rebuild
+from tensorlang.serialization.rebuild import rebuild
 from tests.autotune.test_log import checksummed, written
 
 FIXTURES = Path(__file__).parent / "fixtures"

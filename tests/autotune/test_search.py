@@ -10,7 +10,7 @@ import pytest
 from tensorlang.autotune.search.factory import STRATEGIES, searcher
 from tensorlang.autotune.search.searcher import Observation, Searcher
 from tensorlang.errors import TuningError
-from tensorlang.schedules.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling
+from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling
 
 DEFAULT = {"mr": 1, "nr": 16, "kc": 64, "pack": "none", "order": ["i", "j", "k"]}
 

@@ -13,7 +13,7 @@ from tensorlang.autotune.search.searcher import Observation, Prior, replay
 from tensorlang.autotune.search.simulate import Table, read, simulate
 from tensorlang.autotune.search.transfer import distance, priors
 from tensorlang.errors import LogError, TuningError
-from tensorlang.schedules.space import Choice, Config, Log2, Sizes, Space, spelling
+from tensorlang.schedules.spaces.space import Choice, Config, Log2, Sizes, Space, spelling
 
 RECORDED = Path(__file__).resolve().parents[2] / "bench" / "recorded"
 OPERATORS = ("matmul", "matmul_other", "batch_matmul", "conv2d", "depthwise_conv2d", "softmax", "layer_norm")

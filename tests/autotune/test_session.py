@@ -18,9 +18,9 @@ from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
 from tensorlang.codegen.target import target
-from tensorlang.definitions import compute, placeholder
 from tensorlang.errors import LogError, TuningError
-from tensorlang.schedules.space import Choice, Flag, Space
+from tensorlang.language.definitions import compute, placeholder
+from tensorlang.schedules.spaces.space import Choice, Flag, Space
 from tests.autotune.test_runner import alive
 
 HERE = str(Path(__file__).parent)

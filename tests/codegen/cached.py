@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import tensorlang as tl
-from tensorlang.codegen import archive
+from tensorlang.codegen.cache import archive
 
 
 def scaled(factor: float = 2.0, shape: tuple[int, int] = (4, 5), dtype: str = "float32", name: str = "x") -> tl.Tensor:

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 from tensorlang import ir
-from tensorlang.codegen import binding, compilation, object_files
-from tensorlang.codegen.emit import emit
-from tensorlang.codegen.kernel import forget
-from tensorlang.codegen.symbols import load_object
+from tensorlang.codegen import compilation
+from tensorlang.codegen.cache import object_files
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.kernel.kernel import forget
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.runtime.symbols import load_object
 from tensorlang.codegen.target import Target, target
 from tests.codegen import handmade
 from tests.codegen.nests import Array, Guarded, Run

@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any
 
 from tensorlang import ir
-from tensorlang.codegen import binding
-from tensorlang.codegen.kernel import Kernel
-from tensorlang.codegen.program import Program
-from tensorlang.codegen.seal import sealed
-from tensorlang.codegen.signature import Argument, Signature
+from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.cache.seal import sealed
+from tensorlang.codegen.cache.signature import Argument, Signature
+from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.target import target
-from tensorlang.dtype import DType
+from tensorlang.ir.dtype import DType
 
 ADD_16 = """
 define i32 @add(ptr %a, ptr %b, ptr %out) {

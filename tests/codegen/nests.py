@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tensorlang.dtype import FLOAT32, DType
 from tensorlang.ir import (
     Alloc,
     Axis,
@@ -28,6 +27,7 @@ from tensorlang.ir import (
     Store,
     const,
 )
+from tensorlang.ir.dtype import FLOAT32, DType
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Term: TypeAlias = "str | int | tuple[int, str] | Expr"

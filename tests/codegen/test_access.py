@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tensorlang.codegen.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
-from tensorlang.codegen.emit import emit
+from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
+from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.target import target
-from tensorlang.dtype import INT32, INT64, DType
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Const, Dim, Expr, If, Load, Nest, Stmt, Unary, const
-from tensorlang.traverse import substitute
+from tensorlang.ir.dtype import INT32, INT64, DType
+from tensorlang.ir.traverse import substitute
 from tests.codegen.nests import Guarded, Run, arg, index, loop, store
 
 LANES = 12

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import apart, proven
-from tensorlang.codegen.binding import compile_module, host
+from tensorlang.codegen.llvm import isolated, proven
+from tensorlang.codegen.llvm.binding import compile_module, host
 from tests.codegen import handmade
 
 ODD = "define void @f(ptr %p) {\n %x = load <7 x float>, ptr %p\n %y = fadd <7 x float> %x, %x\n store <7 x float> %y, ptr %p\n ret void\n}"
@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def pid() -> int:
     """The number of the process that may die."""
-    assert apart._seat.helper is not None
-    return apart._seat.helper.process.pid
+    assert isolated._seat.helper is not None
+    return isolated._seat.helper.process.pid
 
 
 def test_the_object_is_the_same_wherever_it_is_made() -> None:
@@ -54,8 +54,8 @@ def test_a_death_is_a_build_error_and_the_next_request_has_a_new_process() -> No
 def test_a_request_that_takes_too_long_is_given_up() -> None:
     proven.compiled(ODD, host())
     os.kill(pid(), signal.SIGSTOP)
-    with pytest.raises(apart.Died, match="LLVM was not done after 0 s"):
-        apart.ask("compile", *proven.words(host()), text=ODD, limit=0.4)
+    with pytest.raises(isolated.Died, match="LLVM was not done after 0 s"):
+        isolated.ask("compile", *proven.words(host()), text=ODD, limit=0.4)
 
 
 def test_what_is_refused_there_is_refused_here() -> None:
@@ -73,18 +73,18 @@ def test_threads_take_turns_and_a_forked_child_has_a_process_of_its_own() -> Non
     assert len(set(found)) == 1 and len(found) == 4
     code = f"""
 import os
-from tensorlang.codegen import apart, proven
+from tensorlang.codegen import isolated, proven
 from tensorlang.codegen.binding import host
 text = {ODD!r}
 proven.compiled(text, host())
-first = apart._seat.helper.process.pid
+first = isolated._seat.helper.process.pid
 child = os.fork()
 if not child:
     proven.compiled(text, host())
-    os._exit(int(apart._seat.helper.process.pid == first))
+    os._exit(int(isolated._seat.helper.process.pid == first))
 assert os.waitpid(child, 0)[1] == 0
 proven.compiled(text, host())
-assert apart._seat.helper.process.pid == first
+assert isolated._seat.helper.process.pid == first
 print(first)
 """
     words = [sys.executable, "-W", "error", "-c", code]

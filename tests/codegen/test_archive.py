@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tensorlang import ir
-from tensorlang.codegen import archive
-from tensorlang.codegen.kernel import Kernel, load
-from tensorlang.codegen.signature import Signature
+from tensorlang.codegen.cache import archive
+from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.kernel.kernel import Kernel, load
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError
 from tests.codegen import handmade

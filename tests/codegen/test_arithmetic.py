@@ -10,11 +10,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensorlang.codegen.binding import compile_module
-from tensorlang.codegen.emit import emit
-from tensorlang.codegen.symbols import undefined_symbols
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.llvm.binding import compile_module
+from tensorlang.codegen.runtime.symbols import undefined_symbols
 from tensorlang.codegen.target import target
-from tensorlang.dtype import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64, DType
 from tensorlang.errors import InternalError
 from tensorlang.ir import (
     Axis,
@@ -36,7 +35,8 @@ from tensorlang.ir import (
     Unary,
     const,
 )
-from tensorlang.traverse import dtype_of
+from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64, DType
+from tensorlang.ir.traverse import dtype_of
 from tests.codegen.nests import SUM, Array, Run, arg, index, loop, store
 
 Meaning: TypeAlias = Callable[..., Expr]

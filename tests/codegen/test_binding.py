@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlang.codegen import binding, symbols
-from tensorlang.codegen.binding import Passes
-from tensorlang.codegen.kernel import Kernel
+from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.llvm.binding import Passes
+from tensorlang.codegen.runtime import symbols
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError, InternalError
 from tests.codegen import handmade
@@ -177,7 +178,7 @@ def test_compiling_in_many_threads_gives_right_kernels() -> None:
 
 def test_loading_llvm_is_left_to_the_first_use() -> None:
     start = time.perf_counter()
-    code = "import sys, tensorlang.codegen.kernel; assert 'llvmlite.binding' not in sys.modules"
+    code = "import sys, tensorlang.codegen.kernel.kernel; assert 'llvmlite.binding' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert time.perf_counter() - start < 5
 

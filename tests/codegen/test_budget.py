@@ -12,14 +12,14 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.compilation import default_schedule
-from tensorlang.codegen.emit import emit
-from tensorlang.codegen.lower import lower
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
-from tensorlang.functions import FUNCTIONS
 from tensorlang.ir import Nest
-from tensorlang.schedules.budget import MAX_INSTRUCTIONS
-from tensorlang.schedules.code_size import FUNCTIONS as COUNTED
-from tensorlang.schedules.code_size import growth, instructions, parts
+from tensorlang.ir.functions import FUNCTIONS
+from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
+from tensorlang.schedules.legality.code_size import FUNCTIONS as COUNTED
+from tensorlang.schedules.legality.code_size import growth, instructions, parts
 from tensorlang.schedules.strategies import choose
 
 OPERATORS: dict[str, Callable[[], Any]] = {

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import compilation, identity
-from tensorlang.codegen.object_cache import ObjectCache
-from tensorlang.program import lower_definition
+from tensorlang.codegen import compilation
+from tensorlang.codegen.cache import program_key
+from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.lowering.program import lower_definition
 from tests.codegen.cached import product, scaled
 
 pytestmark = pytest.mark.usefixtures("forgetful")
@@ -177,7 +178,7 @@ def test_a_name_is_found_in_a_fraction_of_a_millisecond() -> None:
     samples = []
     for _ in range(5):
         start = time.perf_counter()
-        identity.digest(machine, nest)
+        program_key.digest(machine, nest)
         samples.append(time.perf_counter() - start)
     assert min(samples) < 2e-3
 
@@ -185,7 +186,7 @@ def test_a_name_is_found_in_a_fraction_of_a_millisecond() -> None:
 def test_the_name_is_that_of_the_structure_not_of_the_objects() -> None:
     one, other = (lower_definition(product(8)) for _ in range(2))
     machine = tl.target()
-    assert identity.digest(machine, one) == identity.digest(machine, other)
-    assert identity.digest(machine, one) != identity.digest(machine, lower_definition(product(9)))
-    assert identity.digest(machine, "1") != identity.digest(machine, 1)
-    assert identity.digest(machine, 1) != identity.digest(machine, True)
+    assert program_key.digest(machine, one) == program_key.digest(machine, other)
+    assert program_key.digest(machine, one) != program_key.digest(machine, lower_definition(product(9)))
+    assert program_key.digest(machine, "1") != program_key.digest(machine, 1)
+    assert program_key.digest(machine, 1) != program_key.digest(machine, True)

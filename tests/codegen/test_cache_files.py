@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import identity, object_files
-from tensorlang.codegen.kernel import forget
-from tensorlang.schedules.instructions import Instruction
+from tensorlang.codegen.cache import object_files, program_key
+from tensorlang.codegen.kernel.kernel import forget
+from tensorlang.schedules.directives.instructions import Instruction
 from tests.codegen.cached import edited, entry, product, scaled
 
 pytestmark = pytest.mark.usefixtures("forgetful")
@@ -43,7 +43,7 @@ def test_another_process_compiles_nothing_not_even_for_its_first_call(cache_fold
     code = """
 import numpy as np, tensorlang as tl
 from tensorlang.codegen import binding, identity
-identity._LOADED = 1 << 62  # whoever edits the sources now does not disturb
+program_key._LOADED = 1 << 62  # whoever edits the sources now does not disturb
 runs, real = [], binding._optimize
 binding._optimize = lambda *args: runs.append(1) or real(*args)
 x = tl.placeholder((4, 5), name="x")
@@ -126,25 +126,25 @@ def test_another_compiler_uses_other_files(cache_folder: Any, compilations: Any,
 
 def test_the_compiler_is_named_by_versions_and_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     def name() -> str | None:
-        identity.generator.cache_clear()
-        return identity.generator()
+        program_key.generator.cache_clear()
+        return program_key.generator()
 
     try:
-        monkeypatch.setattr(identity, "_LOADED", 1 << 62)
+        monkeypatch.setattr(program_key, "_LOADED", 1 << 62)
         assert len(name() or "") == 64
         known = name()
-        for what, value in (("tensorlang.__version__", "9.9"), ("tensorlang.codegen.binding.versions", lambda: {"llvm": "99"})):
+        for what, value in (("tensorlang.__version__", "9.9"), ("tensorlang.codegen.llvm.binding.versions", lambda: {"llvm": "99"})):
             with monkeypatch.context() as patch:
                 patch.setattr(what, value)
                 assert name() != known
         assert name() == known
-        sources = dict(identity._sources(next(iter(tl.__path__))))
-        assert {"codegen/emit.py", "schedules/split.py", "ir.py"} <= set(sources)
+        sources = dict(program_key._sources(next(iter(tl.__path__))))
+        assert {"codegen/emission/emit.py", "schedules/directives/split.py", "ir/nodes.py"} <= set(sources)
         assert not any("autotune" in source for source in sources)
-        monkeypatch.setattr(identity, "_LOADED", 1)
+        monkeypatch.setattr(program_key, "_LOADED", 1)
         assert name() is None
     finally:
-        identity.generator.cache_clear()
+        program_key.generator.cache_clear()
 
 
 def test_sources_newer_than_the_process_switch_files_off(cache_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:

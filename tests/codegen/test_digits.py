@@ -9,13 +9,13 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ir
-from tensorlang.codegen.lower import lower
-from tensorlang.codegen.passes.digits import digits
+from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.lowering.passes.digits import digits
 from tensorlang.codegen.target import target
-from tensorlang.dtype import dtype
 from tensorlang.ir import Axis, Binary, Buffer, For, Nest, Store
-from tensorlang.nest_interpreter import run_nest
-from tensorlang.printer import print_nest, text
+from tensorlang.ir.dtype import dtype
+from tensorlang.ir.printer import print_nest, text
+from tensorlang.semantics.nest_interpreter import run_nest
 
 EXTENTS = (3, 8)
 

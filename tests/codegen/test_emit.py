@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from tensorlang import ir
-from tensorlang.codegen import binding
-from tensorlang.codegen.emit import emit
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.target import target
-from tensorlang.dtype import FLOAT32, FLOAT64, INT64
 from tensorlang.errors import InternalError
 from tensorlang.ir import (
     Alloc,
@@ -38,6 +37,7 @@ from tensorlang.ir import (
     Store,
     const,
 )
+from tensorlang.ir.dtype import FLOAT32, FLOAT64, INT64
 from tests.codegen.nests import SUM, ZERO, Array, Guarded, Run, arg, index, loop, matmul_nest, operands, store, tile_nest, unary
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import archive, features
-from tensorlang.codegen.kernel import load
-from tensorlang.codegen.seal import fits
+from tensorlang.codegen.cache import archive
+from tensorlang.codegen.cache.seal import fits
+from tensorlang.codegen.kernel.kernel import load
+from tensorlang.codegen.llvm import features
 from tests.codegen.cached import edited
 
 DEEP: Any = 0

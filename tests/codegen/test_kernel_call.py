@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tensorlang import ir
-from tensorlang.codegen.kernel import Kernel
-from tensorlang.codegen.signature import Signature
-from tensorlang.dtype import DTYPES
+from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.errors import CallError
+from tensorlang.ir.dtype import DTYPES
 from tests.codegen import handmade
 from tests.codegen.handmade import Bfloat16Tensor, Exporter, argument, build
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlang.codegen.kernel import Kernel
+from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.errors import CallError
 from tests.codegen import handmade
 from tests.codegen.handmade import Exporter, build

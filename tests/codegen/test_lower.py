@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen.lower import lower
+from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir import For, If, Nest
-from tensorlang.nest_interpreter import run_nest
-from tensorlang.printer import print_nest
+from tensorlang.ir.printer import print_nest
+from tensorlang.ir.traverse import statements
+from tensorlang.ir.verify import verify
 from tensorlang.schedules.strategies import choose
-from tensorlang.traverse import statements
-from tensorlang.verify import verify
+from tensorlang.semantics.nest_interpreter import run_nest
 from tests.schedules.programs import blur, feeds, matmul, scale
 
 NATIVE = target("native")

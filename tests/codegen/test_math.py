@@ -9,14 +9,15 @@ import pytest
 from llvmlite import ir
 from scipy import special
 
-from tensorlang import functions
-from tensorlang.codegen import binding, symbols
-from tensorlang.codegen.math import FUNCTIONS, emit, emit_fma
-from tensorlang.codegen.math.reduction import TWO_OVER_PI
-from tensorlang.codegen.math.values import Mask, Real
+from tensorlang.codegen.emission.math import FUNCTIONS, emit, emit_fma
+from tensorlang.codegen.emission.math.reduction import TWO_OVER_PI
+from tensorlang.codegen.emission.math.values import Mask, Real
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.runtime import symbols
 from tensorlang.codegen.target import target
-from tensorlang.dtype import dtype
 from tensorlang.errors import InternalError
+from tensorlang.ir import functions
+from tensorlang.ir.dtype import dtype
 from tests.codegen.numpy_lanes import NumpyLanes
 
 # NaN, overflow and underflow are the subject here; signalling NaN are among the samples.

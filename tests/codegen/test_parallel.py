@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tensorlang.codegen.emit import emit
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.runtime.threads import get_threads, set_threads
 from tensorlang.codegen.target import target
-from tensorlang.codegen.threads import get_threads, set_threads
-from tensorlang.dtype import FLOAT32, INT64
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Dim, Load, Nest, Param, Reducer, const
+from tensorlang.ir.dtype import FLOAT32, INT64
 from tests.codegen.nests import ZERO, Run, arg, index, loop, operands, store, tile_nest
 
 

@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 
-from tensorlang.dtype import INT32, INT64
 from tensorlang.ir import (
     Axis,
     Binary,
@@ -28,7 +27,8 @@ from tensorlang.ir import (
     Unary,
     const,
 )
-from tensorlang.nest_interpreter import run_nest
+from tensorlang.ir.dtype import INT32, INT64
+from tensorlang.semantics.nest_interpreter import run_nest
 from tests.codegen.nests import Guarded, Run, arg, loop, store
 
 ROWS, COLUMNS, SEEDS = 13, 7, 5

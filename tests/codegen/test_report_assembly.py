@@ -8,8 +8,8 @@ import tensorlang as tl
 from tensorlang.codegen.reports.assembly import read
 from tensorlang.codegen.reports.instructions import weight
 from tensorlang.codegen.target import target
-from tensorlang.dtype import dtype
-from tensorlang.functions import FUNCTIONS
+from tensorlang.ir.dtype import dtype
+from tensorlang.ir.functions import FUNCTIONS
 
 WIDE, MIDDLE = "x86-64-v4", "x86-64-v3"
 

@@ -9,11 +9,11 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ir
-from tensorlang.codegen.counts import operations
-from tensorlang.codegen.reports import exact
-from tensorlang.codegen.reports.exact import Count, domain, work
-from tensorlang.dtype import BOOL, dtype
-from tensorlang.program import lower_definition
+from tensorlang.codegen.cost import exact
+from tensorlang.codegen.cost.counts import operations
+from tensorlang.codegen.cost.exact import Count, domain, work
+from tensorlang.ir.dtype import BOOL, dtype
+from tensorlang.lowering.program import lower_definition
 
 
 def plain(*outputs: Any) -> ir.Nest:

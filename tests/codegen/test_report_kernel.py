@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen.caches import Caches
-from tensorlang.codegen.operands import values
+from tensorlang.codegen.calling.operands import values
+from tensorlang.codegen.cost.exact import Count
 from tensorlang.codegen.reports import machine
-from tensorlang.codegen.reports.exact import Count
 from tensorlang.codegen.reports.levels import HOMES, levels, traffic
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
-from tensorlang.codegen.timing import Timing
-from tensorlang.dtype import dtype
+from tensorlang.codegen.runtime.timing import Timing
+from tensorlang.codegen.target.caches import Caches
 from tensorlang.errors import BuildError, CallError
+from tensorlang.ir.dtype import dtype
 
 RATES = Rates(100e9, {"L1": 400e9, "L2": 200e9, "L3": 100e9, "memory": 20e9}, call=100e-9, fork=2e-6, kind="float32", threads=1)
 CACHES = Caches(l1=32 << 10, l2=1 << 20, l3=16 << 20, cores=1)

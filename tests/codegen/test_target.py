@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tensorlang.codegen import features
-from tensorlang.codegen.caches import TYPICAL, host_caches
-from tensorlang.codegen.processors import TABLE, caches_of
+from tensorlang.codegen.llvm import features
 from tensorlang.codegen.target import Target, target, why_foreign
-from tensorlang.dtype import DType
+from tensorlang.codegen.target.caches import TYPICAL, host_caches
+from tensorlang.codegen.target.processors import TABLE, caches_of
 from tensorlang.errors import BuildError
+from tensorlang.ir.dtype import DType
 
 LEVELS = {
     "x86-64": (128, 16, False, False),

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlang.codegen import binding, openmp
-from tensorlang.codegen.threads import get_threads, set_threads
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.runtime import openmp
+from tensorlang.codegen.runtime.threads import get_threads, set_threads
 from tensorlang.errors import CallError
 from tests.codegen import handmade
 
@@ -53,14 +54,14 @@ def test_numpy_integers_are_numbers_of_threads() -> None:
 
 
 def test_the_environment_gives_the_default() -> None:
-    code = "from tensorlang.codegen.threads import get_threads; print(get_threads())"
+    code = "from tensorlang.codegen.runtime.threads import get_threads; print(get_threads())"
     assert in_a_child(code, TENSORLANG_NUM_THREADS="7").stdout == "7\n"
     assert in_a_child(code, TENSORLANG_NUM_THREADS="").stdout == f"{len(os.sched_getaffinity(0))}\n"
 
 
 @pytest.mark.parametrize("text", ["0", "-2", "many", "1e3", "99999999999999999999"])
 def test_a_wrong_environment_is_a_call_error(text: Any) -> None:
-    done = in_a_child("from tensorlang.codegen.threads import get_threads; get_threads()", TENSORLANG_NUM_THREADS=text)
+    done = in_a_child("from tensorlang.codegen.runtime.threads import get_threads; get_threads()", TENSORLANG_NUM_THREADS=text)
     assert done.returncode == 1
     assert "CallError: TENSORLANG_NUM_THREADS: expected a number of threads" in done.stderr
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import tensorlang as tl
-from tensorlang.dtype import dtype
+from tensorlang.ir.dtype import dtype
 
 from .case import Node, bounds_of, trees_of, walk
 from .program import BINARY, HALF, Builder, function

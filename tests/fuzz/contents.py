@@ -21,12 +21,13 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import canonical, rebuild
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs import jobfile
-from tensorlang.codegen import archive, extents, operands
-from tensorlang.schedules.space import Space
+from tensorlang.codegen.cache import archive, extents
+from tensorlang.codegen.calling import operands
+from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies import choose
+from tensorlang.serialization import canonical, rebuild
 
 from .logs import mutated_log, read_log
 from .mutate import copied, restructured, shaken, written
@@ -199,7 +200,7 @@ def _mutated_text(rng: random.Random, text: bytes, steps: list[random.Random]) -
 @cache
 def spaces() -> tuple[bytes, ...]:
     """Spaces as records have them: of strategies, and one with every kind of knob."""
-    from tensorlang.schedules.space import Choice, Factors, Flag, Footprint, Log2, Order, Sizes, Split
+    from tensorlang.schedules.spaces.space import Choice, Factors, Flag, Footprint, Log2, Order, Sizes, Split
 
     own = (
         Choice("way", {"none": (), "B": (Split("tile", 96), Flag("turned")), "both": (Sizes("few", [1, 3, 5]),)}),

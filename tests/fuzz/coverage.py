@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tensorlang.ir import For, Nest, Store
+from tensorlang.ir.traverse import loads_of, statements
 from tensorlang.schedules import catalogue
-from tensorlang.schedules.edit import stage_of
-from tensorlang.traverse import loads_of, statements
+from tensorlang.schedules.rewriting.edit import stage_of
 
 from .case import Case, Extent, Node, bounds_of, extents_in, trees_of, value_of, walk
 from .view import Step

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang import ir, lowering
-from tensorlang.codegen import access, affine, arithmetic, expression, integers, lower, memory, parallel, storage
-from tensorlang.codegen.passes import bounds, guards, partials, tails, vectors
+from tensorlang import ir
+from tensorlang.codegen.emission import access, affine, arithmetic, expression, integers, memory, parallel, storage
+from tensorlang.codegen.lowering import lower
+from tensorlang.codegen.lowering.passes import bounds, guards, partials, tails, vectors
 from tensorlang.ir import Block
-from tensorlang.schedules import fuse
+from tensorlang.lowering import nests
+from tensorlang.schedules.directives import fuse
 
 from .weaken import (
     Fault,
@@ -102,14 +104,14 @@ CODE: Final[dict[str, Fault]] = {
     "thread-chunk-long": ("threads run one iteration of the next chunk", bad_chunks(1)),
     "thread-counter-lost": ("every thread runs every iteration", around(parallel, "_take_chunks", shared_counter_lost)),
     "fused-too-short": ("a fused loop leaves out its last iteration", around(fuse.Fuse, "apply", fused_too_short)),
-    "where-lost": ("where= of a reduction is ignored", around(lowering._Lowering, "update", where_lost)),
-    "identity-zero": ("every reduction starts at 0", around(lowering._Lowering, "_reduction", starts_at_zero)),
+    "where-lost": ("where= of a reduction is ignored", around(nests._Lowering, "update", where_lost)),
+    "identity-zero": ("every reduction starts at 0", around(nests._Lowering, "_reduction", starts_at_zero)),
     "init-lost": ("reductions are not initialised", every(lower, "realise", in_nest(init_lost))),
     "lanes-combined-anyway": ("lanes are combined where none of them ran", constant(partials, "_only_sometimes", value=False)),
     "window-unguarded": ("the condition of skewed and shifted loops is lost", around(tails, "_define", window_dropped)),
-    "one-slot": ("the states of a scan share one slot", constant(lowering, "_slot", ir.const(0))),
+    "one-slot": ("the states of a scan share one slot", constant(nests, "_slot", ir.const(0))),
     "data-conditions-lost": ("conditions on data are lost in code", every(lower, "realise", in_nest(data_conditions_lost))),
-    "chosen-or-not": ("a reduction inside a choice runs whatever was chosen", around(lowering._Prelude, "_implicit", chosen_or_not)),
+    "chosen-or-not": ("a reduction inside a choice runs whatever was chosen", around(nests._Prelude, "_implicit", chosen_or_not)),
     "empty-runs": ("a loop whose extent is one of run time runs at least once", every(lower, "realise", in_nest(at_least_once))),
     "unroll-short": ("an unrolled loop leaves out its last iteration", every(lower, "realise", in_nest(last_copy_lost))),
     "mod-wrong": ("x % 3 simplifies to x", around(tails, "simplify", simplified_wrongly)),

@@ -5,34 +5,31 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang import ir
-from tensorlang.rules import TRUE
-from tensorlang.schedules import (
+from tensorlang.algebra.rules import TRUE
+from tensorlang.schedules import schedule, trace
+from tensorlang.schedules.directives import (
     accumulate,
     cache_read,
     cache_write,
     compute_at,
-    decompose,
+    compute_inline,
+    decompose_reduction,
     fission,
-    inline,
-    inside,
-    join,
-    kinds,
-    legality,
-    orders,
+    fuse_loops,
+    loop_kinds,
     pack,
     peel,
-    region,
     reorder,
     reverse_compute_at,
     rfactor,
-    schedule,
     skew,
-    slide,
     specialize,
     split,
     store_at,
-    trace,
 )
+from tensorlang.schedules.legality import dependences, inside, orders
+from tensorlang.schedules.placement import slide
+from tensorlang.schedules.rewriting import region
 
 from .weaken import Fault, around, constant, every, in_nest
 from .weaken_places import (
@@ -72,13 +69,13 @@ from .weaken_steps import (
 )
 
 STEPS: Final[dict[str, Fault]] = {
-    "no-dependences": ("no two accesses ever conflict", constant(legality, "conflict", None)),
-    "no-races": ("parallel and vector loops never race", constant(kinds, "race", None)),
+    "no-dependences": ("no two accesses ever conflict", constant(dependences, "conflict", None)),
+    "no-races": ("parallel and vector loops never race", constant(loop_kinds, "race", None)),
     "no-order": ("loops may always change places", constant(reorder, "reordered", None)),
-    "writes-only": ("only pairs of writes conflict", around(legality, "pairs", writes_only)),
-    "no-anti-dependences": ("a write after a read does not conflict", around(legality, "pairs", reads_after_only)),
-    "apart-always": ("indices of different iterations always differ", constant(legality, "_identity_apart", value=True)),
-    "accumulator-race": ("a parallel reduction is taken for safe", around(kinds, "race", reducers_alike)),
+    "writes-only": ("only pairs of writes conflict", around(dependences, "pairs", writes_only)),
+    "no-anti-dependences": ("a write after a read does not conflict", around(dependences, "pairs", reads_after_only)),
+    "apart-always": ("indices of different iterations always differ", constant(dependences, "_identity_apart", value=True)),
+    "accumulator-race": ("a parallel reduction is taken for safe", around(loop_kinds, "race", reducers_alike)),
     "shift-of-anything": ("tail='shift' recomputes reductions", constant(split.Split, "_require_idempotent", None)),
     "tiles-floored": ("a split leaves out its partial tile", around(split.Split, "apply", outer_tiles_floored)),
     "region-short": ("the region that a copy or a producer covers lacks its last element", every(region, "_span", span_short)),
@@ -90,9 +87,9 @@ STEPS: Final[dict[str, Fault]] = {
     "window-of-anything": ("values that change between iterations are kept", constant(slide, "_steady", value=True)),
     "expansion-short": ("storage between the parts of a fission lacks the last iteration", around(fission, "_widened", expansion_short)),
     "fission-unordered": ("statements are taken apart whatever they need", constant(fission, "overtaken", None)),
-    "joined-unordered": ("loops are joined whatever their statements need", constant(join, "overtaken", None)),
+    "joined-unordered": ("loops are joined whatever their statements need", constant(fuse_loops, "overtaken", None)),
     "pack-unguarded": ("packing copies what lies outside", constant(pack, "access_guard", None)),
-    "inline-axes-swapped": ("inlining swaps the axes of the producer", around(inline, "substitute", axes_swapped)),
+    "inline-axes-swapped": ("inlining swaps the axes of the producer", around(compute_inline, "substitute", axes_swapped)),
     "tile-always-fresh": ("an accumulated tile starts from the identity each time", every(accumulate.Accumulate, "_first", always_first)),
     "tile-never-fresh": ("an accumulated tile is never initialised", every(accumulate.Accumulate, "_first", never_first)),
     "tile-not-stored": ("an accumulated tile is not stored", every(accumulate.Accumulate, "apply", in_nest(store_back_lost))),
@@ -152,14 +149,14 @@ STEPS: Final[dict[str, Fault]] = {
     ),
     "peel-first-lost": ("the first iterations that peel splits off are lost", every(peel.Peel, "apply", in_nest(first_not_run))),
     "exchange-bounds-kept": ("loops that change places keep bounds over each other", around(reorder, "exchanged", bounds_kept)),
-    "joined-swapped": ("joined loops run the second body first", around(join, "block", second_first)),
+    "joined-swapped": ("joined loops run the second body first", around(fuse_loops, "block", second_first)),
     "versions-swapped": ("the versions of specialize change places", every(specialize.Specialize, "apply", versions_swapped)),
     "partials-first-lost": ("the first partial result of rfactor is not combined", around(rfactor.Rfactor, "apply", combined_from_second)),
     "decompose-init-lost": (
         "decompose_reduction drops the initialisation",
-        every(decompose.DecomposeReduction, "apply", in_nest(init_lost)),
+        every(decompose_reduction.DecomposeReduction, "apply", in_nest(init_lost)),
     ),
     "copy-afterwards": ("cache_read copies after the use", every(cache_read.CacheRead, "apply", in_nest(copied_afterwards))),
     "storage-shared": ("threads may share storage that store_at placed", constant(store_at.StoreAt, "_require_apart", None)),
-    "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(kinds, "aligned", None)),
+    "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(loop_kinds, "aligned", None)),
 }

@@ -23,11 +23,11 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.codegen.target import target as find_target
 from tensorlang.ir import For
-from tensorlang.nest_interpreter import run_nest
+from tensorlang.ir.traverse import statements
 from tensorlang.schedules import catalogue
 from tensorlang.schedules import trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
-from tensorlang.traverse import statements
+from tensorlang.semantics.nest_interpreter import run_nest
 from tests.oracle.dependences import TooMuch
 
 from . import schedules
@@ -323,7 +323,7 @@ def meaning_max(name: str) -> float:
 
 def reached(outputs: tuple[Any, ...], program: Program) -> set[Any]:
     """The operands that outputs depend on."""
-    from tensorlang.tensor import definitions
+    from tensorlang.definition.tensor import definitions
 
     found = set(definitions(outputs))
     return {tensor for tensor in program.operands.values() if tensor.definition in found}

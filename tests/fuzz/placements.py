@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 from tensorlang.ir import Const
-from tensorlang.schedules.accesses import reads
-from tensorlang.schedules.edit import stage_of, stages, stores
-from tensorlang.traverse import loads_of
+from tensorlang.ir.traverse import loads_of
+from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.rewriting.edit import stage_of, stages, stores
 
 from .view import Step, View, call, name_of
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.dtype import dtype
-from tensorlang.tensor import Tensor, definitions
+from tensorlang.definition.tensor import Tensor, definitions
+from tensorlang.ir.dtype import dtype
 
 from .case import Case, Extent, Node, value_of
 

@@ -25,11 +25,11 @@ from unittest import mock
 import numpy as np
 
 from tensorlang import ir
+from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Compare, Dim, Expr, If, Load, Nest, Select, Store
-from tensorlang.polyhedra import find
-from tensorlang.schedules import legality
+from tensorlang.ir.traverse import expressions, loads_of, statements, walk
 from tensorlang.schedules.directive import Refusal
-from tensorlang.traverse import expressions, loads_of, statements, walk
+from tensorlang.schedules.legality import dependences
 from tests.oracle.marks import marked
 from tests.oracle.question import observed, violation
 
@@ -150,7 +150,7 @@ def wrong(plain: Nest, start: Nest, forced: Nest, arrays: dict[str, Array], dims
 def refused(before: Nest, directive: Any, bound: int) -> dict[str, Any] | None:
     """The counterexample with which a directive is refused where no run-time extent exceeds a bound; None where it is not."""
     limits: list[Expr] = [Compare("le", Dim(name), ir.const(bound)) for name in before.dims]
-    with mock.patch.object(legality, "find", lambda *facts: find(*facts, *limits)):
+    with mock.patch.object(dependences, "find", lambda *facts: find(*facts, *limits)):
         try:
             directive.apply(before)
         except Refusal as refusal:

@@ -17,11 +17,12 @@ from unittest import mock
 
 import tensorlang as tl
 from tensorlang.ir import Nest
-from tensorlang.printer import print_nest
-from tensorlang.schedules import catalogue, legality
+from tensorlang.ir.printer import print_nest
+from tensorlang.ir.verify import verify
+from tensorlang.schedules import catalogue
 from tensorlang.schedules.directive import CODES
-from tensorlang.schedules.split import Split
-from tensorlang.verify import verify
+from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.legality import dependences
 
 from .view import Step
 
@@ -125,7 +126,7 @@ def judged(schedule: Any, step: Step, error: tl.ScheduleError, tally: Tally, nee
 @contextmanager
 def unproved() -> Iterator[None]:
     """While this lasts, the dependence checks of directives say yes to everything."""
-    with mock.patch.object(legality, "conflict", return_value=None), mock.patch.object(Split, "_require_idempotent", return_value=None):
+    with mock.patch.object(dependences, "conflict", return_value=None), mock.patch.object(Split, "_require_idempotent", return_value=None):
         yield
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.ir import Alloc, Block, Stmt
 from tensorlang.schedules import catalogue
-from tensorlang.schedules.accesses import reads
-from tensorlang.schedules.edit import literal_extent, stages, stores
+from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.rewriting.edit import literal_extent, stages, stores
 
 from .placements import (
     compute_at,

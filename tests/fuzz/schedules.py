@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensorlang.ir import Const, LoopKind, Nest, Stmt
-from tensorlang.schedules.code_size import instructions
-from tensorlang.schedules.edit import edit_loops, literal_extent, loops, stages
+from tensorlang.schedules.legality.code_size import instructions
+from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, loops, stages
 
 from .placements import window
 from .rows import drawn, of_kind

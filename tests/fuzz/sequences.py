@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from tensorlang.schedules.edit import literal_extent, loops
+from tensorlang.schedules.rewriting.edit import literal_extent, loops
 
 from .placements import compute_at, store_at
 from .rows import FACTORS, copied

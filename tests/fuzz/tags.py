@@ -21,11 +21,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang import meaning, nest_interpreter, scalars
-from tensorlang.dtype import INT64, DType
 from tensorlang.errors import InternalError
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, For, Load, Nest, Select, Stmt, Store, Unary
-from tensorlang.traverse import children, dtype_of, walk
+from tensorlang.ir.dtype import INT64, DType
+from tensorlang.ir.traverse import children, dtype_of, walk
+from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
@@ -180,7 +180,7 @@ class Terms:
             case ("compare", op, left, right):
                 return bool(getattr(__import__("operator"), op)(self.value(left), self.value(right)))
             case ("call", name, of, to, *args):
-                found = meaning.call(name, tuple(self.value(arg) for arg in args), DType(of), DType(to))
+                found = arithmetic.call(name, tuple(self.value(arg) for arg in args), DType(of), DType(to))
                 return scalars.scalar(np.asarray(found)[()], DType(to))
             case _:
                 raise InternalError("a condition reads what was never written")
@@ -353,7 +353,7 @@ def trace(nest: Nest, terms: Terms, dims: Mapping[str, int]) -> tuple[dict[str, 
         machine.buffers[buffer.name] = array
     for buffer in nest.outputs:
         machine.buffers[buffer.name] = np.full([machine.value(extent)() for extent in buffer.shape], POISON, object)
-    with meaning.quiet():
+    with arithmetic.quiet():
         machine.action(nest.body, frozenset())()
     return {buffer.name: [int(tag) for tag in machine.buffers[buffer.name].ravel()] for buffer in nest.outputs}, machine.races
 
@@ -368,7 +368,7 @@ def work(stmt: Stmt, sizes: Callable[[Expr], int], times: int = 1) -> int:
         case Alloc(body=body):
             return times + work(body, sizes, times)
         case _:
-            from tensorlang.traverse import substatements
+            from tensorlang.ir.traverse import substatements
 
             return sum(work(part, sizes, times) for part in substatements(stmt))
 

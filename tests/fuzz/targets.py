@@ -5,7 +5,7 @@
 
 Three kinds of programs in turn, each for some of the named processors: points of the strategies' spaces for operators of odd extents,
 random definitions under random schedules, and tiles of odd numbers of rows and lanes that change layout in registers. Every module is
-compiled in a process that may die (`codegen.apart`), whether its form is proven or not; the exit code is 1 where one did.
+compiled in a process that may die (`codegen.llvm.isolated`), whether its form is proven or not; the exit code is 1 where one did.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.codegen import apart, proven
-from tensorlang.codegen.emit import emit
-from tensorlang.codegen.lower import lower
+from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.llvm import isolated, proven
+from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import Target, target
 from tensorlang.ir import Nest
 from tensorlang.schedules.strategies import choose
@@ -145,8 +145,8 @@ def judged(number: int, seed: int, counts: Counter[str], keep: Path | None = Non
         counts["modules with odd lanes" if proven.odd_lanes(text) else "modules of proven form"] += 1
         began = time.perf_counter()
         try:
-            apart.ask("compile", *proven.words(machine.machine), text=text, limit=LIMIT)
-        except (apart.Died, tl.TensorlangError) as error:
+            isolated.ask("compile", *proven.words(machine.machine), text=text, limit=LIMIT)
+        except (isolated.Died, tl.TensorlangError) as error:
             found.append(f"case {number} ({kind}, {machine.name}): {error}")
             if keep is not None:
                 (keep / f"{seed}-{number}-{machine.cpu}.ll").write_text(text)

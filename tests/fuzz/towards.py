@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tensorlang.ir import Store
-from tensorlang.schedules.edit import stage_of, stages, stores
+from tensorlang.schedules.rewriting.edit import stage_of, stages, stores
 
 from .placements import compute_at_of
 from .rows import of_kind

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from tensorlang.ir import Alloc, Buffer, For, Load, Nest, Stmt, Store
-from tensorlang.mentions import allocations
-from tensorlang.schedules.accesses import reads
-from tensorlang.schedules.edit import loops, stage_of, stages, stores
-from tensorlang.traverse import substatements
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.traverse import substatements
+from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.rewriting.edit import loops, stage_of, stages, stores
 
 Step = dict[str, Any]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tensorlang import ir
-from tensorlang.codegen import affine, loops, parallel
+from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.emission import affine, loops, parallel
 from tensorlang.ir import Binary, Block, Compare, Const, Expr, For, If, Stmt
-from tensorlang.simplify import simplify
-from tensorlang.traverse import map_statements
+from tensorlang.ir.traverse import map_statements
 
 Fault: TypeAlias = tuple[str, Callable[[], None]]
 """What is wrong with the compiler, and what makes it so in this process."""
@@ -116,7 +116,7 @@ def slow_like_fast(part: Stmt) -> Stmt:
 
 
 def whole_at_start(left: Expr, right: Expr, tiles: dict[str, For]) -> Expr:
-    from tensorlang.traverse import substitute
+    from tensorlang.ir.traverse import substitute
 
     return simplify(substitute(left, {name: loop.lo for name, loop in tiles.items()})) if right is not None else left
 
@@ -176,7 +176,7 @@ def rows_by_first_extent(_old: Any, self: Any, index: Any, shape: Any) -> Any:
 
 
 def offset_of_eight_bits(old: Any, builder: Any, dtype: Any, base: Any, offset: Any) -> Any:
-    from tensorlang.codegen.types import filled, known
+    from tensorlang.codegen.emission.types import filled, known
 
     return old(builder, dtype, base, offset if known(offset) is not None else builder.and_(offset, filled(offset.type, 127)))
 
@@ -203,7 +203,7 @@ def stack_too_small(old: Any, frame: Any, buffer: ir.Buffer) -> Any:
 
 def lanes_down(old: Any, inside: Any, atom: Any, value: Any) -> Any:
     """The lane number, counted downwards."""
-    from tensorlang.codegen.types import I64, literal
+    from tensorlang.codegen.emission.types import I64, literal
 
     return literal(I64, tuple(reversed(range(inside.lanes)))) if atom == affine.LANE else old(inside, atom, value)
 
@@ -212,7 +212,7 @@ def lanes_down(old: Any, inside: Any, atom: Any, value: Any) -> Any:
 
 
 def truncated(builder: Any, a: Any, b: Any) -> Any:
-    from tensorlang.codegen.types import filled
+    from tensorlang.codegen.emission.types import filled
 
     zero = builder.icmp_signed("==", b, filled(b.type, 0))
     safe = builder.select(builder.or_(zero, builder.icmp_signed("==", b, filled(b.type, -1))), filled(b.type, 1), b)
@@ -220,7 +220,7 @@ def truncated(builder: Any, a: Any, b: Any) -> Any:
 
 
 def as_signed(old: Any, builder: Any, target: Any, op: str, dtype: Any, a: Any, b: Any) -> Any:
-    from tensorlang.dtype import DType
+    from tensorlang.ir.dtype import DType
 
     return old(builder, target, op, DType(dtype[1:]) if dtype.startswith("uint") else dtype, a, b)
 
@@ -250,7 +250,7 @@ class BadLoops:
 
     def counted(self, inside: Any, name: str, lo: Any, hi: Any, body: Any) -> None:
         """The loop of a chunk."""
-        from tensorlang.codegen.types import I64, literal
+        from tensorlang.codegen.emission.types import I64, literal
 
         loops.counted(inside, name, lo, inside.builder.add(hi, literal(I64, self.change)), body)
 
@@ -265,7 +265,7 @@ def bad_chunks(change: int) -> Callable[[], None]:
 
 
 def shared_counter_lost(_old: Any, inside: Any, loop: Any, body: Any, hi: Any, chunk: Any, counter: Any, status: Any) -> None:
-    from tensorlang.codegen.types import I64
+    from tensorlang.codegen.emission.types import I64
 
     loops.counted(inside, loop.loop, inside.builder.load(counter, typ=I64), hi, body)
     inside.builder.ret_void()

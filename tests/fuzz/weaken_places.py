@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Binary, Block, Compare, Expr, For, If, Stmt
-from tensorlang.relations import closure
-from tensorlang.schedules.edit import literal_extent
-from tensorlang.simplify import simplify
-from tensorlang.traverse import axes_of, loads_of
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, loads_of
+from tensorlang.schedules.rewriting.edit import literal_extent
 
 from .weaken import in_nest
 

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from tensorlang import ir
+from tensorlang.algebra.rules import TRUE
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, Block, Const, Expr, For, Stmt, Store
-from tensorlang.rules import TRUE
-from tensorlang.simplify import simplify
 
 from .weaken import in_nest
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import islpy
 
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Nest, Select, Unary
-from tensorlang.traverse import children, loads_of
+from tensorlang.ir.traverse import children, loads_of
 
 from .marks import Statement, statements_of
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
-from tensorlang.traverse import dtype_of, map_children
+from tensorlang.ir.traverse import dtype_of, map_children
 
 PREFIX: Final = "mark of "
 

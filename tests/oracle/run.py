@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from tensorlang import meaning, nest_interpreter, scalars
 from tensorlang.ir import Buffer, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Window
-from tensorlang.traverse import axes_of, loads_of, statements
+from tensorlang.ir.traverse import axes_of, loads_of, statements
+from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 
 from .dependences import Instance, Needs, Plain
 from .marks import Statement, label_of
@@ -317,7 +317,7 @@ def run(
         machine.contents[buffer.name] = given = np.empty(arrays[buffer.name].shape, object)
         for at in np.ndindex(given.shape):
             given[at] = frozenset([(buffer.name, at)]) if buffer in nest.inputs else UNWRITTEN
-    with meaning.quiet():
+    with arithmetic.quiet():
         machine.action(nest.body, frozenset())()
     for buffer in nest.outputs:
         left = machine.contents[buffer.name]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.definition.tensor import Placeholder, Tensor, definitions, operands
 from tensorlang.ir import Buffer
-from tensorlang.nest_interpreter import run_nest
-from tensorlang.tensor import Placeholder, Tensor, definitions, operands
-from tensorlang.verify import verify
+from tensorlang.ir.verify import verify
+from tensorlang.semantics.nest_interpreter import run_nest
 
 
 def matmul(m: Any = 7, n: Any = 11, k: Any = 5, dtype: str = "float32") -> Tensor:

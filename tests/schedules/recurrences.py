@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorlang as tl
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
 
 
 def seidel(rows: Any = 6, columns: Any = 9, offsets: tuple[tuple[int, int], ...] = ((0, 1), (1, 0))) -> Tensor:

@@ -9,8 +9,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor
 
 
 def product(m: int, k: int, n: int, *, relu: bool = False) -> Tensor:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import tensorlang as tl
 from tensorlang.autotune.operators import OPERATORS, Given
-from tensorlang.extent import dims_in
-from tensorlang.tensor import Placeholder, Tensor, definitions
+from tensorlang.definition.extent import dims_in
+from tensorlang.definition.tensor import Placeholder, Tensor, definitions
 
 EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "3"))
 SIZES: Final = (0, 0, 1, 2, 7, 13, 17)

@@ -10,8 +10,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor
 
 SHAPES = [  # channels, outputs, height and width, window, stride, padding
     (8, 16, 14, 3, 1, 1),

@@ -10,8 +10,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor
 
 SHAPES = [(6, 64, 16), (7, 53, 29), (33, 130, 70), (4, 4, 1), (5, 17, 3)]
 KINDS = [("uint8", "int8", "vpdpbusd"), ("int8", "uint8", "vpdpbusd"), ("int8", "int8", "vpdpbusd"), ("bfloat16", "bfloat16", "vdpbf16ps")]

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
+from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.exchange import exchanged
-from tensorlang.simplify import simplify
-from tensorlang.traverse import substitute
+from tensorlang.schedules.legality.exchange import exchanged
 
 OUTER, BODY = "Y.o", ir.Block(())
 PLACE = Axis(OUTER)

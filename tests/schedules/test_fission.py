@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
 from tests.schedules.programs import blur, check, matmul
 from tests.schedules.recurrences import seidel
 

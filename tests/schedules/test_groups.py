@@ -10,13 +10,13 @@ from scipy import signal
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
-from tensorlang.schedules.edit import stores
-from tensorlang.schedules.quotients import is_quotient
+from tensorlang.definition.tensor import Tensor
+from tensorlang.ir.traverse import walk
+from tensorlang.ir.verify import verify
+from tensorlang.schedules.rewriting.edit import stores
+from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor
-from tensorlang.traverse import walk
-from tensorlang.verify import verify
 
 rng = np.random.default_rng(5)
 

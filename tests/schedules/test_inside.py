@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import tensor as tensors
-from tensorlang.nest_interpreter import run_nest
-from tensorlang.verify import verify
+from tensorlang.definition import tensor as tensors
+from tensorlang.ir.verify import verify
+from tensorlang.semantics.nest_interpreter import run_nest
 
 WILD = np.array([0, 1, 2, 3, 1 << 40, 0, 1, -1, -(1 << 40), 2, 4, 4], "int64")
 VALUES = np.arange(1, 13, dtype="int32")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlang.schedules.knobs import Choice, Factors, Log2, Order, Sizes, Split
-from tensorlang.schedules.recorded import Reader
+from tensorlang.schedules.spaces.knobs import Choice, Factors, Log2, Order, Sizes, Split
+from tensorlang.schedules.spaces.serialization import Reader
 
 
 @given(st.integers(1, 400), st.integers(1, 4))

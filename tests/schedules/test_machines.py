@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import identity
-from tensorlang.codegen import target as targets
-from tensorlang.codegen.caches import Caches
+from tensorlang.codegen.cache import program_key
+from tensorlang.codegen.target import description as targets
 from tensorlang.codegen.target import target
+from tensorlang.codegen.target.caches import Caches
+from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor
 from tests.machines import MACHINES, runnable
 
 
@@ -78,7 +78,7 @@ def test_what_is_built_for_a_named_machine_does_not_depend_on_the_host(name: str
         targets._parse.cache_clear()
         machine = target(name)
         strategy = choose(outputs, machine, 2)
-        found.append((repr(strategy.schedule(strategy.default)), identity.digest(machine, "program")))
+        found.append((repr(strategy.schedule(strategy.default)), program_key.digest(machine, "program")))
         assert target("native").caches == caches
     targets._parse.cache_clear()
     assert found[0] == found[1] == found[2]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from tensorlang.definition.tensor import Tensor
 from tensorlang.ir import Axis, Const, Fuse
-from tensorlang.relations import closure, relation_names
-from tensorlang.schedules.copies import pruned
-from tensorlang.schedules.edit import loops
-from tensorlang.tensor import Tensor
+from tensorlang.ir.relations import closure, relation_names
+from tensorlang.schedules.rewriting.copies import pruned
+from tensorlang.schedules.rewriting.edit import loops
 from tests.schedules.programs import blur, check, matmul, scale
 from tests.schedules.test_placement import refused
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import tensorlang as tl
-from tensorlang.schedules.reorder import Reorder
+from tensorlang.schedules.directives.reorder import Reorder
 from tests.schedules.programs import blur, matmul
 
 

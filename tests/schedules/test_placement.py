@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
 from tests.schedules.programs import blur, check, matmul
 
 EXTENTS = [(0, 3), (3, 0), (1, 1), (5, 9), (8, 16)]

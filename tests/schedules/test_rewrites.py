@@ -11,9 +11,9 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr
-from tensorlang.schedules.accesses import accesses
-from tensorlang.schedules.fused import ties
-from tensorlang.schedules.instances import instance
+from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.fused import ties
+from tensorlang.schedules.legality.instances import instance
 from tests.schedules.programs import check
 from tests.schedules.test_inside import right
 

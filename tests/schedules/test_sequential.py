@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
 from tests.schedules.programs import check
 
 

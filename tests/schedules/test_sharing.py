@@ -5,9 +5,9 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.ir import For
+from tensorlang.ir.traverse import statements
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.sharing import FORK, Shareable, best_shared
-from tensorlang.traverse import statements
 
 WORK = 1e8
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from tensorlang.definition.tensor import Tensor
 from tensorlang.ir import For, Select
-from tensorlang.schedules.edit import loops
-from tensorlang.tensor import Tensor
-from tensorlang.traverse import walk
+from tensorlang.ir.traverse import walk
+from tensorlang.schedules.rewriting.edit import loops
 from tests.schedules.programs import blur, check, matmul
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlang.schedules.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling, tile_sizes
+from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling, tile_sizes
 
 
 def tree() -> Space:

@@ -16,8 +16,8 @@ from scipy.stats import chisquare
 from tensorlang.autotune.search.factory import STRATEGIES, searcher
 from tensorlang.autotune.search.searcher import Observation
 from tensorlang.errors import TuningError
-from tensorlang.schedules.feasible import feasible
-from tensorlang.schedules.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
+from tensorlang.schedules.spaces.feasible import feasible
+from tensorlang.schedules.spaces.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
 
 
 @st.composite
@@ -151,7 +151,7 @@ def test_a_constraint_that_relies_on_an_earlier_one_is_asked_after_it() -> None:
 
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
     program = (
-        "from tensorlang.schedules.space import *\n"
+        "from tensorlang.schedules.spaces.space import *\n"
         "space = Space((Split('a', 12), Choice('t', {'x': (), 'y': (Flag('f'),)}), Factors('g', 8, 3)))\n"
         "print(space.where(lambda c: c['a'] > 1, 'a > 1').fingerprint)"
     )

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen.lower import lower
+from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
-from tensorlang.printer import print_nest
+from tensorlang.ir.printer import print_nest
 from tensorlang.schedules.schedule import Verdict
 from tests.schedules.programs import blur, check, matmul, scale
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.schedules.layout import parsed, spelled
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.directives.transform_layout import parsed, spelled
 from tests.schedules.programs import blur, check, matmul, scale
 from tests.schedules.test_placement import EXTENTS, refused
 

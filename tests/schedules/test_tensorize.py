@@ -9,8 +9,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
-from tensorlang.schedules.instructions import Instruction, Register, dpbf16ps, dpbusd
-from tensorlang.tensor import Tensor
+from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.directives.instructions import Instruction, Register, dpbf16ps, dpbusd
 from tests.schedules.programs import check
 from tests.schedules.test_placement import refused
 

@@ -13,9 +13,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
-from tensorlang.schedules.space import spelling
+from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.spaces.space import spelling
 from tensorlang.schedules.strategies import choose
-from tensorlang.tensor import Tensor
 
 
 def strategy(outputs: Any, cpu: str = "znver4", threads: int = 1) -> Any:

@@ -14,7 +14,7 @@ from bench.peers.tuning import SUBSET
 from bench.peers.workload import Array, Workload, blank
 from tensorlang.codegen.reports.machine import DEPTH, VECTORS, multiply_adds
 from tensorlang.codegen.target import target
-from tensorlang.dtype import dtype
+from tensorlang.ir.dtype import dtype
 
 PROBE: Final = "multiply-adds"
 DATABASE: Final = "TENSORLANG_BENCH_DATABASE"

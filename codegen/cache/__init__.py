@@ -1,0 +1,1 @@
+"""A compiled program as a value, as an entry of a cache, and as a file."""

@@ -1,0 +1,131 @@
+"""The header of a saved kernel, checked before anything is made from it.
+
+A digest finds damage; it does not say that the header means something. Every value is looked at: its type, its range, how long and how
+deep it is, whether names can be names, and whether the parts agree with one another and with what lies behind the header. Nothing of it
+reaches LLVM, `ctypes` or the allocator before. What the header says about the code is compared with the code (see `seal`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from tensorlang.codegen.cache import extents
+from tensorlang.codegen.cache.program import Provenance
+from tensorlang.codegen.cache.signature import MAX_ARGUMENTS, Signature
+from tensorlang.codegen.llvm.binding import MAX_TEXT, Passes
+from tensorlang.errors import BuildError, TensorlangError
+from tensorlang.ir import Expr, const
+from tensorlang.ir.dtype import DType
+from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_list, read_number, read_record, read_text
+
+KEYS: Final = (
+    "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "source", "nest", "flops", "bytes", "workspace_bytes",
+    "provenance", "object", "bound",
+)  # fmt: skip
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_.+-]{1,100}")
+_FEATURES: Final = re.compile(r"(?:[+-][A-Za-z0-9_.-]{1,60}(?:,|\Z)){0,2000}")
+_PROVENANCES: Final = ("tuned", "nearest", "default")
+_MOST_TEXT: Final = 1 << 26
+_MOST_BYTES: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a header says, all of it sound in itself; `bound` are names, types and shapes in the order of their bytes."""
+
+    triple: str
+    cpu: str
+    features: str
+    name: str
+    passes: Passes
+    signature: Signature
+    source: str
+    nest: str
+    flops: Expr
+    bytes: Expr
+    workspace_bytes: int
+    provenance: Provenance | None
+    object: int
+    bound: tuple[tuple[str, DType, tuple[int, ...]], ...]
+
+
+def loads(text: bytes) -> dict[str, Any]:
+    """The JSON object of a header. Raises `BuildError`."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BuildError(f"its header is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BuildError("its header is not a JSON object")
+    return found
+
+
+def read(data: dict[str, Any], size: int) -> Header:
+    """The header in a JSON object, with `size` bytes behind it. Raises `BuildError` that names the field."""
+    try:
+        return _read(data, size)
+    except (TensorlangError, ValueError) as error:
+        raise BuildError(f"its header makes no sense: {error}") from None
+
+
+def _read(data: dict[str, Any], size: int) -> Header:
+    read_record(data, "the header", KEYS)
+    triple, cpu, features, name = read_list(data["target"], "target", 4, 4)
+    for what, value, form in (("triple", triple, _WORD), ("cpu", cpu, _WORD), ("features", features, _FEATURES)):
+        if not isinstance(value, str) or not form.fullmatch(value):
+            fail(f"target, {what}", "a name that LLVM may know", value)
+    signature = Signature.from_json(data["signature"])
+    provenance = data["provenance"]
+    if provenance is not None and provenance not in _PROVENANCES:
+        fail("provenance", f"null or one of {', '.join(_PROVENANCES)}", provenance)
+    code = read_number(data["object"], "object", size + 1)
+    bound = _bound(data["bound"], signature)
+    behind = sum(math.prod(shape) * dtype.bytes for _, dtype, shape in bound)
+    if code + behind != size:
+        fail("object and bound", f"{size} bytes behind the header", code + behind)
+    return Header(
+        triple,
+        cpu,
+        features,
+        read_text(name, "target, name", 1 << 16),
+        _passes(data["passes"]),
+        signature,
+        read_text(data["source"], "source", MAX_TEXT),
+        read_text(data["nest"], "nest", _MOST_TEXT),
+        extents.from_json(data["flops"], signature.dims),
+        extents.from_json(data["bytes"], signature.dims),
+        read_number(data["workspace_bytes"], "workspace_bytes", _MOST_BYTES),
+        cast("Provenance | None", provenance),
+        code,
+        bound,
+    )
+
+
+def _passes(value: object) -> Passes:
+    level, vectorize, unroll = read_list(value, "passes", 3, 3)
+    if not isinstance(vectorize, bool) or not isinstance(unroll, bool):
+        fail("passes", "a level and two truth values", value)
+    return Passes(read_number(level, "passes, level", 4), vectorize, unroll)
+
+
+def _bound(value: object, signature: Signature) -> tuple[tuple[str, DType, tuple[int, ...]], ...]:
+    """Fixed operands: each is an input whose shape is known, and is as that says."""
+    inputs = {argument.name: argument for argument in signature.inputs}
+    found: dict[str, tuple[str, DType, tuple[int, ...]]] = {}
+    for place, entry in enumerate(read_list(value, "bound", MAX_ARGUMENTS)):
+        where = f"bound, {place}"
+        name, kind, shape = read_list(entry, where, 3, 3)
+        dtype = read_dtype(kind, where)
+        sizes = tuple(read_number(extent, where, _MOST_BYTES) for extent in read_list(shape, where, MAX_RANK))
+        argument = inputs.get(read_text(name, where, 1 << 16))
+        if argument is None or name in found:
+            fail(where, "an input that is not bound yet", name)
+        if argument.dtype != dtype or argument.shape != tuple(map(const, sizes)):
+            fail(where, f"an array of {argument}", shape)
+        found[name] = (name, dtype, sizes)
+    return tuple(found.values())

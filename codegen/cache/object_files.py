@@ -1,0 +1,154 @@
+"""Kernels that outlive the process: one file each, named by what decides its code, in a folder that the user names.
+
+    TENSORLANG_CACHE=/some/folder      there
+    TENSORLANG_CACHE=on                in the user's cache folder
+    TENSORLANG_CACHE=off, or unset     nowhere
+
+An entry is a saved kernel (see `archive`), so that nothing is linked before its digest, the versions and the CPU are checked, and it
+names itself, so that a file in the wrong place is not taken for another one. Whatever is wrong with an entry or the folder, the kernel is
+compiled instead and written again where that is possible: a cache never raises. It says once per process what it could not do.
+
+Entries are machine code: those that another user owns, or that others may change, are not read. What is no regular file is neither
+read nor replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tensorlang.codegen.cache import archive
+from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.cache.program_key import generator
+from tensorlang.errors import BuildError
+from tensorlang.system import files
+
+VARIABLE: Final = "TENSORLANG_CACHE"
+
+LIMIT: Final = 512 << 20
+"""Bytes of a folder; the entries that were not used for longest go when there are more, until three quarters are left."""
+
+_SUFFIX: Final = ".tlk"
+_ABANDONED: Final = 3600.0
+"""Seconds after which a temporary file belongs to a process that was ended."""
+
+_log: Final = logging.getLogger("tensorlang")
+_written: Final[dict[Path, int]] = {}
+"""An upper bound of the bytes in a folder, as far as this process knows."""
+
+
+def folder() -> Path | None:
+    """Where kernels are kept; None where they are not."""
+    wanted = os.environ.get(VARIABLE, "").strip()
+    match wanted.lower():
+        case "" | "off" | "0" | "no" | "false":
+            return None
+        case "on" | "1" | "yes" | "true":
+            home = os.environ.get("XDG_CACHE_HOME", "")
+            base = home if os.path.isabs(home) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117 - raise for no user
+            return Path(base, "tensorlang")
+        case _:
+            return Path(os.path.expanduser(wanted))  # noqa: PTH111 - raises for no user
+
+
+def kept(name: str, make: Callable[[], Program]) -> Program:
+    """The program of a name (see `identity.digest`), from its file; else made, and written to it. Raises what `make` raises."""
+    path = path_of(name)
+    found = None if path is None else read(path)
+    if found is not None:
+        return found
+    made = make()
+    if path is not None:
+        write(path, made)
+    return made
+
+
+def path_of(name: str) -> Path | None:
+    """The file of a program; None where programs are not kept."""
+    home = folder()
+    if home is None:
+        return None
+    code = generator()
+    if code is None:
+        _say("its own sources changed after this process started")
+        return None
+    return home / f"{hashlib.sha256(f'{name} {code}'.encode()).hexdigest()}{_SUFFIX}"
+
+
+def read(path: Path) -> Program | None:
+    """The program in a file; None where there is none that can be used."""
+    try:
+        with files.opened(path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+                _say(f"{path} is not a file that only its owner, this user, can change")
+                return None
+            data = file.read()
+        program = archive.decode(data, path.stem)
+    except (OSError, ValueError, BuildError, MemoryError):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return program
+
+
+def write(path: Path, program: Program) -> None:
+    """Keep a program, if that is possible."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_mode & stat.S_IWOTH:
+            _say(f"everybody may write to {path.parent}")
+            return
+        data = archive.encode(program, path.stem)
+        with files.replacing(path, durable=False, private=True) as file:
+            file.write(data)
+        _trim(path.parent, len(data))
+    except OSError as error:
+        _say(f"{path.parent}: {error.strerror}")
+    except (ValueError, MemoryError, BuildError) as error:
+        _say(str(error))
+
+
+def _trim(home: Path, added: int) -> None:
+    """Keep a folder within its limit: it is looked through at the first entry, and when it may have grown too large."""
+    known = _written.get(home)
+    _written[home] = LIMIT + 1 if known is None else known + added
+    if _written[home] <= LIMIT:
+        return
+    entries, now = [], time.time()
+    with os.scandir(home) as found:
+        for entry in found:
+            with contextlib.suppress(FileNotFoundError):  # another process trims too
+                status = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                if entry.name.endswith(_SUFFIX):
+                    entries.append((status.st_mtime, status.st_size, entry.path))
+                elif entry.name.startswith(".") and _SUFFIX in entry.name and now - status.st_mtime > _ABANDONED:
+                    Path(entry.path).unlink()
+    total = sum(size for _, size, _ in entries)
+    if total > LIMIT:
+        for _, size, old in sorted(entries):
+            with contextlib.suppress(FileNotFoundError):
+                Path(old).unlink()
+            total -= size
+            if total <= LIMIT * 3 // 4:
+                break
+    _written[home] = total
+
+
+if folder() is not None:
+    generator()  # as the sources are when they are loaded, and not while somebody waits for the first kernel
+
+
+@cache
+def _say(why: str) -> None:
+    _log.warning("kernels are not kept in files: %s", why)

@@ -1,0 +1,70 @@
+"""Everything that a kernel is made of, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy.typing as npt
+
+from tensorlang import ir
+from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.llvm.binding import Compiled
+from tensorlang.codegen.target import Target
+from tensorlang.definition.tensor import Tensor
+from tensorlang.ir import Expr, Nest
+from tensorlang.system.lazy import cached_property
+
+Provenance = Literal["tuned", "nearest", "default"]
+
+_NONE: Final = ir.const(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What a kernel was built from: the definition, the order of its arguments, the plain nest, and how to make the scheduled one.
+
+    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...] | None
+    plain: Nest
+    schedule: Callable[[], Nest]
+    chosen: bool
+
+    @cached_property
+    def nest(self) -> Nest:
+        """The scheduled nest, made when it is first asked for: a kernel whose code is known already may never need it."""
+        return self.schedule()
+
+    def under(self, nest: Nest) -> Origin:
+        """The same definition with another scheduled nest."""
+        return replace(self, schedule=lambda: nest, chosen=False)
+
+    @staticmethod
+    def of(nest: Nest) -> Origin:
+        """A nest that no definition stands behind."""
+        return Origin((), None, nest, lambda: nest, chosen=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Compiled code with its signature, what it was made from, and what it costs.
+
+    `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature.
+    `bound` holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the
+    schedule came from, None for one that was given. `origin` is None for a kernel that was read from a file.
+    """
+
+    signature: Signature
+    target: Target
+    compiled: Compiled
+    nest: str = ""
+    flops: Expr = _NONE
+    bytes: Expr = _NONE
+    workspace_bytes: int = 0
+    provenance: Provenance | None = None
+    bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    origin: Origin | None = None

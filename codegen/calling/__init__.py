@@ -1,0 +1,1 @@
+"""From Python objects to the C function and back: arguments checked, or taken in machine code."""

@@ -1,0 +1,222 @@
+"""The calling contract: what a call passes becomes addresses and dims, or a `CallError` before anything is written.
+
+Inputs may be anything with the buffer protocol or `__dlpack__`; a contiguous, aligned one is passed as it is, any other is copied.
+Outputs are written in place, so they have to be contiguous, aligned, writable and apart from every other argument. This is the
+careful path; `entry` does the same checks in machine code for plain arrays and comes here whenever something is unusual.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang.codegen.cache import extents
+from tensorlang.codegen.cache.signature import Argument, Signature
+from tensorlang.codegen.runtime import arrays
+from tensorlang.definition.extent import MAX_EXTENT, beyond
+from tensorlang.errors import CallError, did_you_mean
+from tensorlang.ir import Const, Dim
+from tensorlang.ir.printer import text
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_LIMIT: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A call that passed every check: the arrays in C order, their addresses and the dims, and what to hand back.
+
+    `copied` says that an input is a copy of what was passed.
+    """
+
+    arrays: tuple[Array, ...]
+    words: tuple[int, ...]
+    result: Any
+    copied: bool
+
+
+def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any], keywords: Mapping[str, Any]) -> Invocation:
+    """Check a call and convert its arguments; `bound` are inputs that are fixed and not passed.
+
+    Raises `CallError` naming the argument, what was expected and what was found.
+    """
+    keywords = dict(keywords)
+    out = keywords.pop("out", None)
+    given = _by_name(signature, bound, args, keywords)
+    subjects = [_Subject(signature, argument, "argument") for argument in signature.inputs]
+    inputs = [arrays.as_array(given[subject.argument.name], subject) for subject in subjects]
+    for subject, array in zip(subjects, inputs, strict=True):
+        _check_type(subject, array)
+    dims = _solve(signature, inputs, {name: checked_dim(signature, name, keywords[name]) for name in signature.dims if name in keywords})
+    for subject, array in zip(subjects, inputs, strict=True):
+        _check_shape(subject, array, dims)
+    for name, size in dims.items():
+        if wrong := beyond(name, size, signature.limits):
+            raise CallError(f"{signature.name}: {wrong}")
+    for extent in signature.products:
+        if (size := extents.evaluate(extent, dims)) > MAX_EXTENT:
+            raise CallError(f"{signature.name}: the extent {text(extent)} is {size}; extents are at most 2**48")
+    ready = [arrays.contiguous(array, subject) for subject, array in zip(subjects, inputs, strict=True)]
+    copied = any(now is not before for now, before in zip(ready, inputs, strict=True))
+    outputs, result = _outputs(signature, out, dims)
+    addresses = _check_apart(signature, ready, outputs)
+    return Invocation((*ready, *outputs), (*addresses, *(dims[name] for name in signature.dims)), result, copied)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The argument that a message is about, spelled only when there is a message."""
+
+    signature: Signature
+    argument: Argument
+    role: str
+
+    def __str__(self) -> str:
+        return f"{self.signature.name}: {self.role} {self.argument.name!r} ({self.argument})"
+
+
+def fixed(signature: Signature, argument: Argument, value: object) -> Array:
+    """A copy of `value` that can stand for an input for good, checked as in a call. Raises `CallError`."""
+    subject = _Subject(signature, argument, "argument")
+    array = arrays.as_array(value, subject)
+    _check_type(subject, array)
+    if not all(isinstance(extent, Const) for extent in argument.shape):
+        raise CallError(f"{signature.name}: {argument.name!r} has extents known only at run time, {argument}, and cannot be fixed")
+    _check_shape(subject, array, {})
+    copy = arrays.empty_aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The object given for each input, by position or by name."""
+    names = [argument.name for argument in signature.inputs if argument.name not in bound]
+    if len(args) > len(names):
+        raise CallError(f"{signature}: expected {len(names)} inputs, got {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for name, value in keywords.items():
+        if name in given:
+            raise CallError(f"{signature}: input {name!r} is given twice, by position and by name")
+        if name in names:
+            given[name] = value
+        elif name not in signature.dims:
+            known = ["out", *names, *signature.dims]
+            raise CallError(f"{signature}: there is no argument {name!r}{did_you_mean(name, known)}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise CallError(f"{signature}: expected {len(names)} inputs, got {len(given)}; missing {', '.join(map(repr, missing))}")
+    return {**bound, **given}
+
+
+def checked_dim(signature: Signature, name: str, value: Any) -> int:
+    """The value of a dim that is given by keyword. Raises `CallError` for anything but an integer from 0 on."""
+    try:
+        number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < _LIMIT:
+        raise CallError(f"{signature.name}: dim {name!r}: expected an integer >= 0, got {value!r}")
+    if wrong := beyond(name, number, signature.limits):
+        raise CallError(f"{signature.name}: {wrong}")
+    return number
+
+
+def _check_type(subject: _Subject, array: Array) -> None:
+    argument = subject.argument
+    wanted = argument.dtype.numpy
+    if array.dtype != wanted:
+        order = " (not in native byte order)" if array.dtype.newbyteorder("=") == wanted else ""
+        raise CallError(f"{subject}: expected dtype {wanted}, got {array.dtype}{order}")
+    if array.ndim != len(argument.shape):
+        raise CallError(f"{subject}: expected {len(argument.shape)} dimensions, got {array.ndim}, shape {array.shape}")
+
+
+def _solve(signature: Signature, inputs: Sequence[Array], dims: dict[str, int]) -> dict[str, int]:
+    """The value of every dim: from keywords, from axes that are a dim, then from axes that are affine in one unknown dim."""
+    shapes = [(argument.shape, array.shape) for argument, array in zip(signature.inputs, inputs, strict=True)]
+    axes = [axis for shape, sizes in shapes for axis in zip(shape, sizes, strict=True)]
+    for extent, size in axes:
+        if isinstance(extent, Dim):
+            dims.setdefault(extent.name, size)
+    progress = True
+    while progress and len(dims) < len(signature.dims):
+        progress = False
+        for extent, size in axes:
+            if not isinstance(extent, Const) and (found := extents.solve(extent, size, dims)) is not None:
+                dims[found[0]] = found[1]
+                progress = True
+    missing = [name for name in signature.dims if name not in dims]
+    if missing:
+        names = ", ".join(map(repr, missing))
+        raise CallError(f"{signature}: the inputs do not fix dim {names}; pass it by keyword ({missing[0]}=...) or check their shapes")
+    return dims
+
+
+def _expected(argument: Argument, dims: Mapping[str, int]) -> str:
+    sizes = tuple(extents.evaluate(extent, dims) for extent in argument.shape)
+    names = sorted({name for extent in argument.shape for name in extents.dims_of(extent)})
+    return f"{sizes}" + (f" with {', '.join(f'{name} = {dims[name]}' for name in names)}" if names else "")
+
+
+def _check_shape(subject: _Subject, array: Array, dims: Mapping[str, int]) -> None:
+    argument = subject.argument
+    if array.shape != tuple(extents.evaluate(extent, dims) for extent in argument.shape):
+        raise CallError(f"{subject}: expected shape {_expected(argument, dims)}, got {array.shape}")
+
+
+def _outputs(signature: Signature, out: Any, dims: Mapping[str, int]) -> tuple[list[Array], Any]:
+    """The arrays to write and the object to return: new ones, or those of `out=`."""
+    count = len(signature.outputs)
+    subjects = [_Subject(signature, argument, "output") for argument in signature.outputs]
+    if out is None:
+        fresh = [_fresh(subject, dims) for subject in subjects]
+        return fresh, fresh[0] if count == 1 else tuple(fresh)
+    given = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    if len(given) != count:
+        wanted = "one array" if count == 1 else f"a tuple of {count} arrays"
+        raise CallError(f"{signature}: out= expected {wanted}, got {len(given)}")
+    checked = [_checked_output(subject, value, dims) for subject, value in zip(subjects, given, strict=True)]
+    return checked, given[0] if count == 1 else given
+
+
+def _fresh(subject: _Subject, dims: Mapping[str, int]) -> Array:
+    argument = subject.argument
+    shape = tuple(extents.evaluate(extent, dims) for extent in argument.shape)
+    negative = [extent for extent, size in zip(argument.shape, shape, strict=True) if size < 0]
+    if negative:
+        raise CallError(f"{subject}: the extent {text(negative[0])} would be negative: {_expected(argument, dims)}")
+    try:
+        return arrays.empty(shape, argument.dtype.numpy)
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise CallError(f"{subject}: an output of shape {shape} cannot be allocated: {error}") from None
+
+
+def _checked_output(subject: _Subject, value: Any, dims: Mapping[str, int]) -> Array:
+    array = arrays.as_array(value, subject)
+    _check_type(subject, array)
+    _check_shape(subject, array, dims)
+    if not array.flags.writeable:
+        raise CallError(f"{subject}: expected a writable array, got a read-only one")
+    if not array.flags.c_contiguous:
+        raise CallError(f"{subject}: expected a C-contiguous array, got strides {array.strides} for shape {array.shape}")
+    if not array.flags.aligned:
+        raise CallError(f"{subject}: expected data aligned to {subject.argument.dtype.bytes} bytes, got address {arrays.address(array):#x}")
+    return array
+
+
+def _check_apart(signature: Signature, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[int]:
+    """The address of each array. Every output lies apart from every other argument: all are contiguous, so byte ranges tell."""
+    starts = [arrays.address(array) for array in (*inputs, *outputs)]
+    ends = [start + array.nbytes for start, array in zip(starts, (*inputs, *outputs), strict=True)]
+    for at in range(len(inputs), len(starts)):
+        for other in range(at):
+            if max(starts[at], starts[other]) < min(ends[at], ends[other]):
+                name, second = ((*signature.inputs, *signature.outputs)[index].name for index in (at, other))
+                raise CallError(f"{signature.name}: output {name!r} overlaps {second!r} in memory; it has to lie apart from every argument")
+    return starts

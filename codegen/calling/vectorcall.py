@@ -1,0 +1,177 @@
+"""Kernel objects whose call is machine code: the Python side of `entry`.
+
+A class may say that its instances hold the address of their own call function (CPython's vectorcall). `fast_class` derives such a
+class from an ordinary one, with room for two addresses in each instance: the shared entry, and the table that tells it about this
+instance. As long as the first is zero, CPython calls the ordinary `__call__`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang.codegen.cache import extents, object_files
+from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.cache.program_key import digest
+from tensorlang.codegen.cache.seal import sealed
+from tensorlang.codegen.cache.signature import Argument, Signature
+from tensorlang.codegen.calling import entry
+from tensorlang.codegen.calling.checked_call import Caller
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.runtime import arrays
+from tensorlang.codegen.target import target
+from tensorlang.definition.extent import MAX_EXTENT
+
+_CONTIGUOUS_ALIGNED: Final = 0x0101
+_WRITEABLE: Final = 0x0400
+_POINTER: Final = ctypes.sizeof(ctypes.c_void_p)
+_OUT_NAME: Final = sys.intern("out")
+_OBJECTS: Final = {"numpy_ndarray": np.ndarray, "numpy_empty": np.empty, "empty_aligned": arrays.empty_aligned, "out_name": _OUT_NAME}
+
+
+class _Member(ctypes.Structure):
+    """`PyMemberDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Slot(ctypes.Structure):
+    """`PyType_Slot`."""
+
+    _fields_ = (("slot", ctypes.c_int), ("value", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    """`PyType_Spec`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+_READONLY: Final = 1
+_SSIZE: Final = 19  # Py_T_PYSSIZET
+_MEMBERS_SLOT: Final = 72  # Py_tp_members
+_FLAGS: Final = 1 << 18 | 1 << 11  # Py_TPFLAGS_DEFAULT, Py_TPFLAGS_HAVE_VECTORCALL
+
+
+@cache
+def fast_class(ordinary: type) -> type:
+    """A subclass whose instances can be given a call in machine code by `install`; the class itself where that cannot work here."""
+    if ordinary in _made or not _layout_is_known():
+        return ordinary
+    size = ordinary.__basicsize__
+    members = (_Member * 2)(_Member(b"__vectorcalloffset__", _SSIZE, size, _READONLY, None), _Member())
+    slots = (_Slot * 2)(_Slot(_MEMBERS_SLOT, ctypes.addressof(members)), _Slot())
+    name = f"{ordinary.__module__}.{ordinary.__qualname__}".encode()
+    spec = _Spec(name, size + 2 * _POINTER, 0, _FLAGS, slots)
+    make = ctypes.pythonapi.PyType_FromSpecWithBases
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec), ctypes.py_object]
+    derived: type = make(ctypes.byref(spec), (ordinary,))
+    _made[derived] = (members, slots, spec, name)
+    return derived
+
+
+_made: Final[dict[type, object]] = {}
+"""The classes that `fast_class` made, with the descriptions that they may still refer to."""
+
+
+def _layout_is_known() -> bool:
+    """Whether objects and arrays look as `entry` reads them: checked on a real array."""
+    # the "t" of a build without the interpreter lock; sysconfig would know too, but reads a file of 60 KB first
+    if sys.implementation.name != "cpython" or "t" in sys.abiflags or _POINTER != 8:
+        return False
+    array = np.zeros((3, 5), np.float32)
+    start = id(array) + entry.HEADER
+
+    def word(field: str, kind: Any) -> int:
+        return int(kind.from_address(start + entry.FIELDS[field]).value or 0)
+
+    shape = (ctypes.c_ssize_t * 2).from_address(word("shape", ctypes.c_void_p))
+    return (
+        ctypes.c_void_p.from_address(start - _POINTER).value == id(np.ndarray)
+        and word("data", ctypes.c_void_p) == arrays.address(array)
+        and word("ndim", ctypes.c_int) == array.ndim
+        and tuple(shape) == array.shape
+        and word("dtype", ctypes.c_void_p) == id(np.dtype(np.float32))
+        and word("flags", ctypes.c_int) & (_CONTIGUOUS_ALIGNED | _WRITEABLE) == _CONTIGUOUS_ALIGNED | _WRITEABLE
+    )
+
+
+@cache
+def _entry(table_offset: int) -> tuple[int, binding.Library]:
+    """The address of the compiled entry, and what keeps it loaded."""
+    here, text = target(), entry.entry_module(table_offset)
+
+    def compiled() -> Program:
+        nothing = Signature("entry", (), ())
+        return Program(nothing, here, binding.compile_module(sealed(text, nothing, here), here.machine))
+
+    code = object_files.kept(digest(here, text), compiled).compiled.object
+    functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry.PYTHON_FUNCTIONS}
+    libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
+    objects = {name: id(value) for name, value in _OBJECTS.items()}
+    library = binding.link(code, ("entry",), functions | objects | libc)
+    return library.address("entry"), library
+
+
+def install(kernel: object, caller: Caller) -> tuple[object, ...]:
+    """Give an instance of a fast class its call in machine code; what is returned has to live as long as the instance.
+
+    `caller` gets every call that is not plain. Empty where the kernel is beyond what the entry can do: its `__call__` then stays.
+    """
+    signature, bound = caller.signature, caller.bound
+    slots = {name: at for at, name in enumerate(signature.dims)}
+    count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
+    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES or signature.products:
+        return ()
+    forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
+    if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
+        return ()
+    limits = {name: (least, most) for name, least, most in signature.limits}
+    described = [_spec(argument, slots, limits, bound.get(argument.name), 0) for argument in signature.inputs]
+    described.append(_spec(signature.outputs[0], slots, limits, None, _WRITEABLE))
+    specs = [spec for spec in described if spec is not None]
+    if len(specs) < len(described):
+        return ()
+    words = [caller.address, id(caller), id(caller.fail), len(signature.inputs) - len(bound), len(signature.inputs), len(signature.dims)]
+    table = _words([*words, *map(ctypes.addressof, specs)])
+    size = type(kernel).__basicsize__
+    address, library = _entry(size - _POINTER)
+    ctypes.c_void_p.from_address(id(kernel) + size - _POINTER).value = ctypes.addressof(table)
+    ctypes.c_void_p.from_address(id(kernel) + size - 2 * _POINTER).value = address
+    return table, specs, caller, caller.fail, library
+
+
+def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+def _spec(
+    argument: Argument, slots: Mapping[str, int], limits: Mapping[str, tuple[int, int]], bound: npt.NDArray[Any] | None, flags: int
+) -> ctypes.Array[ctypes.c_int64] | None:
+    """The words that describe one argument; None where an extent is not affine in one dim."""
+    dtype = argument.dtype
+    words = [0 if bound is None else id(bound), id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
+    for extent in argument.shape:
+        form = extents.affine(extent)
+        if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):
+            return None
+        words += [form.scale, form.offset, -1 if form.dim is None else slots[form.dim], *limits.get(form.dim or "", (0, MAX_EXTENT))]
+    return _words(words)

@@ -1,0 +1,132 @@
+"""What a program costs by its definition: arithmetic, compulsory traffic, workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Final, TypeAlias
+
+from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.emission.storage import fits_stack
+from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.traverse import axes_of, children, statements, substatements, substitute, walk
+from tensorlang.schedules.rewriting.ragged import ragged
+
+Conditions: TypeAlias = tuple[Expr, ...]
+
+_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "fmin", "fmax"})
+
+
+def flops(nest: Nest) -> Expr:
+    """Arithmetic operations of an unscheduled nest at most, as an expression over its dims.
+
+    Conditions count as if they held, and a loop whose length depends on loops around it as if it were always the longest. What is
+    done exactly under given dims is counted by `reports.exact`.
+    """
+    return simplify(_flops(nest.body, ()))
+
+
+def _flops(stmt: Stmt, around: tuple[For, ...]) -> Expr:
+    match stmt:
+        case Store():
+            return ir.const(sum(1 for _ in operations(stmt)))
+        case For(_, lo, hi, body):
+            inner = _flops(body, (*around, stmt))
+            if inner == ir.const(0):
+                return inner
+            return simplify(Binary("mul", _length(stmt, _longest(simplify(Binary("sub", hi, lo)), around), around), inner))
+        case _:
+            total = Linear()
+            for part in substatements(stmt):
+                total = total.plus(linear(_flops(part, around)))
+            return expression(total)
+
+
+def _length(loop: For, trips: Expr, around: tuple[For, ...]) -> Expr:
+    """How often a loop runs, which ranges that data tells (`schedules.rewriting.ragged`) share with those of the iterations around it."""
+    found = ragged(part.cond for part in statements(loop.body) if isinstance(part, If))
+    for outer in around if loop.loop in found.bounded else ():
+        if outer.loop in found.keys:
+            share = simplify(Binary("sub", outer.hi, outer.lo))
+            trips = Binary("floordiv", Binary("sub", Binary("add", trips, share), ir.const(1)), share)
+    return trips
+
+
+def _longest(trips: Expr, around: tuple[For, ...]) -> Expr:
+    """The greatest value of an extent, which is linear in the axes of the loops around it: at an end of each."""
+    for loop in reversed(around):
+        if loop.loop in axes_of(trips):
+            first = substitute(trips, {loop.loop: loop.lo})
+            last = substitute(trips, {loop.loop: Binary("sub", loop.hi, ir.const(1))})
+            trips = Binary("max", simplify(first), simplify(last))
+    return simplify(Binary("max", trips, ir.const(0)))
+
+
+def operations(store: Store) -> Iterator[tuple[str, Conditions]]:
+    """The arithmetic of one execution of a statement: the name of each operation, and the choices under which it is made.
+
+    Indices, and conditions that speak of axes alone, are no arithmetic: they say where, not what.
+    """
+    for term in (*store.values, *(() if store.reducer is None else store.reducer.results)):
+        yield from _operations(term, ())
+
+
+def _operations(expr: Expr, chosen: Conditions) -> Iterator[tuple[str, Conditions]]:
+    match expr:
+        case Load():
+            return
+        case Compare() if not any(isinstance(node, Load) for node in walk(expr)):
+            return
+        case Select(cond, yes, no):
+            yield from _operations(cond, chosen)
+            yield from _operations(yes, (*chosen, cond))
+            yield from _operations(no, (*chosen, Unary("not", cond)))
+            return
+        case Call(function):
+            yield function, chosen
+        case Binary(op) if op in _ARITHMETIC:
+            yield op, chosen
+        case Unary("neg" | "abs" as op):
+            yield op, chosen
+        case _:
+            pass
+    for child in children(expr):
+        yield from _operations(child, chosen)
+
+
+def traffic(nest: Nest) -> Expr:
+    """Bytes of all inputs and outputs: what any schedule must move at least."""
+    total: Expr = ir.const(0)
+    for buffer in (*nest.inputs, *nest.outputs):
+        size: Expr = ir.const(buffer.dtype.bytes)
+        for extent in buffer.shape:
+            size = Binary("mul", size, extent)
+        total = Binary("add", total, size)
+    return simplify(total)
+
+
+def workspace(nest: Nest) -> int:
+    """Bytes that the temporaries of a lowered nest take from the heap, where their extents are literals."""
+    return _heap_bytes(nest.body)
+
+
+def _heap_bytes(function: Stmt) -> int:
+    """The same of what becomes one function: the nest, or the body of a parallel loop."""
+    total = taken = 0
+    stack = [function]
+    while stack:
+        part = stack.pop()
+        for buffer in part.buffers if isinstance(part, Alloc) else ():
+            if all(isinstance(extent, Const) for extent in buffer.shape):
+                size = prod(max(0, int(extent.value)) for extent in buffer.shape if isinstance(extent, Const))
+                if buffer.memory in ("register", "stack") or fits_stack(buffer, size, taken):
+                    taken += size * buffer.dtype.bytes
+                else:
+                    total += size * buffer.dtype.bytes
+        if isinstance(part, For) and part.kind == "parallel":
+            total += _heap_bytes(part.body)
+        else:
+            stack.extend(reversed(substatements(part)))
+    return total

@@ -1,0 +1,212 @@
+"""Arithmetic, counted: every operation of every statement times the integer points at which it is made.
+
+A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
+`select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
+`LIMIT` points would have to be visited, the condition counts as if it held, and the count then is an upper bound and says so. Ranges whose
+ends are both data count as parts of one whole (`schedules.rewriting.ragged`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang import ir
+from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.simplify import simplify
+from tensorlang.codegen.cost.counts import Conditions, operations
+from tensorlang.errors import InternalError
+from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.functions import FUNCTIONS
+from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, substatements, walk
+from tensorlang.schedules.rewriting.ragged import ragged
+
+LIMIT: Final = 1 << 21
+Points = dict[str, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of operations; `exact`, or at most so many."""
+
+    value: int
+    exact: bool = True
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.value + other.value, self.exact and other.exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The arithmetic of a program: all of it, by stage, by element type, and how often each named function is called."""
+
+    flops: Count = Count(0)
+    stages: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, int] = field(default_factory=dict)
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+
+def work(nest: Nest, dims: Mapping[str, int]) -> Work:
+    """The arithmetic of an unscheduled nest under these dims."""
+    total = Count(0)
+    stages: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for store, loops, conditions in _stores(nest.body, (), ()):
+        for chosen, names in _choices(store).items():
+            points = domain(loops, (*conditions, *chosen), dims)
+            done = Count(points.value * names.total(), points.exact)
+            total += done
+            stages[store.stage] += done.value
+            types[str(dtype_of(store.values[0]))] += done.value
+            calls.update({name: points.value * times for name, times in names.items() if name in FUNCTIONS})
+    return Work(total, dict(stages), dict(types), {name: times for name, times in calls.items() if times})
+
+
+def flops(nest: Nest, dims: Mapping[str, int]) -> Count:
+    """Arithmetic operations of an unscheduled nest under these dims."""
+    return work(nest, dims).flops
+
+
+def _stores(stmt: Stmt, loops: tuple[For, ...], conditions: Conditions) -> Iterator[tuple[Store, tuple[For, ...], Conditions]]:
+    match stmt:
+        case Store():
+            yield stmt, loops, conditions
+        case For(body=body):
+            yield from _stores(body, (*loops, stmt), conditions)
+        case If(cond, then, orelse):
+            yield from _stores(then, loops, (*conditions, cond))
+            if orelse is not None:
+                yield from _stores(orelse, loops, (*conditions, ir.Unary("not", cond)))
+        case _:
+            for part in substatements(stmt):
+                yield from _stores(part, loops, conditions)
+
+
+def _choices(store: Store) -> dict[Conditions, Counter[str]]:
+    """Names of the operations of a statement, by the choices under which they are made."""
+    found: dict[Conditions, Counter[str]] = {}
+    for name, chosen in operations(store):
+        found.setdefault(chosen, Counter())[name] += 1
+    return found
+
+
+def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> Count:
+    """How many iterations of a nest meet the conditions."""
+    parts = [part for cond in conditions for part in _conjuncts(cond)]
+    keys = ragged(parts).keys
+    if keys:  # their ranges are taken for parts of one whole
+        whole = domain(loops, [part for part in parts if not any(True for _ in loads_of(part))], dims)
+        shared = domain([loop for loop in loops if loop.loop in keys], (), dims)
+        return Count(whole.value // max(1, shared.value), exact=False)
+    known = [part for part in parts if all(map(_is_known, walk(part)))]
+    spoken = set().union(*map(axes_of, known), *(axes_of(bound) for loop in loops for bound in (loop.lo, loop.hi)))
+    points: Points = {}
+    box, weight = 1, np.ones(1, np.int64)
+    for depth, loop in enumerate(loops):
+        length = np.maximum(_value(loop.hi, points, dims) - _value(loop.lo, points, dims), 0)
+        if loop.loop not in spoken:
+            box, weight = (box * int(length), weight) if length.ndim == 0 else (box, weight * length)
+            continue
+        trips = np.broadcast_to(length, weight.shape)
+        visited = int(trips.sum())
+        if visited > LIMIT:
+            return Count(box * int((weight * trips).sum()) * _most(loops, depth + 1, dims), exact=False)
+        first = np.broadcast_to(_value(loop.lo, points, dims), weight.shape)
+        steps = np.arange(visited) - np.repeat(np.cumsum(trips) - trips, trips)
+        points = {name: np.repeat(values, trips) for name, values in points.items()}
+        points[loop.loop] = np.repeat(first, trips) + steps
+        weight = np.repeat(weight, trips)
+    for part in known:
+        weight = weight * np.asarray(_value(part, points, dims), bool)
+    return Count(box * int(weight.sum()), len(known) == len(parts))
+
+
+def _conjuncts(cond: Expr) -> tuple[Expr, ...]:
+    match cond:
+        case ir.Binary("and", left, right):
+            return (*_conjuncts(left), *_conjuncts(right))
+        case ir.Unary("not", ir.Binary("or", left, right)):
+            return (*_conjuncts(ir.Unary("not", left)), *_conjuncts(ir.Unary("not", right)))
+        case _:
+            return (cond,)
+
+
+def _most(loops: Sequence[For], start: int, dims: Mapping[str, int]) -> int:
+    """The product of the greatest lengths of the loops from `start` on."""
+    ranges: dict[Expr, tuple[int, int]] = {ir.Dim(name): (value, value) for name, value in dims.items()}
+    total = 1
+    for depth, loop in enumerate(loops):
+        length = interval(simplify(ir.Binary("sub", loop.hi, loop.lo)), ranges)
+        lo, hi = interval(loop.lo, ranges), interval(loop.hi, ranges)
+        if length is None or lo is None or hi is None:
+            raise InternalError(f"the loop {loop.loop} has no bounds")
+        ranges[ir.Axis(loop.loop)] = (lo[0], max(hi[1] - 1, lo[0]))
+        total *= max(length[1], 0) if depth >= start else 1
+    return total
+
+
+def _is_known(node: Expr) -> bool:
+    """Does no data decide, and can the value be computed here?"""
+    match node:
+        case ir.Const() | ir.Dim() | ir.Axis() | ir.Select():
+            return True
+        case ir.Cast(_, dtype):
+            return dtype == INT64
+        case ir.Unary(op):
+            return op in ("not", "neg", "abs")
+        case ir.Binary(op) | ir.Compare(op):
+            return op in _BINARY and dtype_of(node).kind in ("signed", "bool")
+        case _:
+            return False
+
+
+def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> Any:
+    match expr:
+        case ir.Const(value, dtype):
+            return np.asarray(value, dtype.numpy)
+        case ir.Dim(name):
+            return np.int64(dims[name])
+        case ir.Axis(name):
+            return points[name]
+        case ir.Cast(inner, dtype):
+            return np.asarray(_value(inner, points, dims)).astype(dtype.numpy)
+        case ir.Unary(op, inner):
+            found = _value(inner, points, dims)
+            return np.invert(found) if op == "not" else np.negative(found) if op == "neg" else np.abs(found)
+        case ir.Binary(op, left, right) | ir.Compare(op, left, right):
+            return _BINARY[op](_value(left, points, dims), _value(right, points, dims))
+        case ir.Select(cond, yes, no):
+            return np.where(_value(cond, points, dims), _value(yes, points, dims), _value(no, points, dims))
+        case _:
+            raise InternalError(f"{expr!r} bounds a loop, but depends on data")
+
+
+def _total(divide: Any) -> Any:
+    return lambda a, b: np.where(b == 0, 0, divide(a, np.where(b == 0, 1, b)))
+
+
+_BINARY: Final[dict[str, Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "floordiv": _total(np.floor_divide),
+    "mod": _total(np.mod),
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}

@@ -1,0 +1,1 @@
+"""LLVM IR of a lowered nest, written as text that LLVM compiles as it stands."""

@@ -1,0 +1,235 @@
+"""Index expressions as polynomials over loop variables, and what they do from lane to lane.
+
+`polynomial` multiplies an int64 expression out into `constant + sum of coefficient * product of atoms`, which is exact because int64
+arithmetic is a ring (it wraps). An atom is a loop variable, a run-time extent, the lane number of the vector loop, or any other
+expression taken whole. The form answers two questions of code generation: what part of an address is constant (it goes into the
+instruction), and how the address moves with the lane:
+
+    Uniform < Strided(step) < Varying          the same in every lane; `step` elements further in each next lane; anything
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
+
+from tensorlang import ir
+from tensorlang.codegen.emission.fold import ARITHMETIC, fold
+from tensorlang.codegen.emission.types import wrap
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.traverse import axes_of, walk
+
+MAX_TERMS = 24  # a longer product stays one atom: addresses do not need it and text would explode
+
+
+class Atom(NamedTuple):
+    """An operand of a polynomial. `depth` is that of the innermost loop on which it depends, so sums can be built outside in."""
+
+    depth: int
+    name: str
+    varying: bool = False
+
+
+Monomial: TypeAlias = tuple[Atom, ...]
+
+_NUMBER = frozenset({()})
+_LIMIT = 1 << 63
+_MODULUS = 1 << 64
+
+LANE = Atom(1 << 20, "lane", varying=True)
+_LOADED = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of products of atoms with int64 coefficients; the empty product stands for the constant."""
+
+    terms: Mapping[Monomial, int] = field(default_factory=dict)
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return self.terms.get((), 0)
+
+    @property
+    def constant(self) -> int | None:
+        """The value of a constant polynomial, else None."""
+        return self.offset if not self.terms or self.terms.keys() == _NUMBER else None
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return self._plus(other, 1)
+
+    def _plus(self, other: Polynomial, factor: int) -> Polynomial:
+        if not other.terms:
+            return self
+        terms = dict(self.terms)
+        for monomial, coefficient in other.terms.items():
+            terms[monomial] = terms.get(monomial, 0) + factor * coefficient
+        return _clean(terms)
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        if (factor := other.constant) is not None:
+            return self._times(factor)
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                monomial = tuple(sorted((*left, *right)))
+                terms[monomial] = terms.get(monomial, 0) + a * b
+        return _clean(terms)
+
+    def _times(self, factor: int) -> Polynomial:
+        if factor == 1 or not self.terms:
+            return self
+        return _clean({monomial: factor * coefficient for monomial, coefficient in self.terms.items()})
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self._plus(other, -1)
+
+    def part(self, *, varying: bool) -> Polynomial:
+        """The terms that change with the lane, or those that do not."""
+        return Polynomial({m: c for m, c in self.terms.items() if any(atom.varying for atom in m) == varying})
+
+
+def _clean(terms: dict[Monomial, int]) -> Polynomial:
+    return Polynomial(
+        {monomial: factor if -_LIMIT <= factor < _LIMIT else wrap(factor, 64) for monomial, factor in terms.items() if factor % _MODULUS}
+    )
+
+
+def number(value: int) -> Polynomial:
+    """A constant."""
+    return _clean({(): value})
+
+
+def of(atom: Atom) -> Polynomial:
+    """One atom."""
+    return Polynomial({(atom,): 1})
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """The same in every lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Each lane is `step` beyond the one before."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """Any value in any lane."""
+
+
+Pattern: TypeAlias = Uniform | Strided | Varying
+
+
+def classify(polynomial: Polynomial) -> Pattern:
+    """How a value moves with the lane."""
+    moving = polynomial.part(varying=True).terms
+    if not moving:
+        return Uniform()
+    return Strided(moving[LANE,]) if moving.keys() == {(LANE,)} else Varying()
+
+
+@dataclass(slots=True)
+class Space:
+    """The loop variables in scope, each as a polynomial, and the expressions that were taken whole.
+
+    An expression that is taken whole is known by itself and by the bindings of its variables (`turns` counts them): the copies of an
+    unrolled body hold the same expression, which means another number in each.
+    """
+
+    axes: dict[str, Polynomial] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+    opaque: dict[str, ir.Expr] = field(default_factory=dict)
+    names: dict[tuple[int, ...], str] = field(default_factory=dict)
+    quotients: dict[tuple[frozenset[tuple[Monomial, int]], int], ir.Expr] = field(default_factory=dict)
+    depth: int = 0
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """The loop variables that come into scope inside go out of it again."""
+        before = self.depth, dict(self.axes), dict(self.quotients)
+        yield
+        self.depth, self.axes, self.quotients = before
+
+    def within(self) -> Space:
+        """The same variables, for another function: what comes into scope there is not in scope here."""
+        return replace(self, axes=dict(self.axes), quotients=dict(self.quotients))
+
+    def loop(self, name: str) -> Atom:
+        """A new loop variable, inside those in scope."""
+        self.depth += 1
+        atom = Atom(self.depth, name)
+        self.bind(name, of(atom))
+        return atom
+
+    def bind(self, name: str, value: Polynomial) -> None:
+        """Give a loop variable another value; a quotient that was written over the former one no longer stands for its dividend."""
+        self.axes[name] = value
+        self.turns[name] = self.turns.get(name, 0) + 1
+        self.quotients.clear()
+
+    def polynomial(self, expr: ir.Expr) -> Polynomial:
+        """An int64 expression multiplied out."""
+        match expr:
+            case ir.Const(value):
+                return number(int(value))
+            case ir.Axis(name):
+                return self.axes[name]
+            case ir.Dim(name):
+                return of(Atom(0, ":" + name))
+            case ir.Unary("neg", value):
+                return self.polynomial(value) * number(-1)
+            case ir.Binary("add", left, right):
+                return self.polynomial(left) + self.polynomial(right)
+            case ir.Binary("sub", left, right):
+                return self.polynomial(left) - self.polynomial(right)
+            case ir.Binary("mul", left, right):
+                product = self.polynomial(left) * self.polynomial(right)
+                return product if len(product.terms) <= MAX_TERMS else self.whole(expr)
+            case ir.Binary("floordiv", left, ir.Const(divisor)) if divisor > 0:
+                return self.quotient(left, int(divisor))
+            case ir.Binary("mod", left, ir.Const(divisor)) if divisor > 0:
+                return self.polynomial(left) - self.quotient(left, int(divisor)) * number(int(divisor))
+            case ir.Binary(op, left, right) if op in ARITHMETIC:
+                a, b = self.polynomial(left).constant, self.polynomial(right).constant
+                return self.whole(expr) if a is None or b is None else number(fold(op, INT64, a, b))
+            case _:
+                return self.whole(expr)
+
+    def quotient(self, dividend: ir.Expr, divisor: int) -> Polynomial:
+        """A floored quotient: one atom for equal dividends, so that the digits of a fused index add up to the index again."""
+        inside = self.polynomial(dividend)
+        if inside.constant is not None:
+            return number(inside.constant // divisor)
+        key = (frozenset(inside.terms.items()), divisor)
+        expr = self.quotients.setdefault(key, ir.Binary("floordiv", dividend, ir.Const(divisor, INT64)))
+        return self.whole(expr)
+
+    def whole(self, expr: ir.Expr) -> Polynomial:
+        """An expression as one atom; the same expression over the same bindings is the same atom."""
+        axes = sorted(axes_of(expr))
+        name = self.names.setdefault((id(expr), *(self.turns.get(axis, 0) for axis in axes)), f"?{len(self.names)}")
+        self.opaque[name] = expr
+        atoms = [atom for axis in axes for atom in self.atoms(self.axes[axis])]
+        depth = max((atom.depth for atom in atoms if not atom.varying), default=0)
+        loaded = any(isinstance(node, ir.Load) for node in walk(expr))
+        return of(Atom(_LOADED + depth if loaded else depth, name, varying=any(atom.varying for atom in atoms)))
+
+    @staticmethod
+    def atoms(polynomial: Polynomial) -> Iterable[Atom]:
+        """The atoms of a polynomial."""
+        return (atom for monomial in polynomial.terms for atom in monomial)
+
+    def offset(self, index: tuple[ir.Expr, ...], shape: tuple[ir.Expr, ...]) -> Polynomial:
+        """The linear offset of an element in a row-major buffer, in elements."""
+        total = number(0)
+        for place, extent in zip(index, shape, strict=True):
+            total = total * self.polynomial(extent) + self.polynomial(place)
+        return total

@@ -1,0 +1,206 @@
+"""Expressions to values, scalar as long as they are the same in every lane.
+
+`value` walks an expression bottom-up with a stack of its own, so that deep expressions do not meet Python's recursion limit, and emits
+each node once per statement. Only the chosen side of a `Select` is read: where a side holds a load, scalar code branches around it and
+vector code narrows the mask of its loads.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from tensorlang import ir
+from tensorlang.codegen.emission import memory
+from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
+from tensorlang.codegen.emission.affine import LANE, Polynomial, number
+from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
+from tensorlang.codegen.emission.convert import cast, narrow, widen
+from tensorlang.codegen.emission.frame import Frame
+from tensorlang.codegen.emission.math import emit as emit_function
+from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
+from tensorlang.errors import InternalError
+from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
+from tensorlang.ir.traverse import children, dtype_of
+
+_STEP: Final = 1 << 12
+"""Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
+
+
+def value(frame: Frame, expr: ir.Expr) -> Value:
+    """The value of an expression in the current lanes."""
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        pending = [part for part in _operands(frame, node) if id(part) not in frame.memo] if id(node) not in frame.memo else []
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        if id(node) not in frame.memo:
+            frame.memo[id(node)] = _node(frame, node)
+        stack.pop()
+    return frame.memo[id(expr)]
+
+
+def _operands(frame: Frame, node: ir.Expr) -> tuple[ir.Expr, ...]:
+    """What is emitted before a node: its operands, but not those that it emits itself, under conditions or as an address."""
+    match node:
+        case ir.Load():
+            return ()
+        case ir.Select(cond, yes, no) if _reads(frame, yes) or _reads(frame, no):
+            return (cond,)
+        case ir.Compare(_, left, _) if frame.lanes and dtype_of(left) == INT64:
+            return ()
+        case _:
+            return children(node)
+
+
+def _reads(frame: Frame, expr: ir.Expr) -> bool:
+    """Whether an expression holds a load; found once per node."""
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        pending = [part for part in children(node) if id(part) not in frame.reads] if not isinstance(node, ir.Load) else []
+        if pending and id(node) not in frame.reads:
+            stack.extend(pending)
+            continue
+        frame.reads[id(node)] = isinstance(node, ir.Load) or any(frame.reads[id(part)] for part in children(node))
+        stack.pop()
+    return frame.reads[id(expr)]
+
+
+def _node(frame: Frame, node: ir.Expr) -> Value:
+    builder, target, memo = frame.builder, frame.target, frame.memo
+    match node:
+        case ir.Const(number, dtype):
+            return constant(dtype, number)
+        case ir.Axis() | ir.Dim():
+            return evaluate(frame, frame.space.polynomial(node), value)
+        case ir.Param(name):
+            return frame.params[name]
+        case ir.Load():
+            return _load(frame, node)
+        case ir.Cast(operand, dtype):
+            return cast(builder, target, memo[id(operand)], dtype_of(operand), dtype)
+        case ir.Unary(op, operand):
+            return unary(builder, op, dtype_of(operand), memo[id(operand)])
+        case ir.Binary(op, left, right):
+            return binary(builder, target, op, dtype_of(left), memo[id(left)], memo[id(right)])
+        case ir.Compare(op, left, right):
+            short = _against_lane(frame, node)
+            return compare(builder, target, op, dtype_of(left), value(frame, left), value(frame, right)) if short is None else short
+        case ir.Select():
+            return _select(frame, node)
+        case ir.Call():
+            return _function(frame, node)
+        case ir.Reduce():
+            raise InternalError("a reduction inside an expression reached code generation; it should be a stage of its own")
+        case _:
+            assert_never(node)
+
+
+def _function(frame: Frame, node: ir.Call) -> Value:
+    args = matched(frame.builder, *(frame.memo[id(arg)] for arg in node.args))
+    dtype = dtype_of(node.args[0])
+    wide = [widen(frame.builder, frame.target, dtype, arg) for arg in args]
+    at = FLOAT32 if dtype in HALVES else dtype
+    can = frame.target
+    result = emit_function(frame.builder, node.function, at, wide, has_fma=can.has_fma, has_round=can.has_round, has_scale=can.has_scale)
+    return result if node.dtype == BOOL else narrow(frame.builder, frame.target, dtype, result)
+
+
+def _load(frame: Frame, node: ir.Load) -> Value:
+    if not isinstance(node.buffer, ir.Buffer):
+        raise InternalError("a load from a tensor of a definition reached code generation")
+    access = access_of(frame, node.buffer, node.index, value)
+    builder = frame.builder
+    if not access.uniform or frame.wanted or access.owned:
+        return memory.load(builder, frame.target, access, frame.mask)
+    assert frame.mask is not None
+    before = builder.block
+    with builder.if_then(any_lane(builder, frame.mask)):
+        found = memory.load(builder, frame.target, access, None)
+        inside = builder.block
+    result = builder.phi(found.type, name=access.place.name)
+    result.add_incoming(found, inside)
+    result.add_incoming(filled(found.type, 0), before)
+    return result
+
+
+def _select(frame: Frame, node: ir.Select) -> Value:
+    builder, cond = frame.builder, frame.memo[id(node.cond)]
+    number = known(cond)
+    if isinstance(number, int):
+        return value(frame, node.yes if number else node.no)
+    if not _reads(frame, node.yes) and not _reads(frame, node.no):
+        return choose(frame, cond, frame.memo[id(node.yes)], frame.memo[id(node.no)])
+    if not lanes_of(cond):
+        return _branches(frame, node, cond)
+    with frame.masked(both(builder, frame.mask, cond)):
+        yes = value(frame, node.yes)
+    with frame.masked(both(builder, frame.mask, unary(builder, "not", BOOL, cond))):
+        no = value(frame, node.no)
+    return choose(frame, cond, yes, no)
+
+
+def choose(frame: Frame, cond: Value, yes: Value, no: Value) -> Value:
+    """`yes` where `cond`, else `no`; both are computed."""
+    yes, no = matched(frame.builder, yes, no)
+    lanes = max(lanes_of(cond), lanes_of(yes))
+    if lanes_of(cond):
+        yes, no = splat(frame.builder, yes, lanes), splat(frame.builder, no, lanes)
+    return frame.builder.select(cond, yes, no)
+
+
+def _branches(frame: Frame, node: ir.Select, cond: Value) -> Value:
+    """Only the chosen side runs."""
+    builder = frame.builder
+    sides = [(builder.append_basic_block(name), side) for name, side in (("yes", node.yes), ("no", node.no))]
+    join = builder.append_basic_block("chosen")
+    builder.cbranch(cond, sides[0][0], sides[1][0])
+    ends = []
+    for block, side in sides:
+        builder.position_at_end(block)
+        with frame.scope():
+            ends.append((value(frame, side), builder.block))
+    lanes = max(lanes_of(found) for found, _ in ends)
+    incoming = []
+    for found, block in ends:
+        builder.position_at_end(block)
+        incoming.append((splat(builder, found, lanes), block))
+        builder.branch(join)
+    builder.position_at_end(join)
+    result = builder.phi(incoming[0][0].type)
+    for found, block in incoming:
+        result.add_incoming(found, block)
+    return result
+
+
+def _against_lane(frame: Frame, node: ir.Compare) -> Value | None:
+    """An order between index expressions that differ by some times the lane and something uniform, as `step lane < limit` in 32 bits.
+
+    The limit is the difference of the sides, so this is for sums of loop variables and extents with small coefficients: those stay below
+    2 ** 47 (beyond it no array fits an address space), and nothing wraps. Else None.
+    """
+    if not frame.lanes or node.op not in ("lt", "le", "gt", "ge") or dtype_of(node.left) != INT64:
+        return None
+    difference = frame.space.polynomial(node.left) - frame.space.polynomial(node.right)
+    if node.op in ("gt", "ge"):
+        difference = difference * number(-1)
+    if node.op in ("le", "ge"):
+        difference = difference - number(1)  # now: difference < 0
+    moving, fixed = difference.part(varying=True), difference.part(varying=False)
+    step = moving.terms.get((LANE,), 0)
+    if len(moving.terms) != 1 or not 0 < abs(step) < _STEP or not _small(fixed):
+        return None
+    builder, target = frame.builder, frame.target
+    limit = evaluate(frame, fixed * number(-1) if step > 0 else fixed + number(1), value)  # step lane < limit, or -step lane >= limit
+    limit = binary(builder, target, "min", INT64, limit, constant(INT64, frame.lanes * abs(step)))
+    limit = cast(builder, target, binary(builder, target, "max", INT64, limit, constant(INT64, 0)), INT64, INT32)
+    lanes = literal(I32, tuple(lane * abs(step) for lane in range(frame.lanes)))
+    return compare(builder, target, "lt" if step > 0 else "ge", INT32, lanes, limit)
+
+
+def _small(polynomial: Polynomial) -> bool:
+    terms = polynomial.terms
+    plain = all(len(monomial) <= 1 and not any(atom.name.startswith("?") for atom in monomial) for monomial in terms)
+    return plain and len(terms) <= 8 and all(abs(c) < (_STEP if monomial else 1 << 40) for monomial, c in terms.items())

@@ -1,0 +1,172 @@
+"""What the emitter knows at one point of one function: where it writes, what is in scope, which lanes are on.
+
+A frame is one mutable value per LLVM function, handed to every emitting function. `lanes` is 0 outside a vector loop. `mask` holds the
+lanes that are on (None: all); `alive` is the mask that is known to hold some lane, so that under it a scalar access is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from llvmlite import ir as llvm
+
+from tensorlang import ir
+from tensorlang.codegen.emission.affine import Polynomial, Space
+from tensorlang.codegen.emission.memory import Access, Place
+from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
+from tensorlang.codegen.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A strided store not yet made. `offset` is that of its first lane in its buffer."""
+
+    access: Access
+    offset: Polynomial
+    value: Value
+    streamed: bool
+
+
+@dataclass(slots=True)
+class Frame:
+    """The state of emission in one function.
+
+    `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
+    so where the function fails (see `storage.leave`), `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
+    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`).
+    """
+
+    target: Target
+    function: Value
+    builder: Builder
+    entry: Builder
+    fail: Callable[[Frame, Builder], None]
+    space: Space = field(default_factory=Space)
+    places: dict[str, Place] = field(default_factory=dict)
+    scalars: dict[str, Value] = field(default_factory=dict)
+    heap: list[Value] = field(default_factory=list)
+    exits: list[Value] = field(default_factory=list)
+    stack: int = 0
+    outlined: bool = False
+    streamed: bool = False
+    deferred: list[Pending] | None = None
+    lanes: int = 0
+    lane_axis: str = ""
+    mask: Value | None = None
+    alive: Value | None = None
+    memo: ChainMap[int, Value] = field(default_factory=ChainMap)
+    bases: dict[tuple[object, ...], Value] = field(default_factory=dict)
+    based: Value | None = None
+    params: dict[str, Value] = field(default_factory=dict)
+    reads: dict[int, bool] = field(default_factory=dict)
+
+    def fresh(self) -> None:
+        """Forget the values of the statement before: a store may have changed what they read."""
+        self.memo = ChainMap()
+        self.reads = {}
+
+    def once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        """A value that the current basic block may hold already. The key holds the values that it is made of."""
+        if self.based is not self.builder.block:
+            self.based, self.bases = self.builder.block, {}
+        found = self.bases.get(key)
+        if found is None:
+            found = self.bases[key] = make()
+        return found
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Emit where control may not come: a store there does not wait for its neighbours, which are made elsewhere."""
+        before, self.deferred = self.deferred, None
+        yield
+        self.deferred = before
+
+    @contextmanager
+    def masked(self, mask: Value | None, *, alive: bool = False) -> Iterator[None]:
+        """Emit under another mask; values found there are not known outside."""
+        before = self.mask, self.alive, self.memo
+        self.mask, self.memo = mask, self.memo.new_child()
+        if alive:
+            self.alive = mask
+        yield
+        self.mask, self.alive, self.memo = before
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Emit a loop: the variables that come into scope there are known nowhere else."""
+        outside = dict(self.scalars)
+        with self.space.scope():
+            yield
+        self.scalars = outside
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Emit in a block that does not dominate what follows."""
+        before = self.memo
+        self.memo = before.new_child()
+        yield
+        self.memo = before
+
+    @property
+    def wanted(self) -> bool:
+        """Whether some lane is known to be on."""
+        return self.mask is None or self.mask is self.alive
+
+    def variable(self, name: str, value: Value) -> None:
+        """Bring a loop variable into scope."""
+        self.scalars[self.space.loop(name).name] = value
+
+    def bind(self, name: str, value: Polynomial) -> None:
+        """Give a loop variable a value made of others."""
+        self.space.bind(name, value)
+
+    def reserve(self, kind: Type, name: str, align: int = 0) -> Value:
+        """Stack storage, declared where the function begins."""
+        storage = self.entry.alloca(kind, name=name)
+        storage.type = POINTER  # llvmlite still types it by what it points to
+        storage.align = align or None
+        return storage
+
+    def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0) -> None:
+        """Bring a buffer into scope."""
+        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
+
+
+def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None], parent: Frame | None = None) -> Frame:
+    """A frame at the start of a function, which sees the loop variables of `parent`. `finish` closes it."""
+    entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
+    frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
+    if parent is not None:
+        frame.space, frame.outlined = parent.space.within(), True
+    return frame
+
+
+def finish(frame: Frame) -> None:
+    """Let the function run from its declarations of storage into its code, and make streamed stores visible before it returns."""
+    if frame.streamed:
+        for last in frame.function.blocks:
+            if last.is_terminated and last.terminator.opname == "ret":
+                at = llvm.IRBuilder(last)
+                at.position_before(last.terminator)
+                at.call(external(at.module, "llvm.x86.sse.sfence", VOID, []), [])
+    frame.entry.branch(frame.function.blocks[1])
+
+
+def define(module: llvm.Module, target: Target, name: str, result: Type, arguments: list[Type]) -> Value:
+    """A new function with the attributes that every function of a kernel has."""
+    function = llvm.Function(module, llvm.FunctionType(result, arguments), name)
+    attributes = ["nounwind", f'"target-cpu"="{target.cpu}"', f'"target-features"="{target.features}"']
+    if target.vector_bits == 512:
+        attributes.append('"prefer-vector-width"="512"')
+    for attribute in attributes:
+        set.add(function.attributes, attribute)  # llvmlite's own `add` knows no key-value attributes
+    return function
+
+
+def readable(name: str) -> str:
+    """A name of the nest as an LLVM name without quotes."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name)

@@ -1,0 +1,146 @@
+"""Parallel loops, by the entry point that every OpenMP runtime exports: `GOMP_parallel(function, environment, threads, 0)`.
+
+The body becomes a function of everything it uses: `noalias` pointers of the buffers, the variables around it, the bounds. A second
+function with OpenMP's signature unpacks these from an environment on the caller's stack. Threads take chunks of iterations from a shared
+counter until none is left. One that runs out of memory sets a status, the others stop at their next chunk, and the kernel fails. One
+thread, or one iteration, does without the runtime. A parallel loop inside another is serial.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from tensorlang import ir
+from tensorlang.codegen.emission import loops
+from tensorlang.codegen.emission.frame import Frame, begin, define, finish, readable
+from tensorlang.codegen.emission.loops import Body
+from tensorlang.codegen.emission.memory import Place
+from tensorlang.codegen.emission.storage import leave
+from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
+from tensorlang.errors import InternalError
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.traverse import expressions, loads_of, statements
+
+THREADS = "tensorlang_num_threads"
+CHUNKS_PER_THREAD = 8
+
+
+def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
+    """Iterations in any order, on many threads."""
+    if frame.lanes:
+        raise InternalError(f"the parallel loop {loop.loop} stands inside the vector loop {frame.lane_axis}")
+    extent = loops.constant_extent(frame, loop)
+    if frame.outlined or (extent is not None and extent <= 1):
+        loops.serial(frame, loop, body)
+        return
+    builder = frame.builder
+    lo, hi = loops.bounds(frame, loop)
+    places = _used(frame, loop.body)
+    status, counter = frame.reserve(I32, "status"), frame.reserve(I64, "counter", 64)  # the counter away from what is only read
+    with builder.if_then(builder.icmp_signed("<", lo, hi)):
+        builder.store(literal(I32, 0), status)
+        builder.store(lo, counter)
+        threads, chunk = _shares(frame, builder.sub(hi, lo))
+        captured = [*(place.pointer for _, place in places), *frame.scalars.values(), hi, chunk, counter, status]
+        entry = _outlined(frame, loop, body, places, captured)
+        environment = _environment(frame, captured)
+        with builder.if_else(builder.icmp_signed("<=", threads, literal(I32, 1))) as (alone, together):
+            with alone:
+                builder.call(entry, [environment])
+            with together:
+                start = external(builder.module, "GOMP_parallel", VOID, [POINTER, POINTER, I32, I32])
+                builder.call(start, [entry, environment, threads, literal(I32, 0)])
+        with builder.if_then(builder.icmp_signed("!=", builder.load(status, typ=I32), literal(I32, 0)), likely=False):
+            leave(frame)
+
+
+def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, Place]]:
+    """The buffers from outside that a statement touches; storage it does not touch can stay in registers."""
+    names: dict[str, None] = {}
+    for part in statements(stmt):
+        if isinstance(part, ir.Store):
+            names.update(dict.fromkeys(buffer.name for buffer in part.buffers))
+        if isinstance(part, ir.Prefetch):
+            names[part.buffer.name] = None
+        loads = [load for expr in expressions(part) for load in loads_of(expr)]
+        names.update(dict.fromkeys(load.buffer.name for load in loads if isinstance(load.buffer, ir.Buffer)))
+    own = {buffer.name for buffer in allocations(stmt)}
+    return [(name, frame.places[name]) for name in names if name not in own]
+
+
+def _shares(frame: Frame, extent: Value) -> tuple[Value, Value]:
+    """How many threads run, and how many iterations each takes at a time."""
+    builder = frame.builder
+    module = builder.module
+    setting = module.globals.get(THREADS) or llvm.GlobalVariable(module, I32, THREADS)
+    wanted = builder.sext(builder.load(setting, typ=I32), I64)
+    threads = builder.select(builder.icmp_signed("<", wanted, extent), wanted, extent)
+    threads = builder.select(builder.icmp_signed("<", threads, literal(I64, 1)), literal(I64, 1), threads)
+    share = builder.sdiv(extent, builder.mul(threads, literal(I64, CHUNKS_PER_THREAD)))
+    chunk = builder.select(builder.icmp_signed("<", share, literal(I64, 1)), literal(I64, 1), share)
+    alone = builder.icmp_signed("==", threads, literal(I64, 1))
+    return builder.trunc(threads, I32), builder.select(alone, extent, chunk)
+
+
+def _environment(frame: Frame, captured: list[Value]) -> Value:
+    """The captured values in memory, for the threads to read."""
+    kind = llvm.LiteralStructType([value.type for value in captured])
+    environment = frame.reserve(kind, "environment", 64)
+    for n, value in enumerate(captured):
+        frame.builder.store(value, _field(frame.builder, kind, environment, n))
+    return environment
+
+
+def _field(builder: llvm.IRBuilder, kind: llvm.Type, environment: Value, n: int) -> Value:
+    return builder.gep(environment, [literal(I32, 0), literal(I32, n)], source_etype=kind)
+
+
+def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Place]], captured: list[Value]) -> Value:
+    """The functions of one parallel loop; gives the one that OpenMP calls."""
+    module = frame.builder.module
+    name = module.get_unique_name(f"{frame.function.name}.{readable(loop.loop)}")
+    kinds = [value.type for value in captured]
+    work = define(module, frame.target, name, VOID, kinds)
+    work.linkage = "internal"
+    inner = begin(work, frame.target, _fail, frame)
+    for (buffer, place), argument in zip(places, work.args, strict=False):
+        argument.name = place.name
+        argument.add_attribute("noalias")
+        inner.places[buffer] = Place(place.name, argument, place.dtype, place.shape, spare=place.spare)
+    for scalar, argument in zip(frame.scalars, work.args[len(places) :], strict=False):
+        argument.name = readable(scalar)
+        inner.scalars[scalar] = argument
+    _take_chunks(inner, loop, body, *work.args[-4:])
+    finish(inner)
+    entry = define(module, frame.target, name + ".thread", VOID, [POINTER])
+    entry.linkage = "internal"
+    builder = llvm.IRBuilder(entry.append_basic_block("entry"))
+    kind = llvm.LiteralStructType(kinds)
+    builder.call(work, [builder.load(_field(builder, kind, entry.args[0], n), typ=part) for n, part in enumerate(kinds)])
+    builder.ret_void()
+    return entry
+
+
+def _take_chunks(frame: Frame, loop: ir.For, body: Body, hi: Value, chunk: Value, counter: Value, status: Value) -> None:
+    """Run chunks of iterations until the counter passes the end or some thread has failed."""
+    builder = frame.builder
+    claim, run, done = (builder.append_basic_block(name) for name in ("claim", "run", "done"))
+    builder.branch(claim)
+    builder.position_at_end(claim)
+    start = builder.atomic_rmw("add", counter, chunk, "monotonic")
+    failed = builder.icmp_signed("!=", builder.load_atomic(status, "monotonic", 4, typ=I32), literal(I32, 0))
+    over = builder.icmp_signed(">=", start, hi)
+    builder.cbranch(builder.or_(over, failed), done, run)
+    builder.position_at_end(run)
+    left = builder.sub(hi, start)
+    taken = builder.select(builder.icmp_signed("<", chunk, left), chunk, left)
+    loops.counted(frame, loop.loop, start, builder.add(start, taken), body)
+    builder.branch(claim)
+    builder.position_at_end(done)
+    builder.ret_void()
+
+
+def _fail(frame: Frame, builder: Builder) -> None:
+    """Leave a thread that found no memory."""
+    builder.atomic_rmw("xchg", frame.function.args[-1], literal(I32, 1), "monotonic")
+    builder.ret_void()

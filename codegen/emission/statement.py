@@ -1,0 +1,171 @@
+"""Statements: stores, conditions and the dispatch to loops and storage.
+
+A condition that is the same in every lane is a branch; one that differs is a mask, and-ed into the mask of the statement. Where the
+statement reads or writes something uniform, the mask is first asked for any lane, since a scalar access is only in bounds if some
+iteration makes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from tensorlang import ir
+from tensorlang.codegen.emission import loops, memory, storage, tensors, transpose
+from tensorlang.codegen.emission.access import access_of, any_lane
+from tensorlang.codegen.emission.arithmetic import both, unary
+from tensorlang.codegen.emission.convert import narrow, widen
+from tensorlang.codegen.emission.expression import value
+from tensorlang.codegen.emission.frame import Frame, Pending
+from tensorlang.codegen.emission.math import emit_fma
+from tensorlang.codegen.emission.memory import Access
+from tensorlang.codegen.emission.parallel import parallel
+from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal, matched
+from tensorlang.errors import InternalError
+from tensorlang.ir.dtype import BOOL
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
+
+
+def statement(frame: Frame, stmt: ir.Stmt) -> None:
+    """Emit a statement at the frame's position."""
+    match stmt:
+        case ir.Store():
+            _store(frame, stmt)
+        case ir.Block(body):
+            for part in body:
+                statement(frame, part)
+        case ir.If():
+            _condition(frame, stmt)
+        case ir.Alloc(buffers, inner):
+            with storage.allocated(frame, buffers):
+                statement(frame, inner)
+        case ir.Prefetch(buffer, index):
+            frame.fresh()
+            memory.prefetch(frame.builder, access_of(frame, buffer, index, value))
+        case ir.For(kind="unroll", body=inner) if frame.deferred is None and transpose.side_by_side(stmt):
+            transpose.collected(frame, lambda: loops.unrolled(frame, stmt, lambda inside: statement(inside, inner)))
+        case ir.For(kind=kind, body=inner):
+            emit_loop = {
+                "serial": loops.serial,
+                "unroll": loops.unrolled,
+                "vector": loops.vector,
+                "parallel": parallel,
+                "tensor": tensors.tensor,
+            }[kind]
+            emit_loop(frame, stmt, lambda inside: statement(inside, inner))
+        case _:
+            assert_never(stmt)
+
+
+def _condition(frame: Frame, stmt: ir.If) -> None:
+    frame.fresh()
+    builder, cond = frame.builder, value(frame, stmt.cond)
+    number = known(cond)
+    if isinstance(number, int):
+        chosen = stmt.then if number else stmt.orelse
+        if chosen is not None:
+            statement(frame, chosen)
+    elif lanes_of(cond):
+        mask = frame.mask
+        _under(frame, stmt.then, both(builder, mask, cond))
+        if stmt.orelse is not None:
+            _under(frame, stmt.orelse, both(builder, mask, unary(builder, "not", BOOL, cond)))
+    elif stmt.orelse is None:
+        with builder.if_then(cond), frame.branch():
+            statement(frame, stmt.then)
+    else:
+        with builder.if_else(cond) as (then, otherwise):
+            with then, frame.branch():
+                statement(frame, stmt.then)
+            with otherwise, frame.branch():
+                statement(frame, stmt.orelse)
+
+
+def _under(frame: Frame, stmt: ir.Stmt, mask: Value) -> None:
+    """A statement in the lanes of `mask`, which lie within the current ones."""
+    some = any_lane(frame.builder, mask) if known(mask) is not None or _has_uniform(frame, stmt) else None
+    if some is None:
+        with frame.masked(mask):
+            statement(frame, stmt)
+    elif known(some) == 1:
+        with frame.masked(mask, alive=True):
+            statement(frame, stmt)
+    elif known(some) is None:
+        with frame.builder.if_then(some), frame.branch(), frame.masked(mask, alive=True):
+            statement(frame, stmt)
+
+
+def _has_uniform(frame: Frame, stmt: ir.Stmt) -> bool:
+    """Whether a statement touches an element whose index does not speak of the lane."""
+    for part in statements(stmt):
+        indices = [load.index for expr in expressions(part) for load in loads_of(expr)]
+        if isinstance(part, ir.Store):
+            indices.append(part.index)
+        if any(not any(frame.lane_axis in axes_of(place) for place in index) for index in indices):
+            return True
+    return False
+
+
+def _store(frame: Frame, stmt: ir.Store) -> None:
+    frame.fresh()
+    accesses = [access_of(frame, buffer, stmt.index, value) for buffer in stmt.buffers]
+    uniform = bool(frame.lanes) and accesses[0].uniform
+    if uniform and frame.mask is not None and any(frame.lane_axis in axes_of(place) for place in stmt.index):
+        with frame.builder.if_then(any_lane(frame.builder, frame.mask)), frame.branch():
+            _write(frame, stmt, accesses, [_last_lane(frame, new) for new in _values(frame, stmt, accesses)])
+        return
+    values = _values(frame, stmt, accesses)
+    if uniform and (stmt.reducer is not None or any(map(lanes_of, values))):
+        raise InternalError(f"all lanes of {frame.lane_axis} write one element of {stmt.buffers[0].name} in stage {stmt.stage}")
+    if uniform and not frame.wanted:
+        assert frame.mask is not None
+        with frame.builder.if_then(any_lane(frame.builder, frame.mask)):
+            _write(frame, stmt, accesses, values)
+    else:
+        _write(frame, stmt, accesses, values)
+
+
+def _last_lane(frame: Frame, new: Value) -> Value:
+    """The value of the last lane that is on, where all mean one element: a tail leaves one of them on, or they would race."""
+    if not lanes_of(new):
+        return new
+    builder = frame.builder
+    found = builder.extract_element(new, literal(I32, 0))
+    for lane in range(1, frame.lanes):
+        on = builder.extract_element(frame.mask, literal(I32, lane))
+        found = builder.select(on, builder.extract_element(new, literal(I32, lane)), found)
+    return found
+
+
+def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Value]) -> None:
+    for access, new in zip(accesses, values, strict=True):
+        if transpose.defers(frame, access) and frame.deferred is not None:
+            offset = frame.space.offset(stmt.index, access.place.shape).part(varying=False)
+            frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
+        elif stmt.stream and memory.streams(frame.target, access, frame.mask):
+            frame.streamed = True
+            memory.stream(frame.builder, access, new)
+        else:
+            memory.store(frame.builder, frame.target, access, new, frame.mask)
+
+
+def _values(frame: Frame, stmt: ir.Store, accesses: list[Access]) -> list[Value]:
+    """What a store writes: its values, or their combination with what is there."""
+    if stmt.reducer is None:
+        return [value(frame, expr) for expr in stmt.values]
+    match stmt:
+        case ir.Store(values=(ir.Binary("mul", left, right),), reducer=ir.Reducer("sum")) if stmt.buffers[0].dtype.is_floating:
+            factors = value(frame, left), value(frame, right)
+            return [_multiply_add(frame, stmt, *factors, memory.load(frame.builder, frame.target, accesses[0], frame.mask))]
+    new = [value(frame, expr) for expr in stmt.values]
+    old = [memory.load(frame.builder, frame.target, access, frame.mask) for access in accesses]
+    frame.fresh()
+    frame.params = {f"{side}{n}": found for side, states in (("a", old), ("b", new)) for n, found in enumerate(states)}
+    return [value(frame, expr) for expr in stmt.reducer.results]
+
+
+def _multiply_add(frame: Frame, stmt: ir.Store, left: Value, right: Value, old: Value) -> Value:
+    """`old + left * right` with one rounding where the target can."""
+    dtype = stmt.buffers[0].dtype
+    a, b, c = (widen(frame.builder, frame.target, dtype, part) for part in matched(frame.builder, left, right, old))
+    return narrow(frame.builder, frame.target, dtype, emit_fma(frame.builder, a, b, c, has_fma=frame.target.has_fma))

@@ -1,0 +1,144 @@
+"""Storage of intermediates: on the stack of the function, or on the heap while the statement runs.
+
+Stack storage is declared at the start of the function, with 64-byte alignment; where it is only touched at constant places LLVM keeps it
+in registers. A parallel loop's body is a function of its own, so what is allocated there belongs to one thread. Heap storage that
+cannot be had ends the function by `leave`, after freeing what it holds. A vector more than what is declared can be read, so that
+what needs a part of the last one may load it whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from llvmlite import ir as llvm
+
+from tensorlang import ir
+from tensorlang.codegen.emission.arithmetic import binary
+from tensorlang.codegen.emission.expression import value
+from tensorlang.codegen.emission.frame import Frame, define, readable
+from tensorlang.codegen.emission.types import I1, I32, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
+from tensorlang.errors import InternalError
+from tensorlang.ir.dtype import INT64
+
+STACK_LIMIT: Final = 16 << 10
+"""Bytes of one buffer on the stack: threads of a pool have small stacks."""
+STACK_TOTAL: Final = 256 << 10
+"""Bytes of all buffers that one function puts there of itself: a chain of stages may have a thousand."""
+ALIGNMENT: Final = 64
+SPARE: Final = 64
+"""Bytes beyond the end that may be read: the largest vector."""
+
+
+@contextmanager
+def allocated(frame: Frame, buffers: Sequence[ir.Buffer]) -> Iterator[None]:
+    """Storage while something is emitted. Raises `InternalError` for stack storage of unknown size, and inside a vector loop."""
+    held = len(frame.heap)
+    for buffer in buffers:
+        _allocate(frame, buffer)
+    yield
+    while len(frame.heap) > held:
+        release(frame.builder, frame.heap.pop())
+    del frame.exits[held + 1 :]
+
+
+def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
+    if frame.lanes:
+        raise InternalError(f"{buffer.name} is allocated inside the vector loop {frame.lane_axis}")
+    extents = [frame.space.polynomial(extent).constant for extent in buffer.shape]
+    sizes = [max(extent, 0) for extent in extents if extent is not None]
+    size = math.prod(sizes) if len(sizes) == len(extents) else None
+    if buffer.memory in ("register", "stack") or (size is not None and fits_stack(buffer, size, frame.stack)):
+        if size is None:
+            raise InternalError(f"{buffer.name} in {buffer.memory} memory has no constant shape")
+        spare = 0 if buffer.memory == "register" else SPARE
+        held = max(size, 1) + spare // buffer.dtype.bytes
+        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), held), readable(buffer.name), max(ALIGNMENT, buffer.align))
+        frame.stack += size * buffer.dtype.bytes
+        frame.place(buffer, storage, own=size, spare=spare)
+    else:
+        storage = _heap(frame, buffer)
+        frame.place(buffer, storage, spare=SPARE)
+        frame.heap.append(storage)
+
+
+def fits_stack(buffer: ir.Buffer, size: int, taken: int) -> bool:
+    """Does storage of so many elements that may be anywhere go on the stack of a function that has put `taken` bytes there?"""
+    needed = size * buffer.dtype.bytes
+    return buffer.memory == "auto" and needed <= STACK_LIMIT and taken + needed <= STACK_TOTAL
+
+
+def release(builder: Builder, storage: Value) -> None:
+    """Free heap storage."""
+    builder.call(external(builder.module, "free", VOID, [POINTER]), [storage])
+
+
+def leave(frame: Frame) -> None:
+    """End a function that found no memory.
+
+    Every number of buffers that it may hold by then has a block, which frees the last one and goes on to the block for the others: freed
+    where each failure is found, a thousand of them would be half a million calls.
+    """
+    for count in range(len(frame.exits), len(frame.heap) + 1):
+        block = frame.function.append_basic_block(f"without_memory.{count}")
+        builder = llvm.IRBuilder(block)
+        if count:
+            release(builder, frame.heap[count - 1])
+            builder.branch(frame.exits[-1])
+        else:
+            frame.fail(frame, builder)
+        frame.exits.append(block)
+    frame.builder.branch(frame.exits[len(frame.heap)])
+
+
+def _heap(frame: Frame, buffer: ir.Buffer) -> Value:
+    builder = frame.builder
+    size, overflow = _bytes(frame, buffer)
+    held = builder.add(size, literal(I64, SPARE))
+    wanted = [builder.select(overflow, literal(I64, -1), held), literal(I64, max(ALIGNMENT, buffer.align))]
+    storage = builder.call(_allocator(frame), wanted, name=readable(buffer.name))
+    with builder.if_then(builder.icmp_unsigned("==", storage, llvm.Constant(POINTER, None)), likely=False):
+        leave(frame)
+    return storage
+
+
+def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:
+    """The size of a buffer in bytes, and whether that is beyond 64 bits."""
+    frame.fresh()
+    builder = frame.builder
+    size, overflow = literal(I64, buffer.dtype.bytes), literal(I1, 0)
+    for extent in buffer.shape:
+        count = binary(builder, frame.target, "max", INT64, value(frame, extent), literal(I64, 0))
+        number, total = known(count), known(size)
+        if isinstance(number, int) and isinstance(total, int) and number * total < 1 << 63:
+            size = literal(I64, number * total)
+            continue
+        both = builder.umul_with_overflow(size, count)
+        size, overflow = builder.extract_value(both, 0), builder.or_(overflow, builder.extract_value(both, 1))
+    return size, overflow
+
+
+def _allocator(frame: Frame) -> Value:
+    """A function of the module: fresh memory of so many bytes at such an alignment, null where there is none.
+
+    Its result aliases nothing, so it stays a call.
+    """
+    module = frame.builder.module
+    name = "tensorlang.allocate"
+    if name in module.globals:
+        return module.globals[name]
+    function = define(module, frame.target, name, POINTER, [I64, I64])
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.return_value.attributes.add("noalias")
+    builder = llvm.IRBuilder(function.append_basic_block("entry"))
+    slot = builder.alloca(POINTER)
+    slot.type = POINTER
+    reserve = external(module, "posix_memalign", I32, [POINTER, I64, I64])
+    size = builder.select(builder.icmp_unsigned("==", function.args[0], literal(I64, 0)), literal(I64, 1), function.args[0])
+    status = builder.call(reserve, [slot, function.args[1], size])
+    found = builder.load(slot, typ=POINTER)
+    builder.ret(builder.select(builder.icmp_unsigned("==", status, literal(I32, 0)), found, llvm.Constant(POINTER, None)))
+    return function

@@ -1,0 +1,189 @@
+"""Vector stores that stride through memory, next to each other: turned in registers and stored along memory instead.
+
+    unroll i in range(16):                          lane l of the 16 values, for each l:
+        vector j in range(16):          ->              one contiguous store of B[j0 + l, i0 .. i0 + 15]
+            B[j0 + j, i0 + i] = value
+
+The statements of such an unrolled loop are collected, and those whose elements lie side by side become the rows of a matrix that is
+transposed by interleaving its halves log2(rows) times (each step rotates the bits of the position in the flattened matrix by one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise, product
+from typing import Final
+
+from llvmlite import ir as llvm
+
+from tensorlang import ir
+from tensorlang.codegen.emission import memory
+from tensorlang.codegen.emission.frame import Frame, Pending
+from tensorlang.codegen.emission.memory import Access, address
+from tensorlang.codegen.emission.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Poison,
+    Value,
+    intrinsic,
+    known,
+    lanes_of,
+    literal,
+    shaped,
+    splat,
+)
+from tensorlang.ir.dtype import BOOL
+from tensorlang.ir.traverse import loads_of, statements
+
+LEAST_ROWS: Final = 2
+SHORTEST: Final = 4
+"""Lanes of the shortest part that a row is taken apart into, where it has as many."""
+MASKED_STORES: Final = 512
+"""Bits of a vector from which a store under a constant mask is one cheap instruction."""
+
+
+def side_by_side(loop: ir.For) -> bool:
+    """Is an unrolled loop nothing but vector stores, perhaps of fewer lanes, none of which is read in it?"""
+    parts = list(statements(loop.body))
+    stores = [part for part in parts if isinstance(part, ir.Store)]
+    written = {buffer.name for store in stores for buffer in store.buffers}
+    plain = all(
+        isinstance(part, (ir.Block, ir.Store, ir.If)) or (isinstance(part, ir.For) and part.kind in ("unroll", "vector")) for part in parts
+    )
+    reads = {getattr(load.buffer, "name", "") for store in stores for value in (*store.values, *store.index) for load in loads_of(value)}
+    return plain and len(stores) == 1 and stores[0].reducer is None and not written & reads
+
+
+def defers(frame: Frame, access: Access) -> bool:
+    """Does a store wait for its neighbours?"""
+    return frame.deferred is not None and first_lanes(frame) > 1 and access.offsets is None and abs(access.step) > 1 and not access.owned
+
+
+def first_lanes(frame: Frame) -> int:
+    """The number of lanes that are on where these are the first ones; 0 where others are, or where that is not known."""
+    lanes = (1,) * frame.lanes if frame.mask is None else known(frame.mask)
+    count = sum(lanes) if isinstance(lanes, tuple) else 0
+    return count if isinstance(lanes, tuple) and all(lanes[:count]) else 0
+
+
+def collected(frame: Frame, emit: Callable[[], None]) -> None:
+    """Emit statements, and then what they left pending."""
+    frame.deferred = []
+    emit()
+    waiting, frame.deferred = frame.deferred, None
+    for rows in _runs(waiting):
+        if len(rows) < LEAST_ROWS:
+            for row in rows:
+                memory.store(frame.builder, frame.target, row.access, row.value, None)
+        else:
+            _store(frame, rows)
+
+
+def _runs(waiting: list[Pending]) -> Iterable[list[Pending]]:
+    """Stores whose elements lie side by side, as many as there are lanes at most; each by itself where they might overlap."""
+    if not waiting:
+        return
+    first = waiting[0].access
+    apart = [(row.offset - waiting[0].offset).constant for row in waiting]
+    known = [distance for distance in apart if distance is not None]
+    alike = all((row.access.place, row.access.lanes, row.access.step) == (first.place, first.lanes, first.step) for row in waiting)
+    elements = {distance + first.step * lane for distance in known for lane in range(first.lanes)}
+    if not alike or len(elements) < len(waiting) * first.lanes:
+        yield from ([row] for row in waiting)
+        return
+    ordered = sorted(zip(known, range(len(known)), strict=True))
+    run = [waiting[ordered[0][1]]]
+    for (before, _), (distance, place) in pairwise(ordered):
+        if distance != before + 1 or len(run) == first.lanes:
+            yield run
+            run = []
+        run.append(waiting[place])
+    yield run
+
+
+def _store(frame: Frame, rows: list[Pending]) -> None:
+    """The rows' lanes as contiguous stores."""
+    builder, first = frame.builder, rows[0].access
+    values = [splat(builder, row.value, first.lanes) for row in rows]  # of more lanes, perhaps, of which the first ones are wanted
+    if first.place.dtype == BOOL:
+        values = [builder.zext(value, shaped(I8, lanes_of(value))) for value in values]
+    for start, size in _pieces(first.lanes):
+        base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
+        part = range(start, start + size)
+        taken = values if lanes_of(values[0]) == size else [_picked(builder, value, Poison(value.type), part) for value in values]
+        _turned(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
+
+
+def _pieces(count: int) -> Iterator[tuple[int, int]]:
+    """Starts and sizes of parts that are powers of two, the last of which may overlap the one before.
+
+    What is no power of two LLVM takes apart itself, but not always into what it can select: shuffles of 12 lanes end the process.
+    """
+    start = 0
+    while start < count:
+        size = max(1 << ((count - start).bit_length() - 1), min(SHORTEST, 1 << (count.bit_length() - 1)))
+        start = min(start, count - size)
+        yield start, size
+        start += size
+
+
+def _turned(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
+    """Store rows of as many lanes as `first` has, a power of two, along memory."""
+    builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
+    padded = 1 << (count - 1).bit_length()
+    columns = _transposed(builder, [*values, *[Poison(values[0].type)] * (padded - count)])
+    if count == padded == first.step:  # what the lanes leave between them is what the other rows fill
+        for place, column in zip(range(0, lanes * count, lanes), columns, strict=True):
+            base = address(builder, dtype, first.base, literal(I64, place))
+            _write(frame, replace(first, base=base, step=1), column, 0, streamed=streamed)
+        return
+    for lane, row in product(range(lanes), range(0, count, lanes)):
+        vector, start = divmod(lane * padded + row, lanes)
+        base = address(builder, dtype, first.base, literal(I64, first.step * lane + row))
+        _write(frame, replace(first, base=base, lanes=min(lanes, count - row), step=1), columns[vector], start, streamed=streamed)
+
+
+def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed: bool) -> None:
+    """The `access.lanes` elements of `column` from `start` on."""
+    builder, count, align = frame.builder, access.lanes, access.place.dtype.bytes
+    if count == lanes_of(column):
+        if streamed and access.place.dtype != BOOL and memory.streams(frame.target, access, None):
+            frame.streamed = True
+            memory.stream(builder, access, column)
+        else:
+            builder.store(column, access.base, align=align)
+        return
+    width = lanes_of(column)
+    if start:
+        column = _picked(builder, column, Poison(column.type), [min(start + lane, width - 1) for lane in range(width)])
+    if frame.target.vector_bits >= MASKED_STORES:
+        mask = llvm.Constant(llvm.VectorType(I1, width), [int(lane < count) for lane in range(width)])
+        intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
+        return
+    for place, size in _pieces(count):
+        base = address(builder, access.place.dtype, access.base, literal(I64, place))
+        part = column if size == width else _picked(builder, column, Poison(column.type), range(place, place + size))
+        builder.store(part, base, align=align)
+
+
+def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
+    """A matrix of 2^n rows, flattened along its columns."""
+    half, lanes = len(rows) // 2, lanes_of(rows[0])
+    low = [lane // 2 + lanes * (lane % 2) for lane in range(lanes)]
+    high = [lane + lanes // 2 for lane in low]
+    step = 1
+    while step < len(rows):
+        rows = [_picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
+        step *= 2
+    return rows
+
+
+def _picked(builder: Builder, left: Value, right: Value, places: Iterable[int]) -> Value:
+    wanted = list(places)
+    return builder.shuffle_vector(left, right, llvm.Constant(llvm.VectorType(I32, len(wanted)), wanted))

@@ -1,0 +1,1 @@
+"""Kernels: built, called, packed with constants, saved and loaded."""

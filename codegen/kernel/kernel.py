@@ -1,0 +1,84 @@
+"""A kernel: a compiled operator that is called like a function, saved to a file, and made into others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+
+from tensorlang.codegen import compilation
+from tensorlang.codegen.cache import archive
+from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.calling.runnable import Runnable
+from tensorlang.codegen.compilation import Request
+
+if TYPE_CHECKING:
+    from tensorlang.codegen.reports.report import Report
+
+
+class Kernel(Runnable):
+    """A compiled operator.
+
+    `kernel(*inputs, out=None, **dims)` takes the inputs in order (or by name) and returns the outputs: a new array, a tuple of them
+    where there are several, or what `out=` gave. Raises `CallError`, naming the argument, for anything that it cannot take; the
+    outputs are then untouched. A kernel for another machine can be looked into and saved, not called.
+    """
+
+    __slots__ = ()
+
+    def prepack(self, **constants: Any) -> Kernel:
+        """A kernel in which these inputs are fixed to what they hold now, packed once: `f.prepack(B=b)(a)` is `f(a, b)`.
+
+        Raises `CallError` for a name that is no input and for an array that a call would refuse.
+        """
+        from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
+
+        packed = prepack(self.program, constants, kept)
+        return kept(packed) if isinstance(packed, Request) else Kernel(packed)
+
+    def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
+        """What the kernel does, how fast it is on this machine, and what bounds it.
+
+        Without arrays it makes operands of its own; dims are then given by keyword. Time and the machine's peaks are measured, the
+        peaks once in a process, so the first report takes about a second. Raises `CallError` as a call does, and for a missing dim.
+        """
+        from tensorlang.codegen.reports.make import make  # noqa: PLC0415 - few calls ask
+
+        return make(self, inputs, repeats, keywords)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the kernel to a file, whole or not at all. Raises `BuildError` where that fails."""
+        archive.write(self.program, path)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Kernel], tuple[bytes]]:
+        """A kernel that is copied, or sent to a worker, is built again from its own file format."""
+        return _from_bytes, (archive.encode(self.program),)
+
+
+_kernels: Final[ObjectCache[Kernel]] = ObjectCache()
+
+
+def kept(request: Request) -> Kernel:
+    """The kernel of a program that is wanted, the one that was made before if it is there. Raises `BuildError`."""
+    if request.bound:
+        return Kernel(request.program())
+    return _kernels.get(request.name, lambda: Kernel(request.program()))
+
+
+def forget() -> None:
+    """Forget what was built in this process; files stay."""
+    _kernels.clear()
+    compilation.forget()
+
+
+def _from_bytes(data: bytes) -> Kernel:
+    return Kernel(archive.decode(data))
+
+
+def load(path: str | PathLike[str]) -> Kernel:
+    """The kernel in a file that `Kernel.save` wrote.
+
+    The file holds machine code: load only what you trust. Raises `BuildError` for a file that is missing, damaged, from another
+    version, or for a machine with instructions that this one lacks.
+    """
+    return Kernel(archive.read(path))

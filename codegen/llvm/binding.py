@@ -1,0 +1,264 @@
+"""LLVM: text in, optimised code out. The only file that talks to `llvmlite.binding`.
+
+LLVM 22 as shipped in llvmlite 0.50 ends the process on misuse, so every rule of use is kept here and nowhere else: a module is
+verified before any pass sees it, lives in a context of its own, and is optimised by a pass manager that is built, run once and
+freed; machine code is linked by ORC as a relocatable object, each library in a session of its own, because a session never gives
+back the memory of its libraries. Names of CPUs and features must have been checked (see `features`) before they come here: an
+unknown one is fatal inside LLVM.
+
+LLVM runs in one thread at a time (`llvmlite` holds a lock around every call). Ours is held across a whole compilation, and a fork waits
+for both (see `forks`), so that a child never inherits LLVM in the middle of something: libraries that are unloaded, and whoever else
+uses llvmlite in this process, hold only the other one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tensorlang.errors import BuildError, InternalError
+from tensorlang.system import forks
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MAX_TEXT: Final = 8 << 20
+"""Largest module text that is given to LLVM, in bytes: beyond it, compile time and memory leave the useful range."""
+
+lock: Final = forks.compiling
+"""Held around everything that LLVM does, and around `fork`."""
+
+_libraries: weakref.WeakSet[Library] = weakref.WeakSet()
+_serial = itertools.count()
+
+
+def _their_lock() -> Any:
+    """The lock around each call of llvmlite; one that nobody knows where llvmlite is not loaded."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    return getattr(getattr(ffi, "lib", None), "_lock", None) or contextlib.nullcontext()
+
+
+forks.wait_for(lambda: _their_lock().__enter__(), lambda: _their_lock().__exit__(None, None, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What LLVM is told about the processor: triple, CPU and the full feature string."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Which of LLVM's optimisations run. We vectorise and unroll ourselves, so its own vectorisers and unroller are off."""
+
+    level: int = 2
+    vectorize: bool = False
+    unroll: bool = False
+
+
+@cache
+def _llvm() -> ModuleType:
+    """`llvmlite.binding`, with the back end of this machine registered; imported on first use because it costs 60 ms."""
+    with lock:
+        import llvmlite.binding as llvm  # noqa: PLC0415
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    module: ModuleType = llvm
+    return module
+
+
+def _back_end(triple: str) -> Any:
+    """LLVM's target for a triple; those of other machines are registered when the first is asked for. Raises `RuntimeError`."""
+    llvm = _llvm()
+    try:
+        return llvm.Target.from_triple(triple)
+    except RuntimeError:
+        with lock:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        return llvm.Target.from_triple(triple)
+
+
+def versions() -> dict[str, str]:
+    """Versions that decide what an object looks like: llvmlite's and LLVM's."""
+    import llvmlite  # noqa: PLC0415
+
+    return {"llvmlite": llvmlite.__version__, "llvm": ".".join(map(str, _llvm().llvm_version_info))}
+
+
+def host() -> Machine:
+    """The processor we run on. Its features count, not its name: a hypervisor may hide some."""
+    llvm = _llvm()
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+@cache
+def triple_parts(triple: str) -> tuple[str, str]:
+    """The architecture and operating system of a triple, as LLVM spells them. Raises `BuildError` for an unknown triple."""
+    llvm = _llvm()
+    try:
+        _back_end(triple)
+    except RuntimeError:
+        raise BuildError(f"{triple!r} is not a target triple that LLVM knows") from None
+    parts = llvm.get_triple_parts(triple)
+    return str(parts.Arch), str(parts.OS)
+
+
+def print_names(triple: str) -> None:
+    """Let LLVM write the CPUs and features it knows to standard error (for a process made to be read by another)."""
+    _back_end(triple).create_target_machine(cpu="help").close()
+
+
+@contextmanager
+def _module(text: str, machine: Machine, level: int) -> Iterator[tuple[Any, Any]]:
+    """A verified module in a context of its own, and its target machine; both are freed at the end."""
+    llvm = _llvm()
+    if len(text) > MAX_TEXT:
+        size = f"{len(text) >> 20} MiB of LLVM IR, the limit is {MAX_TEXT >> 20}"
+        raise BuildError(f"the program is too large to compile: {size}; unroll or vectorise less")
+    with lock, llvm.create_context() as context:
+        selected = _back_end(machine.triple)
+        with selected.create_target_machine(
+            cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default"
+        ) as target_machine:
+            try:
+                module = llvm.parse_assembly(text, context)
+            except RuntimeError as error:
+                raise InternalError(f"LLVM cannot read the generated code: {error}") from None
+            with module:
+                module.triple = machine.triple
+                module.data_layout = str(target_machine.target_data)
+                try:
+                    module.verify()
+                except RuntimeError as error:
+                    raise InternalError(f"the generated code is not valid: {error}") from None
+                yield module, target_machine
+
+
+def _optimize(module: Any, target_machine: Any, passes: Passes) -> None:
+    """LLVM's default pipeline, built for one run: a second run of the same pass manager aborts the process."""
+    llvm = _llvm()
+    options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
+    options.loop_vectorization = passes.vectorize
+    options.loop_interleaving = passes.vectorize
+    options.slp_vectorization = False
+    options.loop_unrolling = passes.unroll
+    builder = llvm.create_pass_builder(target_machine, options)
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module, builder)
+    finally:
+        if type(manager)._dispose is llvm.ffi.ObjectRef._dispose:  # noqa: SLF001 - its own disposal is hidden by the base class
+            llvm.newpassmanagers.NewPassManager._dispose(manager)  # noqa: SLF001
+        manager.detach()
+        builder.close()
+        options.close()
+
+
+DEFAULT_PASSES: Final = Passes()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code, and what it was made from."""
+
+    object: bytes
+    source: str
+    machine: Machine
+    passes: Passes = DEFAULT_PASSES
+
+
+def compile_module(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Compiled:
+    """Machine code (a relocatable, position-independent object) for a module of LLVM IR.
+
+    Raises `BuildError` for a text beyond `MAX_TEXT` and `InternalError` for one that LLVM refuses.
+    """
+    with _module(text, machine, passes.level) as (module, target_machine):
+        _optimize(module, target_machine, passes)
+        return Compiled(target_machine.emit_object(module), text, machine, passes)
+
+
+def render(text: str, machine: Machine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
+    """What `compile_module` makes of a text, readable: optimised LLVM IR or assembly."""
+    with _module(text, machine, passes.level) as (module, target_machine):
+        _optimize(module, target_machine, passes)
+        return str(module) if form == "llvm" else str(target_machine.emit_assembly(module))
+
+
+class Library:
+    """Linked machine code. It is unloaded when the last reference goes; whoever calls into it holds one."""
+
+    __slots__ = ("__weakref__", "_addresses", "_jit", "_tracker")
+
+    def __init__(self, jit: Any, tracker: Any, addresses: Mapping[str, int]) -> None:
+        self._jit = jit
+        self._tracker = tracker
+        self._addresses = dict(addresses)
+        _libraries.add(self)
+
+    def address(self, name: str) -> int:
+        """The address of an exported symbol."""
+        return self._addresses[name]
+
+    def __del__(self) -> None:
+        """Unload the code before the session that holds it."""
+        self._tracker.close()
+        self._jit.close()
+
+    def keep(self) -> None:
+        """Leave the code loaded for good."""
+        self._tracker.detach()
+        self._jit.detach()
+
+
+@atexit.register
+def _keep_all() -> None:
+    """At exit a daemon thread may still run a kernel: leave unmapping to the operating system."""
+    for library in list(_libraries):
+        library.keep()
+
+
+@cache
+def _check_execution() -> None:
+    """Raise `BuildError` where the system forbids memory that is written and then executed (hardened kernels, seccomp)."""
+    try:
+        _llvm().check_jit_execution()
+    except OSError as error:
+        raise BuildError(f"this system does not let a process run code that it generates: {error}") from None
+
+
+def link(code: bytes, exports: tuple[str, ...], symbols: Mapping[str, int]) -> Library:
+    """Load an object into this process and find the addresses of `exports`.
+
+    `symbols` holds the address of every external symbol of the object. The bytes are trusted: check a digest before. Raises
+    `BuildError` where linking fails.
+    """
+    llvm = _llvm()
+    with (
+        lock,
+        _back_end(llvm.get_process_triple()).create_target_machine(reloc="pic", codemodel="default", jit=True) as target_machine,
+    ):
+        jit = llvm.create_lljit_compiler(target_machine, use_jit_link=True, suppress_errors=True)
+        builder = llvm.JITLibraryBuilder().add_object_img(code)
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        for name in exports:
+            builder.export_symbol(name)
+        try:
+            tracker = builder.link(jit, f"tensorlang.{next(_serial)}")
+        except RuntimeError as error:
+            jit.close()
+            raise BuildError(f"the machine code of {', '.join(exports)} cannot be linked: {error}") from None
+        return Library(jit, tracker, {name: tracker[name] for name in exports})

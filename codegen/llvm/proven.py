@@ -1,0 +1,74 @@
+"""Which modules LLVM is known to compile; the others are compiled in a process that may die.
+
+A module is proven by its form: vectors of a power of two lanes, up to 64, for the processor we run on, and not so long that its time
+matters. These are the forms that `tests.fuzz.targets` compiles by the thousand. What LLVM takes apart to make it fit (12 lanes, 7 lanes)
+meets its rarest code: "Cannot select" ends the process, as does a shuffle of such vectors that becomes an instruction no processor has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import astuple
+from functools import cache
+from typing import Final, Literal
+
+from tensorlang.codegen.llvm import binding, isolated
+from tensorlang.codegen.llvm.binding import DEFAULT_PASSES, Compiled, Machine, Passes
+from tensorlang.errors import BuildError
+
+MAX_LANES: Final = 64
+QUICK: Final = 1 << 20
+"""Bytes of text that LLVM compiles in a few seconds at most; a longer one gets a deadline."""
+
+_VECTOR: Final = re.compile(r"<(\d+) x ")
+
+
+def unproven(text: str, machine: Machine) -> str | None:
+    """Why LLVM is not known to compile a module; None where it is."""
+    if machine != _host():
+        return "it is for another processor than this one"
+    if len(text) > QUICK:
+        return "it is long"
+    odd = odd_lanes(text)
+    return f"it has vectors of {', '.join(map(str, odd))} lanes" if odd else None
+
+
+def odd_lanes(text: str) -> list[int]:
+    """The numbers of lanes in a module that no processor has."""
+    lanes = sorted({int(count) for count in _VECTOR.findall(text)})
+    return [count for count in lanes if count & (count - 1) or count > MAX_LANES]
+
+
+def words(machine: Machine, passes: Passes = DEFAULT_PASSES) -> tuple[str, ...]:
+    """A processor, and what is to be done for it, as the process that may die is told."""
+    return machine.triple, machine.cpu, machine.features, json.dumps(astuple(passes))
+
+
+@cache
+def _host() -> Machine:
+    return binding.host()
+
+
+def compiled(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Compiled:
+    """Machine code for a module. Raises `BuildError` where LLVM does not come back from it, and what `binding.compile_module` raises."""
+    why = unproven(text, machine)
+    if why is None:
+        return binding.compile_module(text, machine, passes)
+    return Compiled(_apart("compile", text, machine, passes, why), text, machine, passes)
+
+
+def rendered(text: str, machine: Machine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
+    """What `compiled` makes of a text, readable."""
+    why = unproven(text, machine)
+    return binding.render(text, machine, form, passes) if why is None else _apart(form, text, machine, passes, why).decode()
+
+
+def _apart(kind: str, text: str, machine: Machine, passes: Passes, why: str) -> bytes:
+    try:
+        return isolated.ask(kind, *words(machine, passes), text=text)[0]
+    except isolated.Died as death:
+        advice = "; vectorize by a power of two lanes" if "lanes" in why else ""
+        raise BuildError(
+            f"the code for {machine.cpu} cannot be built: {death}. It was compiled in a process of its own, since {why}{advice}"
+        ) from None

@@ -1,0 +1,1 @@
+"""From a scheduled nest to one that is emitted statement by statement: guards, tails, vectors, storage."""

@@ -1,0 +1,59 @@
+"""From a scheduled nest to a lowered one: the table of contents.
+
+A lowered nest has no relations: every axis is a loop in scope, vector and unrolled loops have literal bounds, a vector loop stands
+directly around a store and is no wider than a register, and its lanes store to different elements. `emit` takes it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tensorlang.codegen.lowering.passes.bounds import tighten
+from tensorlang.codegen.lowering.passes.digits import digits
+from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
+from tensorlang.codegen.lowering.passes.partials import vector_partials
+from tensorlang.codegen.lowering.passes.ranges import bound_by_data
+from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
+from tensorlang.codegen.lowering.passes.tails import realise
+from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
+from tensorlang.codegen.target import Target
+from tensorlang.ir import Expr, Nest, Split
+from tensorlang.ir.traverse import map_expressions, shared
+from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
+from tensorlang.schedules.legality.code_size import instructions
+
+
+def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambda _name, _nest: None) -> Nest:
+    """The nest ready for `emit`. `watch` is called with the name and the result of every pass."""
+    scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, Split) and relation.tail == "guard")
+    passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
+        ("realise", realise),
+        ("bound_by_data", lambda part: replace(part, body=bound_by_data(part.body))),
+        ("tighten", lambda part: replace(part, body=tighten(part.body))),
+        ("privatise", lambda part: replace(part, body=privatise(part.body))),
+        ("distribute", lambda part: replace(part, body=distribute(part.body))),
+        ("vector_partials", vector_partials),
+        ("hoist", lambda part: _versioned(part, target)),
+        ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
+        ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
+        ("digits", lambda part: replace(part, body=digits(part.body))),
+        ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
+        ("share", _with_equal_nodes_shared),
+    )
+    for name, step in passes:
+        nest = step(nest)
+        watch(name, nest)
+    return nest
+
+
+def _versioned(nest: Nest, target: Target) -> Nest:
+    """The nest with whole tiles apart from partial ones, where that is not too much code."""
+    versions = replace(nest, body=hoist(nest.body))
+    return versions if instructions(versions.body, target.vector_bits) <= MAX_INSTRUCTIONS else nest
+
+
+def _with_equal_nodes_shared(nest: Nest) -> Nest:
+    """The nest whose equal expressions are one node: code is emitted once for each node of a statement."""
+    table: dict[tuple[object, ...], Expr] = {}
+    return replace(nest, body=map_expressions(nest.body, lambda expr: shared(expr, table)))

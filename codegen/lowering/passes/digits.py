@@ -1,0 +1,89 @@
+"""Quotients and remainders that the ranges of loops decide.
+
+    for c_o in range(4):                            for c_o in range(4):
+        vector c_i in range(8):             ->          vector c_i in range(8):
+            h[(8 c_o + c_i) // 8, (8 c_o + c_i) % 8]        h[c_o, c_i]
+
+So a blocked layout is walked as the blocks lie, and a vector over one block is one access to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorlang import ir
+from tensorlang.algebra.rules import SMALL
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Const, Dim, Expr, For, Stmt
+from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.traverse import map_children, map_own_expressions, map_statements
+
+Ranges = Mapping[str, tuple[int, int]]
+
+
+def digits(stmt: Stmt, ranges: Ranges | None = None) -> Stmt:
+    """The statement with decided quotients and remainders replaced; `ranges` are the first and last values of loops around."""
+    known = ranges or {}
+    if isinstance(stmt, For):
+        bounds = _least(stmt.lo), _most(stmt.hi)
+        inside = {name: found for name, found in known.items() if name != stmt.loop}
+        if bounds[0] is not None and bounds[1] is not None and bounds[0] <= bounds[1]:
+            inside[stmt.loop] = bounds[0], bounds[1]
+        body = digits(stmt.body, inside)
+        stmt = stmt if body is stmt.body else replace(stmt, body=body)
+    else:
+        stmt = map_statements(stmt, lambda part: digits(part, known))
+    return map_own_expressions(stmt, lambda expr: _decided(expr, known))
+
+
+def _least(lo: Expr) -> int | None:
+    match lo:
+        case Const(value):
+            return int(value)
+        case Binary("max", left, right):
+            found = [side for side in (_least(left), _least(right)) if side is not None]
+            return max(found) if found else None
+        case _:
+            return None
+
+
+def _most(hi: Expr) -> int | None:
+    match hi:
+        case Const(value):
+            return int(value) - 1
+        case Binary("min", left, right):
+            found = [side for side in (_most(left), _most(right)) if side is not None]
+            return min(found) if found else None
+        case _:
+            return None
+
+
+def _decided(expr: Expr, ranges: Ranges) -> Expr:
+    node = map_children(expr, lambda child: _decided(child, ranges))
+    match node:
+        case Binary("floordiv" | "mod" as op, left, Const(by)) if by > 0 and node.right == ir.const(int(by)):
+            form = linear(left)
+            if any(not isinstance(atom, (Axis, Dim)) or abs(factor) >= SMALL for atom, factor in form.terms.items()):
+                return node
+            whole = Linear(0, {atom: factor // int(by) for atom, factor in form.terms.items() if factor % int(by) == 0})
+            rest = Linear(form.constant, {atom: factor for atom, factor in form.terms.items() if factor % int(by)})
+            span = _span(rest, ranges)
+            if span is None or span[0] // int(by) != span[1] // int(by):
+                return node
+            quotient = span[0] // int(by)
+            return expression(whole.plus(Linear(quotient)) if op == "floordiv" else rest.plus(Linear(-quotient * int(by))))
+        case _:
+            return node if node is expr else simplify(node)
+
+
+def _span(form: Linear, ranges: Ranges) -> tuple[int, int] | None:
+    """The least and the greatest value of a form over the ranges of its loops."""
+    low = high = form.constant
+    for atom, factor in form.terms.items():
+        bounds = ranges.get(atom.name) if isinstance(atom, Axis) else None
+        if bounds is None:
+            return None
+        ends = (factor * bounds[0], factor * bounds[1])
+        low, high = low + min(ends), high + max(ends)
+    return low, high

@@ -1,0 +1,93 @@
+"""Conditions without which a statement does nothing, so that loops around it may stop where they fail.
+
+    for k_1 in range(16):                           for k_1 in range(min(16, (n + 31) // 32)):
+        acc = 0                                         acc = 0
+        for k_0 in range(min(32, n - 32 * k_1)):  ->    for k_0 in range(min(32, n - 32 * k_1)):
+            acc += A[32 * k_1 + k_0]                        acc += A[32 * k_1 + k_0]
+        C[] += acc                                      C[] += acc
+
+A nest of loops does nothing where none of its iterations runs, nor does a partial result to which nothing was added: it is the identity.
+Each condition is taken at the iteration of the loops inside at which it holds soonest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, If, Load, Stmt, Store
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.linear import bound_terms, expression, linear
+from tensorlang.ir.traverse import axes_of, dtype_of, substitute
+
+
+def needed(stmt: Stmt) -> Iterator[Expr]:
+    """Conditions `left < right` over loops outside of a statement without which it does nothing; not all of them."""
+    ranges: dict[str, tuple[Expr, Expr]] = {}
+    while True:
+        match stmt:
+            case For(loop, Const() as lo, hi, body):
+                ends = [expression(term) for term in bound_terms(hi, lower=False)]
+                for end in ends:
+                    yield from _soonest(Compare("lt", lo, end), ranges)
+                last = next((end for end in ends if isinstance(end, Const)), None)
+                if last is None:
+                    return
+                ranges[loop] = lo, ir.const(int(last.value) - 1)
+                stmt = body
+            case If(cond, then, None):
+                for part in _conjuncts(cond):
+                    yield from _soonest(part, ranges)
+                stmt = then
+            case Alloc():
+                inside = _summed(stmt)
+                if inside is None:
+                    return
+                stmt = inside
+            case _:
+                return
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    match condition:
+        case Binary("and", left, right):
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case _:
+            yield condition
+
+
+def _soonest(condition: Expr, ranges: dict[str, tuple[Expr, Expr]]) -> Iterator[Expr]:
+    """The condition where the loops inside make it hold soonest, if they enter linearly and it says anything of the loops outside."""
+    if not isinstance(condition, Compare) or condition.op != "lt" or dtype_of(condition.left) != INT64:
+        return
+    form = linear(Binary("sub", condition.left, condition.right))
+    if all(isinstance(atom, Axis) or not axes_of(atom) & ranges.keys() for atom in form.terms):
+        at = {axis: first if form.terms.get(Axis(axis), 0) > 0 else last for axis, (first, last) in ranges.items()}
+        found = simplify(Compare("lt", substitute(condition.left, at), substitute(condition.right, at)))
+        if axes_of(found):
+            yield found
+
+
+def _summed(stmt: Alloc) -> Stmt | None:
+    """What adds to a partial result that starts from the identity, lives here, and is combined into something else; or None."""
+    own: set[Buffer] = set()
+    inside: Stmt = stmt
+    while isinstance(inside, Alloc):
+        own.update(inside.buffers)
+        inside = inside.body
+    if not isinstance(inside, Block) or len(inside.body) != 3:
+        return None
+    start, middle, end = _store(inside.body[0]), inside.body[1], _store(inside.body[2])
+    if start is None or end is None or end.reducer is None or start.reducer is not None or not set(start.buffers) <= own:
+        return None
+    taken = tuple(value.buffer for value in end.values if isinstance(value, Load))
+    return middle if taken == start.buffers and len(taken) == len(end.values) and start.values == end.reducer.identities else None
+
+
+def _store(stmt: Stmt) -> Store | None:
+    """The one statement of a nest of loops and conditions."""
+    while isinstance(stmt, For) or (isinstance(stmt, If) and stmt.orelse is None):
+        stmt = stmt.body if isinstance(stmt, For) else stmt.then
+    return stmt if isinstance(stmt, Store) else None

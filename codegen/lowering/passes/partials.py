@@ -1,0 +1,193 @@
+"""A vector reduction keeps one partial result for each lane.
+
+    for k_o in range(n):                            part: float32[16] in registers
+        vector k_i in range(16):                    vector l in range(16): part[l] = 0
+            C[i] += A[i, k]                 ->      for k_o in range(n):
+                                                        vector k_i in range(16): part[k_i] += A[i, k]
+                                                    ... part[l] += part[l + 8], then 4, 2, 1
+                                                    C[i] += part[0]
+
+The partial results live across all loops around the vector loop that do not move the element, so they are combined once. They are a
+power of two, the identity where there are fewer lanes: LLVM 22 ends the process where it sees that 15 truth values are counted. Vector
+loops stand at stores by now (`vectors.distribute`).
+
+Between the loops may be a condition that alone keeps the element inside (`H[I[i]]` where I[i] is a row of H). Then lanes also note that
+they ran, and the partial results are combined only if one did:
+
+    vector k_i in range(16): if c: part[k_i] += A[i, k]
+    vector k_i in range(16): if c: ran[k_i] = 1
+    ... if ran[0] != 0: H[I[i]] += part[0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Buffer,
+    Compare,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    Nest,
+    Prefetch,
+    Reducer,
+    Stmt,
+    Store,
+    Unary,
+    allocate,
+    block,
+)
+from tensorlang.ir.dtype import INT32
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
+from tensorlang.language.reduction import single
+from tensorlang.schedules.legality.accesses import facts_of
+from tensorlang.schedules.legality.inside import sides_left
+
+
+def vector_partials(nest: Nest) -> Nest:
+    """The nest with partial results around every vector loop over a reduction."""
+    taken = {buffer.name for buffer in allocations(nest.body)}
+    return replace(nest, body=_rewrite(nest.body, taken, ()))
+
+
+def _rewrite(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
+    found = _reduction(stmt)
+    if found is None:
+        match stmt:
+            case For():
+                return replace(stmt, body=_rewrite(stmt.body, taken, (*facts, *facts_of(stmt))))
+            case If(cond, then, orelse):
+                other = None if orelse is None else _rewrite(orelse, taken, (*facts, Unary("not", cond)))
+                return replace(stmt, then=_rewrite(then, taken, (*facts, cond)), orelse=other)
+            case _:
+                return map_statements(stmt, lambda part: _rewrite(part, taken, facts))
+    vector, store = found
+    lanes = int(getattr(simplify(Binary("sub", vector.hi, vector.lo)), "value", 0))
+    if lanes <= 1:
+        return stmt
+    assert store.reducer is not None
+    width = 1 << (lanes - 1).bit_length()
+    lane = simplify(Binary("sub", Axis(vector.loop), vector.lo))
+    local = tuple(Buffer(_fresh(f"{buffer.name}_part", taken), (ir.const(width),), buffer.dtype, "register") for buffer in store.buffers)
+    partial = _Partials(f"{store.stage}.part", vector.loop, local, width, store.reducer)
+    into = _edited(vector, store, replace(store, buffers=local, index=(lane,)))
+    combined: Stmt = replace(store, values=partial.first())
+    if not _only_sometimes(stmt, store, facts):
+        return partial.around(block(partial.start(), _edited(stmt, vector, into), partial.halved(), combined))
+    ran = Buffer(_fresh(f"{store.buffers[0].name}_ran", taken), (ir.const(width),), INT32, "register")
+    flags = _Partials(f"{store.stage}.ran", f"{vector.loop}.ran", (ran,), width, single("max", "max", 0, INT32))
+    note = _edited(vector, store, Store(flags.stage, (ran,), (lane,), (Const(1, INT32),)))
+    noted = _renamed(note, vector.loop, flags.loop)
+    combined = If(Compare("gt", flags.first()[0], Const(0, INT32)), combined)
+    body = block(partial.start(), flags.start(), _edited(stmt, vector, block(into, noted)), partial.halved(), flags.halved(), combined)
+    return flags.around(partial.around(body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Partials:
+    """One value for each of `width` lanes, combined by `reducer`; its loops are named after `loop`."""
+
+    stage: str
+    loop: str
+    local: tuple[Buffer, ...]
+    width: int
+    reducer: Reducer
+
+    def start(self) -> Stmt:
+        """Every lane at the identity."""
+        axis = f"{self.loop}.part"
+        return _vector(axis, self.width, Store(self.stage, self.local, (Axis(axis),), self.reducer.identities))
+
+    def halved(self) -> Stmt:
+        """All lanes combined into the first."""
+        parts: list[Stmt] = []
+        width = self.width
+        while width > 1:
+            width //= 2
+            axis = f"{self.loop}.sum{width}"
+            high = tuple(Load(buffer, (Binary("add", Axis(axis), ir.const(width)),)) for buffer in self.local)
+            parts.append(_vector(axis, width, Store(self.stage, self.local, (Axis(axis),), high, self.reducer)))
+        return block(*parts)
+
+    def first(self) -> tuple[Expr, ...]:
+        """The values of the first lane."""
+        return tuple(Load(buffer, (ir.const(0),)) for buffer in self.local)
+
+    def around(self, body: Stmt) -> Stmt:
+        """The storage around a statement."""
+        return allocate(self.local, body)
+
+
+def _only_sometimes(stmt: Stmt, store: Store, facts: tuple[Expr, ...]) -> bool:
+    """Does a condition within `stmt` stand between the element of the store and being out of bounds?"""
+    if not any(isinstance(part, If) for part in statements(stmt)):
+        return False
+    read = any(True for part in store.index for _ in loads_of(part))
+    return read or bool(sides_left(store.index, store.buffers[0].shape, facts))
+
+
+def _edited(stmt: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    """`stmt` with `old` replaced."""
+    return new if stmt == old else map_statements(stmt, lambda part: _edited(part, old, new))
+
+
+def _renamed(stmt: Stmt, loop: str, name: str) -> Stmt:
+    """A vector loop under another name."""
+    assert isinstance(stmt, For)
+    values: dict[str, Expr] = {loop: Axis(name)}
+    return replace(stmt, loop=name, body=map_expressions(stmt.body, lambda expr: substitute(expr, values)))
+
+
+def _vector(loop: str, lanes: int, body: Stmt) -> For:
+    return For(loop, ir.const(0), ir.const(lanes), body, "vector" if lanes > 1 else "serial")
+
+
+def _fresh(label: str, taken: set[str]) -> str:
+    name, count = label, 0
+    while name in taken:
+        count += 1
+        name = f"{label}_{count}"
+    taken.add(name)
+    return name
+
+
+def _reduction(stmt: Stmt, outer: Sequence[str] = ()) -> tuple[For, Store] | None:
+    """The vector loop and store of a nest of loops around one combining store whose element none of those loops moves."""
+    match stmt:
+        case For(loop, body=body, kind="vector"):
+            inner = _only_store(body)
+            if inner is None or inner.reducer is None or axes_of_all(inner.index) & {loop, *outer}:
+                return None
+            return stmt, inner
+        case For(loop, body=body, kind="serial" | "unroll"):
+            return _reduction(body, (*outer, loop))
+        case If(_, then, None) if outer:
+            return _reduction(then, outer)
+        case _:
+            return None
+
+
+def _only_store(stmt: Stmt) -> Store | None:
+    match stmt:
+        case Store():
+            return stmt
+        case If(_, then, None):
+            return _only_store(then)
+        case Block() | Alloc() | For() | If() | Prefetch():
+            return None
+
+
+def axes_of_all(exprs: Sequence[Expr]) -> frozenset[str]:
+    """The axes that any of the expressions reads."""
+    return frozenset().union(*(axes_of(expr) for expr in exprs)) if exprs else frozenset()

@@ -1,0 +1,81 @@
+"""Linking against this process: which symbols an object needs, and where they are.
+
+The names are read from the object itself, not from the module it was compiled from, because LLVM adds calls of its own (`memset`,
+`fmodf`, half precision conversions). Only those are looked up, so no other symbol of the process is visible to generated code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from functools import cache
+from typing import Final
+
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.runtime import openmp
+from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, counter_address
+from tensorlang.errors import BuildError
+
+_SYMBOL_TABLE: Final = 2
+_UNDEFINED: Final = 0
+_LIBRARIES: Final = (None, "libc.so.6", "libm.so.6", "libgcc_s.so.1")
+
+
+def undefined_symbols(code: bytes) -> tuple[str, ...]:
+    """Names that an object refers to and does not define, sorted. Raises `BuildError` for what is no object."""
+    return tuple(sorted(name for name, section in _symbols(code) if section == _UNDEFINED and name != "_GLOBAL_OFFSET_TABLE_"))
+
+
+def defined_symbols(code: bytes) -> frozenset[str]:
+    """Names that an object defines. Raises `BuildError` for what is no object."""
+    return frozenset(name for name, section in _symbols(code) if section != _UNDEFINED)
+
+
+def _symbols(code: bytes) -> set[tuple[str, int]]:
+    """The names in the symbol tables of a 64-bit little-endian ELF object, each with its section."""
+    if code[:6] != b"\x7fELF\x02\x01":
+        raise BuildError("machine code can be loaded from 64-bit little-endian ELF objects only (Linux on x86-64 or Arm)")
+    names: set[tuple[str, int]] = set()
+    read = 0
+    try:
+        (table,) = struct.unpack_from("<Q", code, 0x28)
+        size, count = struct.unpack_from("<HH", code, 0x3A)
+        sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + n * size) for n in range(count)]
+        for _, kind, _, _, offset, length, strings, *_ in sections:
+            if kind == _SYMBOL_TABLE:
+                text = sections[strings][4]
+                read += length
+                if read > len(code):  # tables that lie on one another
+                    raise ValueError(f"symbol tables of {read} bytes in {len(code)}")  # noqa: TRY301 - reported as any other
+                for at in range(offset + 24, offset + length, 24):  # the first entry is always empty
+                    name, _, _, section, _, _ = struct.unpack_from("<IBBHQQ", code, at)
+                    if name:
+                        names.add((code[text + name : code.index(b"\0", text + name)].decode(), section))
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise BuildError(f"the machine code is damaged: {error}") from None
+    return names
+
+
+@cache
+def _library(name: str | None) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+def address_of(name: str) -> int:
+    """Where a symbol is in this process. Raises `BuildError` for one that neither the C nor the OpenMP library has."""
+    if name == COUNTER_SYMBOL:
+        return counter_address()
+    if name in openmp.SYMBOLS:
+        return openmp.runtime().address(name)
+    for library in map(_library, _LIBRARIES):
+        if library is not None and hasattr(library, name):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    raise BuildError(f"the machine code calls {name!r}, which this system's C library does not have")
+
+
+def load_object(code: bytes, exports: tuple[str, ...]) -> binding.Library:
+    """An object linked into this process, with exactly the symbols that it names. Raises `BuildError` where one is missing."""
+    return binding.link(code, exports, {name: address_of(name) for name in undefined_symbols(code)})

@@ -1,0 +1,80 @@
+"""How many threads a parallel loop uses: one number for the process, read by generated code at every parallel loop.
+
+The default is `TENSORLANG_NUM_THREADS`, else the size of the affinity mask. Generated code sees the number as the external symbol
+`tensorlang_num_threads` (int32), so that a change needs no rebuild.
+
+It is 1 for good in a process that was forked off and cannot have threads of its own any more, see `openmp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+from typing import Final, SupportsIndex
+
+from tensorlang.codegen.target.caches import usable_cores
+from tensorlang.errors import CallError
+
+COUNTER_SYMBOL: Final = "tensorlang_num_threads"
+MAX_THREADS: Final = 1024
+"""More threads than this are a mistake, and would exhaust the process before they helped."""
+
+_count: Final = ctypes.c_int32(0)
+
+
+_alone: Final = ctypes.c_bool(False)
+
+
+def set_threads(count: SupportsIndex) -> None:
+    """Use `count` threads (1 to 1024) in parallel loops from now on, in every kernel of this process.
+
+    Raises `CallError` for anything else, and for more than 1 in a forked process that can have no threads; the number stays as it was.
+    """
+    wanted = _checked(count, "set_threads")
+    if wanted > 1 and _alone.value:
+        raise CallError(
+            f"set_threads: this process cannot have {wanted} threads: it was forked when its OpenMP runtime could not be put to rest, and "
+            "runs parallel loops on one; start processes afresh ('spawn') where they are to use several"
+        )
+    _count.value = wanted
+
+
+def stay_alone() -> None:
+    """Run parallel loops on the calling thread from now on."""
+    _count.value, _alone.value = 1, True
+
+
+def is_alone() -> bool:
+    """Whether this process is past having threads."""
+    return bool(_alone.value)
+
+
+def get_threads() -> int:
+    """The number of threads that parallel loops use. Raises `CallError` where `TENSORLANG_NUM_THREADS` is not a number of threads."""
+    if _count.value == 0:
+        _count.value = _default()
+    return _count.value
+
+
+def counter_address() -> int:
+    """Where generated code reads the number."""
+    get_threads()
+    return ctypes.addressof(_count)
+
+
+def _default() -> int:
+    text = os.environ.get("TENSORLANG_NUM_THREADS", "").strip()
+    if not text:
+        return min(usable_cores(), MAX_THREADS)
+    return _checked(int(text) if text.isascii() and text.isdigit() else text, "TENSORLANG_NUM_THREADS")
+
+
+def _checked(count: object, where: str) -> int:
+    try:
+        number = None if isinstance(count, bool) else operator.index(count)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or not 1 <= number <= MAX_THREADS:
+        raise CallError(f"{where}: expected a number of threads from 1 to {MAX_THREADS}, got {count!r}")
+    return number

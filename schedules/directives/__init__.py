@@ -1,0 +1,1 @@
+"""The directives: one file each, or one for a close family."""

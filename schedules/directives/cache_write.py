@@ -1,0 +1,158 @@
+"""`cache_write`: compute into a local buffer and copy it back.
+
+    for i_o in range(5):                            for i_o in range(5):
+        for j in range(53):                             C_cache: float32[53, 8]
+            for i_i in range(8):                        for j in range(53):
+                C[i, j] = f(i, j)           ->              for i_i in range(8):
+                                                                C_cache[j, i_i] = f(i, j)
+                                                        ... C[i, j] = C_cache[j, i_i]
+
+The buffer has one dimension for each loop inside `at` that moves the tensor's index, outermost first, so those loops walk it
+contiguously, and the copies run over exactly what the loops write. Of a reduction the buffer starts as what the tensor holds. The
+copies follow the inner loops: splitting, unrolling or vectorising those does the same to the copies.
+
+Legal where one statement inside the loop writes the tensor and nothing there reads it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+from tensorlang import ir
+from tensorlang.algebra.polyhedra import find
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, allocate, block
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure, equations, in_scope
+from tensorlang.ir.traverse import axes_of, loads_of
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
+from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early
+from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.legality.inside import place_facts
+from tensorlang.schedules.placement.local import Clone, clone, fresh_buffer, moving, offsets, require_distinct
+from tensorlang.schedules.placement.placed import greatest
+from tensorlang.schedules.rewriting.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWrite(Directive):
+    """Compute what the loops inside `at` write to `tensor` in a local buffer."""
+
+    tensor: TensorName
+    at: LoopName
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the buffer."""
+        path = path_to_loop(nest, self.at)
+        loop = path[-1]
+        assert isinstance(loop, For)
+        outer = tuple(part for part in path if isinstance(part, For))
+        vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
+        if vector is not None:
+            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        store = self._store(loop)
+        way = path_to(loop.body, lambda part: part is store)
+        inside = tuple(part for part in way if isinstance(part, For))
+        tile = moving(nest, store.index, inside)
+        require_early(loop, [store.index], self.tensor)
+        require_distinct(nest, loop, store, tile, outer, self.tensor)
+        conditions = self._conditions(nest, way, inside, tile)
+        if store.reducer is None:
+            self._require_reached(nest, outer, inside, tile)
+        shape = self._shape(nest, tile)
+        labels = {buffer.name: fresh_buffer(nest, f"{buffer.name}_cache") for buffer in store.buffers}
+        local = tuple(Buffer(labels[buffer.name], shape, buffer.dtype) for buffer in store.buffers)
+        stage = labels[self.tensor]
+        clones: list[Clone] = []
+
+        def copied(part: str, *, load: bool) -> Stmt:
+            scoped = replace(nest, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+            made = clone(scoped, f"{stage}.{part}", tile, store.index, [part.loop for part in outer], follow=True)
+            clones.append(made)
+            whole, here = tuple(made.of(part) for part in store.index), offsets(made.loops)
+            body: Stmt
+            if load:
+                body = Store(f"{stage}.{part}", local, here, tuple(Load(buffer, whole) for buffer in store.buffers))
+            else:
+                body = Store(f"{stage}.{part}", store.buffers, whole, tuple(Load(buffer, here) for buffer in local), stream=store.stream)
+            for cond in reversed(conditions):
+                body = If(made.of(cond), body)
+            return made.around(body)
+
+        here = offsets(tile)
+        body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here, stream=False) if part is store else part)
+        start = () if store.reducer is None else (copied("load", load=True),)
+        body = block(*start, body, copied("store", load=False))
+        body = allocate(local, body)
+        result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
+        return replace(nest, body=result, relations=(*nest.relations, *(relation for made in clones for relation in made.relations)))
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, reason, stage=self.tensor, loop=self.at)
+
+    def _store(self, loop: For) -> Store:
+        found = [store for store in stores(loop.body) if any(buffer.name == self.tensor for buffer in store.buffers)]
+        if not found:
+            raise self._refusal("TL-S302", f"{self.tensor!r} is not computed inside {short(self.at)!r}")
+        if len(found) > 1:
+            raise self._refusal(
+                "TL-S302", f"{len(found)} statements inside {short(self.at)!r} write {self.tensor!r}; cache_write needs one"
+            )
+        names = {buffer.name for buffer in found[0].buffers}
+        if names & allocated(loop.body):
+            raise self._refusal("TL-S302", f"{self.tensor!r} is local to {short(self.at)!r} already")
+        if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
+            raise self._refusal("TL-S302", f"{self.tensor!r} is also read inside {short(self.at)!r}, before it is copied back")
+        return found[0]
+
+    def _conditions(self, nest: Nest, way: tuple[Stmt, ...], inside: tuple[For, ...], tile: tuple[For, ...]) -> tuple[Expr, ...]:
+        """When an element of the tile is written: the conditions around the store, and that the loops that do not move it run."""
+        still = {part.loop for part in inside if part not in tile}
+        found: list[Expr] = []
+        for above, below in itertools.pairwise(way):
+            if isinstance(above, ir.If):
+                found.append(above.cond if above.then is below else ir.Unary("not", above.cond))
+        found += [
+            Compare("gt", extent_of(part), ir.const(0)) for part in inside if part not in tile and not (literal_extent(part) or 0) > 0
+        ]
+        bounds = [bound for part in tile for bound in (part.lo, part.hi)]
+        if any(closure(nest, axes_of(expr)) & still or any(True for _ in loads_of(expr)) for expr in (*found, *bounds)):
+            raise self._refusal(
+                "TL-S303",
+                f"which elements of {self.tensor!r} an iteration of {short(self.at)!r} writes depends on more than where they are",
+            )
+        return tuple(found)
+
+    def _require_reached(self, nest: Nest, outer: tuple[For, ...], inside: tuple[For, ...], tile: tuple[For, ...]) -> None:
+        """Raise `Refusal` where the tails of loops that do not move the element may let none of their iterations run.
+
+        The first one has to: an element that is copied back without having been computed would be whatever the buffer held.
+        """
+        still = [part for part in inside if part not in tile]
+        kept = in_scope(nest, (part.loop for part in (*outer, *tile)))
+        left = [relation for relation in in_scope(nest, (part.loop for part in (*outer, *inside))) if relation not in kept]
+        facts = place_facts(nest, (*outer, *tile), [Compare("eq", Axis(part.loop), part.lo) for part in still])
+        tails: list[Expr] = []
+        for relation in left:
+            *ties, last = equations(relation)
+            facts += ties
+            (facts if isinstance(relation, Fuse) else tails).append(last)
+        for tail in tails:
+            if find(*facts, Unary("not", tail)) is not None:
+                reason = (
+                    f"the tails inside {short(self.at)!r} may leave an element of {self.tensor!r} uncomputed, which the copy would write"
+                )
+                raise self._refusal("TL-S303", reason)
+
+    def _shape(self, nest: Nest, tile: tuple[For, ...]) -> tuple[Expr, ...]:
+        shape: list[Expr] = []
+        size = 1
+        for part in tile:
+            extent = greatest(nest, extent_of(part), tile)
+            if extent is None:
+                raise self._refusal("TL-S303", f"the number of iterations of {short(part.loop)!r} has no simple bound")
+            shape.append(extent)
+            size *= int(extent.value) if isinstance(extent, Const) else 1
+        if size > MAX_COPY_BYTES:
+            raise self._refusal("TL-S203", f"a copy of {size} elements is too large")
+        return tuple(shape)

@@ -1,0 +1,128 @@
+"""`compute_inline`: write a producer's expression into every use of it.
+
+    for i in range(4):                  for i in range(4):
+        h[i] = A[i] + 1         ->          v[i] = (A[i] + 1) * 2
+    for i in range(4):
+        v[i] = h[i] * 2
+
+Legal where the stage is an intermediate and not a reduction, and its own loops are not scheduled yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.definition.expr import MAX_DEPTH
+from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir.mentions import among, map_among, mentions
+from tensorlang.ir.relations import in_scope
+from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
+from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.directives.compute_at import producer, producer_parts
+from tensorlang.schedules.rewriting.copies import derived, pruned
+from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
+from tensorlang.schedules.rewriting.region import solved
+
+MAX_NODES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInline(Directive):
+    """Replace every read of `stage` by its expression."""
+
+    stage: StageName
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest without the stage."""
+        buffers = producer(nest, self.stage)
+        parts = producer_parts(nest, self.stage)
+        found = [store for part in parts for store in stores(part)]
+        if len(found) != 1 or found[0].reducer is not None:
+            raise Refusal(
+                "TL-S301",
+                f"{self.stage!r} holds a reduction, and a reduction cannot be written into an expression; use compute_at",
+                stage=self.stage,
+            )
+        store = found[0]
+        axes = [part.name for part in store.index if isinstance(part, Axis)]
+        names = {buffer.name for buffer in buffers}
+        kept = path_to(
+            nest.body,
+            lambda part: isinstance(part, Alloc) and any(buffer in buffers for buffer in part.buffers),
+            names,
+        )
+        inside = any(isinstance(part, For) and stage_of(part.loop) == self.stage for part in kept)
+        scheduled = inside or len(axes) != len(store.index) or len(list(statements(parts[0]))) != len(axes) + 1
+        if scheduled:
+            raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
+        readers = self._readers(nest, store)
+        follow = self._follow(nest, store, axes)
+        values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
+        self._require_small(values, readers)
+
+        def written(expr: Expr) -> Expr:
+            if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in values:
+                return substitute(values[getattr(expr.buffer, "name", "")], dict(zip(axes, expr.index, strict=True)))
+            return expr
+
+        if mentions(nest.body).stages <= {self.stage}:
+            raise Refusal("TL-S301", f"{self.stage!r} is all there is", stage=self.stage)
+
+        def edited(part: Stmt) -> Stmt:
+            match part:
+                case _ if part is parts[0]:
+                    return Block(())
+                case Alloc(held, body):
+                    return allocate((buffer for buffer in held if buffer.name not in names), edited(body))
+                case Prefetch(hinted) if hinted.name in names:
+                    return Block(())
+                case _:
+                    part = map_among(part, (self.stage, *names), edited)
+                    return map_own_expressions(part, lambda expr: rewrite(expr, written)) if reads(part) & values.keys() else part
+
+        return pruned(replace(nest, body=edited(nest.body)))
+
+    def _require_small(self, values: dict[str, Expr], readers: list[Stmt]) -> None:
+        """Raise `Refusal` where the expressions would grow too large, or too deep."""
+        size = sum(1 for value in values.values() for _ in walk(value))
+        found = [expr for part in readers for expr in expressions(part)]
+        uses = sum(getattr(load.buffer, "name", "") in values for expr in found for load in loads_of(expr))
+        if uses * size > MAX_NODES:
+            raise Refusal(
+                "TL-S202", f"inlining {self.stage!r} into {uses} uses makes {uses * size} nodes (at most {MAX_NODES})", stage=self.stage
+            )
+        deep = max(map(depth, values.values())) + max(map(depth, found), default=0)
+        if deep > MAX_DEPTH:
+            reason = f"inlining {self.stage!r} makes an expression that is up to {deep} deep (at most {MAX_DEPTH}); compute it at a loop"
+            raise Refusal("TL-S202", reason, stage=self.stage)
+
+    def _follow(self, nest: Nest, store: Store, axes: list[str]) -> dict[str, Expr]:
+        """What else follows from the loops of the stage, which are gone afterwards, over the axes of its index. Raises `Refusal`."""
+        around = [part.loop for part in path_to_store(nest, store) if isinstance(part, For)]
+        scope = in_scope(nest, around)
+        gone, found = derived(scope, around[-len(axes) :] if axes else ()) - set(axes), dict[str, Expr]()
+        for relation in scope:
+            found.update({axis: substitute(value, found) for axis, value in solved(relation).items() if axis in gone})
+        left = frozenset().union(*(axes_of(substitute(value, found)) for value in store.values)) & gone
+        if left:
+            raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
+        return found
+
+    def _readers(self, nest: Nest, store: Store) -> list[Stmt]:
+        """The statements that read what the stage computes. Raises `Refusal` where they do not see storage that its expression reads."""
+        used, targets = reads(store), {buffer.name for buffer in store.buffers}
+        found = [part for part in among(nest.body, targets) if targets & reads(part)]
+        for part in among(nest.body, used):
+            held = [buffer.name for buffer in part.buffers if buffer.name in used] if isinstance(part, Alloc) else []
+            inside = among(part, targets) if held else ()
+            if held and not {id(reader) for reader in found} <= {id(inner) for inner in inside}:
+                reason = f"{self.stage!r} reads {held[0]!r}, which is only there inside its own loops; inline it first"
+                raise Refusal("TL-S301", reason, stage=self.stage)
+        return found
+
+
+def reads(part: Stmt) -> set[str]:
+    """The names of the buffers that a statement itself reads, its parts aside."""
+    if isinstance(part, Alloc):  # extents read nothing
+        return set()
+    return {getattr(load.buffer, "name", "") for expr in expressions(part) for load in loads_of(expr)}

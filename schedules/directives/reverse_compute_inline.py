@@ -1,0 +1,184 @@
+"""`reverse_compute_inline`: write a consumer into the statement that completes its operand.
+
+    for i_o in range(5):                            for i_o in range(5):
+        C_acc: float32[8] in registers                  C_acc: float32[8] in registers
+        ...                                             ...
+        for i_i in range(8):                            for i_i in range(8):
+            C[i] = C_acc[i_i]           ->                  R[i] = max(C_acc[i_i] + b[i], 0)
+    for i in range(37):
+        R[i] = max(C[i] + b[i], 0)
+
+So an epilogue (bias, activation, residual, conversion) is computed while its operand is in registers, and the operand is never stored.
+
+Legal where the consumer is one plain statement that reads all of the producer element by element and nobody else reads it, and that
+stores each element at a place of its own (its axes, and fixed places beside them), one plain statement completes the producer (a
+reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Alloc, Axis, Buffer, Const, Expr, For, If, Load, Nest, Stmt, Store, allocate
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.traverse import loads_of, map_children, map_statements, substitute, walk
+from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.directives.compute_inline import MAX_NODES
+from tensorlang.schedules.legality.accesses import accesses, conditions_around
+from tensorlang.schedules.legality.inside import is_whole_axis, left_out, place_facts
+from tensorlang.schedules.rewriting.copies import pruned
+from tensorlang.schedules.rewriting.edit import (
+    edit_stores,
+    extent_of,
+    path_to,
+    remove,
+    require_single,
+    require_stage,
+    stores,
+    without_alloc,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseComputeInline(Directive):
+    """Compute `stage` where its operand is stored, instead of the operand."""
+
+    stage: StageName
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest without the operand."""
+        require_stage(nest, self.stage)
+        require_single(nest, self.stage)
+        consumer = self._consumer(nest)
+        read = self._operand(nest, consumer)
+        assert isinstance(read.buffer, Buffer)
+        last = self._last(nest, read.buffer)
+        self._require_there(nest, consumer, last, read.buffer)
+        self._require_all(nest, consumer, last, read)
+        at = {axis.name: part for axis, part in zip(read.index, last.index, strict=True) if isinstance(axis, Axis)}
+        uses = 0
+
+        def filled(expr: Expr) -> Expr:
+            nonlocal uses
+            if isinstance(expr, Load) and expr.buffer == read.buffer:
+                uses += 1
+                return last.values[0]
+            return map_children(expr, filled) if not isinstance(expr, Axis) else at.get(expr.name, expr)
+
+        values = tuple(filled(value) for value in consumer.values)
+        size = sum(1 for _ in walk(last.values[0]))
+        if uses * size > MAX_NODES:
+            raise self._refusal(
+                "TL-S202", f"the expression stands {uses} times in it, which makes {uses * size} nodes (at most {MAX_NODES})"
+            )
+        body = remove(nest.body, lambda part: part is consumer)
+        assert body is not None
+        moved = replace(last, buffers=consumer.buffers, index=tuple(substitute(part, at) for part in consumer.index), values=values)
+        body = edit_stores(body, lambda part: moved if part is last else part)
+        return pruned(replace(nest, body=_housed(body, read.buffer, consumer.buffers, nest)))
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, f"{self.stage!r}: {reason}", stage=self.stage)
+
+    def _consumer(self, nest: Nest) -> Store:
+        """The one plain store of the consumer, over loops of its own."""
+        path = path_to(nest.body, lambda part: isinstance(part, Store) and part.stage == self.stage)
+        store = path[-1]
+        assert isinstance(store, Store)
+        if store.reducer is not None or sum(part.stage in (self.stage, f"{self.stage}.init") for part in stores(nest.body)) != 1:
+            raise self._refusal("TL-S301", "it is not one plain statement, which is what can be written into another")
+        around = [part for part in path if isinstance(part, For)]
+        inner = path[len(path) - 1 - len(around) : -1]
+        names = [part.name for part in store.index if isinstance(part, Axis)]
+        fixed = all(isinstance(part, (Axis, Const)) for part in store.index)  # a scan starts in one slot of its states
+        if tuple(around) != inner or not fixed or sorted(names) != sorted(part.loop for part in around):
+            raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
+        if any(part.kind != "serial" for part in around) or remove(around[0] if around else store, lambda part: part is store) is not None:
+            raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
+        return store
+
+    def _operand(self, nest: Nest, consumer: Store) -> Load:
+        """How the consumer reads the intermediate that it goes into: the last computed of those that it reads whole, element by element."""
+        chain = {part.loop: part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)}
+        own = set(allocations(nest.body))
+        written = [buffer for store in stores(nest.body) for buffer in store.buffers]
+        loads = [load for value in consumer.values for load in loads_of(value)]
+        found: list[tuple[int, Load]] = []
+        for load in loads:
+            axes = [part.name for part in load.index if isinstance(part, Axis)]
+            if (
+                not isinstance(load.buffer, Buffer)
+                or load.buffer not in own
+                or sorted(axes) != sorted(chain)
+                or len(axes) != len(load.index)
+            ):
+                continue
+            same = all(other.index == load.index for other in loads if other.buffer == load.buffer)
+            readers = {access.stage for access in accesses(nest.body) if access.buffer == load.buffer and not access.writes}
+            whole = all(simplify(extent_of(chain[axis])) == extent for axis, extent in zip(axes, load.buffer.shape, strict=True))
+            if same and whole and readers == {consumer.stage}:
+                found.append((max(place for place, buffer in enumerate(written) if buffer == load.buffer), load))
+        if not found:
+            raise self._refusal(
+                "TL-S301", "it reads no intermediate that it alone reads, whole and element by element, so there is nothing to go into"
+            )
+        return max(found, key=lambda entry: entry[0])[1]
+
+    def _last(self, nest: Nest, buffer: Buffer) -> Store:
+        """The one statement that completes the operand."""
+        found = [store for store in stores(nest.body) if buffer in store.buffers]
+        if len(found) != 1 or found[0].reducer is not None:
+            reason = (
+                f"{buffer.name!r} is completed by several statements; accumulate {buffer.name!r} outside the loops of its reduction first"
+            )
+            raise self._refusal("TL-S301", reason)
+        if len(found[0].buffers) != 1:
+            raise self._refusal("TL-S301", f"{buffer.name!r} is computed together with other results")
+        return found[0]
+
+    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer) -> None:
+        """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when the operand is completed."""
+        path = path_to(nest.body, lambda part: part is last)
+        around = next((part for part in path if isinstance(part, For)), None)
+        everything = list(accesses(nest.body))
+        begun = [access for access in everything if (around in access.loops if around is not None else access.buffer == operand)]
+        start = min(access.position for access in begun)
+        late = {access.buffer for access in everything if access.writes and access.position >= start}
+        housed = {buffer for part in path if isinstance(part, Alloc) for buffer in part.buffers}
+        for load in (load for value in (*consumer.values, *consumer.index) for load in loads_of(value)):
+            buffer = load.buffer
+            if not isinstance(buffer, Buffer) or buffer == operand or buffer in nest.inputs:
+                continue
+            if buffer in late or (buffer not in housed and buffer not in nest.outputs):
+                raise self._refusal("TL-S301", f"{buffer.name!r}, which it reads, is not there when {operand.name!r} is completed")
+
+    def _require_all(self, nest: Nest, consumer: Store, last: Store, read: Load) -> None:
+        """Raise `Refusal` unless the operand is stored for every element that the consumer has: a guarded copy leaves some out."""
+        path = path_to(nest.body, lambda part: part is last)
+        loops = [part for part in path if isinstance(part, For)]
+        if len({*last.index}) == len(last.index) and not any(isinstance(part, If) for part in path):
+            shape = zip(last.index, last.buffers[0].shape, strict=True)
+            if all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in shape):
+                return
+        around = [part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
+        facts = place_facts(nest, loops, conditions_around(nest, last))
+        where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))
+        if where is not None:
+            raise self._refusal("TL-S303", f"{read.buffer.name!r} is not stored for all of its elements ({where})")  # type: ignore[attr-defined]
+
+
+def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:
+    """The consumer's storage, where it is an intermediate itself, in the place of the operand's, or where it was if that is further out."""
+    around = path_to(nest.body, lambda part: isinstance(part, Alloc) and operand in part.buffers)
+    wide = {buffer for part in around if isinstance(part, Alloc) for buffer in part.buffers}
+    own = [buffer for buffer in made if buffer not in nest.outputs and buffer not in wide]
+    for buffer in own:
+        body = without_alloc(body, buffer)
+
+    def exchanged(part: Stmt) -> Stmt:
+        if isinstance(part, Alloc) and operand in part.buffers:
+            return allocate((*(buffer for buffer in part.buffers if buffer != operand), *own), part.body)
+        return map_statements(part, exchanged)
+
+    return exchanged(body)

@@ -1,0 +1,307 @@
+"""`rfactor`: the iterations of a reduction loop make partial results of their own.
+
+    for i in range(4):                          Y_rf: float32[16, 4]
+        Y[i] = 0                                for k_o in range(16):
+    for i in range(4):                              for i in range(4):
+        for k_o in range(16):                           Y_rf[k_o, i] = 0
+            for k_i in range(64):       ->      for k_o in range(16):
+                Y[i] += X[i, k]                     for i in range(4):
+                                                        for k_i in range(64):
+                                                            Y_rf[k_o, i] += X[i, k]
+                                                for i in range(4):
+                                                    Y[i] = 0
+                                                for i in range(4):
+                                                    for k_o in range(16):
+                                                        Y[i] += Y_rf[k_o, i]
+
+The partial results are the stages `Y_rf.init` and `Y_rf`, whose loops are copies named `Y_rf.k_o`, `Y_rf.i`, ...; the factored loop is
+outermost, so that it may be parallel, and the other loops keep the order that they have. `Y` combines the partial results over its
+own loops. Iterations that a split guards off leave the identity. Works for every reducer; the result is re-associated.
+
+The other loops stay what they are, parallel, vector or unrolled, where that can be proved of the new nests too.
+
+Where the loops do not say which elements are combined into (a scatter: a histogram, a sum under a condition that alone keeps the
+index inside), each partial result is a whole tensor: all of it starts from the identity, and all of it is combined,
+
+    for r in range(1000):                       H_rf: int32[8, 10]
+        H[X[r]] += 1                            for r_o in range(8):
+                                                    for d0 in range(10):
+                                                        H_rf[r_o, d0] = 0
+                                        ->      for r_o in range(8):
+                                                    for r_i in range(125):
+                                                        H_rf[r_o, X[r]] += 1
+                                                for d0 in range(10):
+                                                    for r_o in range(8):
+                                                        H[d0] += H_rf[r_o, d0]
+
+Legal where the loop runs over the reduction, is serial or unrolled, its extent is a literal or over dims, and the loops of the
+reduction from it inwards and outwards are one perfect nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang import ir
+from tensorlang.algebra.polyhedra import find
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, loads_of, map_statements
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
+from tensorlang.schedules.directives.loop_kinds import require_kind
+from tensorlang.schedules.legality.accesses import conditions_around
+from tensorlang.schedules.legality.dependences import repeated
+from tensorlang.schedules.legality.inside import access_guard
+from tensorlang.schedules.placement.local import fresh_buffer
+from tensorlang.schedules.placement.local import moving as moving_loops
+from tensorlang.schedules.rewriting.copies import Names, copied, pruned
+from tensorlang.schedules.rewriting.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
+
+MAX_PARTIAL_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Rfactor(Directive):
+    """Give each iteration of the reduction loop `loop` a partial result of its own, and combine them afterwards."""
+
+    loop: LoopName
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the partial results."""
+        loop = find_loop(nest, self.loop)
+        store = reduction_in(nest, loop)
+        path = path_to(nest.body, lambda part: part is store)
+        chain, outer = self._chain(nest, path, store)
+        moving = None if self._scattered(nest, chain, outer, store) else self._moving(nest, chain, outer, store)
+        shape = (self._extent(nest, loop, chain), *store.buffers[0].shape)
+        size = sum(buffer.dtype.bytes for buffer in store.buffers)
+        for extent in shape:
+            size *= int(extent.value) if isinstance(extent, Const) else 1
+        if size > MAX_PARTIAL_BYTES:
+            raise Refusal(
+                "TL-S203",
+                f"partial results of {size} bytes are too large (at most {MAX_PARTIAL_BYTES}); split with a larger factor",
+                loop=self.loop,
+            )
+        block_around = next((part for part in path if isinstance(part, Block) and any(piece is chain[0] for piece in part.body)), chain[0])
+        return self._rewritten(nest, chain, outer, moving, store, shape, block_around)
+
+    def _rewritten(
+        self, nest: Nest, chain: list[For], outer: list[For], moving: list[For] | None, store: Store, shape: tuple[Expr, ...], owner: Stmt
+    ) -> Nest:
+        """The nest with partial results of the elements that the `moving` loops visit, or of all elements."""
+        loop = next(part for part in chain if part.loop == self.loop)
+        partial = {buffer.name: Buffer(fresh_buffer(nest, f"{buffer.name}_rf"), shape, buffer.dtype) for buffer in store.buffers}
+        local = tuple(partial.values())
+        index = (simplify(Binary("sub", Axis(self.loop), loop.lo)), *store.index)
+        stage = Names(set(stages(nest)) | axis_stages(nest)).fresh(f"{store.stage}_rf")
+        names = Names.of(nest)
+        assert store.reducer is not None
+
+        def under(prefix: str, stmt: Stmt, chosen: Sequence[For]) -> Stmt:
+            def label(axis: str) -> str:
+                return names.fresh(f"{prefix}.{short(axis)}" if stage_of(axis) in (store.stage, stage_of(self.loop)) else axis)
+
+            made = copied(nest, stmt, [part.loop for part in outer], [part.loop for part in chosen], label)
+            relations.extend(made.relations)
+            return made.body
+
+        relations = list(nest.relations)
+        inside = [loop, *(part for part in chain if part is not loop)]
+        swept, element = self._sweep(nest, chain, outer, store, names) if moving is None else (moving, store.index)
+        everywhere = (index[0], *element)
+        first = under(
+            f"{stage}.init", _nested([loop, *swept], Store(f"{stage}.init", local, everywhere, store.reducer.identities)), [loop, *swept]
+        )
+        into = edit_stores(chain[-1].body, lambda part: replace(part, stage=stage, buffers=local, index=index) if part is store else part)
+        partials = under(stage, _nested(inside, into), chain)
+        kept = [*swept, loop] if moving is None else [part for part in chain if part is loop or part in moving]
+        combined = _nested(kept, replace(store, index=element, values=tuple(Load(buffer, everywhere) for buffer in local)))
+        result = block(first, partials, combined)
+        made = pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
+        return self._proved(made, result) if any(part.kind != "serial" for part in chain) else made
+
+    def _sweep(self, nest: Nest, chain: list[For], outer: list[For], store: Store, names: Names) -> tuple[list[For], tuple[Expr, ...]]:
+        """Loops over all elements that a scatter may touch in an iteration of the loops around it, and the element at which they are."""
+        held, inside = conditions_around(nest, chain[0]), {part.loop for part in chain}
+        swept: list[For] = []
+        element: list[Expr] = []
+        for place, (part, extent) in enumerate(zip(store.index, store.buffers[0].shape, strict=True)):
+            fixed = not closure(nest, axes_of(part)) & inside and not any(True for _ in loads_of(part))
+            if fixed and access_guard(nest, replace(store.buffers[0], shape=(extent,)), (part,), outer, held) is None:
+                element.append(part)
+            else:
+                swept.append(For(names.fresh(f"{store.stage}.d{place}"), ir.const(0), extent, store))
+                element.append(Axis(swept[-1].loop))
+        return swept, tuple(element)
+
+    def _proved(self, nest: Nest, result: Stmt) -> Nest:
+        """The nest, if its loops may be of the kinds that they have. Raises `Refusal`."""
+        for part in loops(result):
+            try:
+                require_kind(nest, part)
+            except Refusal as refusal:
+                raise Refusal(
+                    "TL-S107",
+                    f"{short(part.loop)!r} could not stay {part.kind} in the new nest ({refusal.reason}); rfactor before",
+                    loop=self.loop,
+                    counterexample=refusal.counterexample,
+                ) from None
+        return nest
+
+    def _instead(self, nest: Nest, chain: list[For], store: Store) -> tuple[Directive, ...]:
+        """The same for other loops of the reduction, where it would be accepted."""
+        found: list[Directive] = []
+        for part in chain:
+            if part.kind == "serial" and not _moved(nest, store, part.loop):
+                try:
+                    Rfactor(part.loop).apply(nest)
+                except Refusal:
+                    continue
+                found.append(Rfactor(part.loop))
+        return tuple(found)
+
+    def _chain(self, nest: Nest, path: tuple[Stmt, ...], store: Store) -> tuple[list[For], list[For]]:
+        """The perfect nest of the reduction's own loops around the store, and the loops outside it."""
+        last = max(position for position, part in enumerate(path) if isinstance(part, For))
+        first = last
+        while first > 0 and isinstance(path[first - 1], For) and stage_of(_named(path[first - 1])) in (store.stage, stage_of(self.loop)):
+            first -= 1
+        chain = [part for part in path[first : last + 1] if isinstance(part, For)]
+        if all(part.loop != self.loop for part in chain):
+            raise Refusal(
+                "TL-S105",
+                f"other statements stand between {short(self.loop)!r} and {store.stage!r}; "
+                "rfactor needs the loops of the reduction in one nest",
+                stage=store.stage,
+                loop=self.loop,
+            )
+        private = allocated(chain[-1].body)
+        for other in stores(chain[-1].body):
+            if other is not store and any(buffer.name not in private for buffer in other.buffers):
+                raise Refusal(
+                    "TL-S105",
+                    f"{other.stage!r} is computed in the same loops; separate them first (fission)",
+                    stage=store.stage,
+                    loop=self.loop,
+                )
+        for part in chain:
+            if part.kind == "tensor" or (part.kind == "vector" and part.loop == self.loop):
+                raise Refusal(
+                    "TL-S107",
+                    f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before, or rfactor a loop around it",
+                    stage=store.stage,
+                    loop=part.loop,
+                    alternatives=self._instead(nest, chain, store),
+                )
+        return chain, [part for part in path[:first] if isinstance(part, For)]
+
+    def _scattered(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> bool:
+        """Can the loops that move the element not sweep over the partial results, because data or conditions say where it is?"""
+        if _moved(nest, store, self.loop) or any(True for part in store.index for _ in loads_of(part)):
+            return True
+        if not _is_scatter(nest, store):
+            return False
+        moving = moving_loops(nest, store.index, chain)
+        left = access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
+        return left is not None or repeated(nest, store, moving, outer) is not None
+
+    def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
+        """The loops of the chain that move the element."""
+        moving = list(moving_loops(nest, store.index, chain))
+        dropped = {part.loop for part in chain if part not in moving and part.loop != self.loop}
+        for part in moving:
+            bounds = closure(nest, axes_of(part.lo) | axes_of(part.hi)) & (dropped | {self.loop})
+            if bounds:
+                raise Refusal(
+                    "TL-S104",
+                    f"the bounds of {short(part.loop)!r} depend on the reduction loop {short(min(bounds))!r}",
+                    stage=store.stage,
+                    loop=part.loop,
+                )
+        example = repeated(nest, store, moving, outer)
+        if example is not None:
+            raise Refusal(
+                "TL-S103",
+                f"two iterations of the loops that remain touch {example['element']}, so the partial results would be combined twice",
+                stage=store.stage,
+                loop=self.loop,
+                counterexample=example,
+            )
+        return moving
+
+    def _extent(self, nest: Nest, loop: For, chain: list[For]) -> Expr:
+        """The extent of the factored loop, which becomes a dimension."""
+        depends = closure(nest, axes_of(loop.lo) | axes_of(loop.hi))
+        inside = {part.loop for part in chain}
+        if depends & inside:
+            raise Refusal(
+                "TL-S104",
+                f"the bounds of {short(self.loop)!r} depend on {short(min(depends & inside))!r}, so it cannot stand outermost",
+                loop=self.loop,
+            )
+        extent = extent_of(loop)
+        if axes_of(extent):
+            raise Refusal(
+                "TL-S204",
+                f"the extent of {short(self.loop)!r} must be a literal or over dims: it becomes a dimension of the partial results",
+                loop=self.loop,
+            )
+        if isinstance(extent, Const):
+            return ir.const(max(0, int(extent.value)))
+        return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
+
+
+def reduction_in(nest: Nest, loop: For) -> Store:
+    """The combining store whose reduction loop this is. Raises `Refusal` where there is none."""
+    combining = [
+        store
+        for store in stores(loop.body)
+        if store.reducer is not None and (_is_scatter(nest, store) or not _moved(nest, store, loop.loop))
+    ]
+    own = [store for store in combining if store.stage == stage_of(loop.loop)] or combining
+    if len(own) != 1:
+        what = "runs over no reduction" if not own else "holds several reductions"
+        raise Refusal(
+            "TL-S304", f"{short(loop.loop)!r} {what}; name a loop over a reduction axis", stage=stage_of(loop.loop), loop=loop.loop
+        )
+    return own[0]
+
+
+def _is_scatter(nest: Nest, store: Store) -> bool:
+    """May a reduction combine into elements that are not all of the tensor?
+
+    One that starts from its identity visits each of its elements. What starts from another stage (a scatter, whichever stage fills its
+    tensor by now) may leave some out, and its loops may leave the tensor where its condition does not hold.
+    """
+    started = any(part.stage == f"{store.stage}.init" and part.buffers == store.buffers for part in stores(nest.body))
+    return not started or any(True for part in store.index for _ in loads_of(part))
+
+
+def _moved(nest: Nest, store: Store, loop: str) -> bool:
+    return loop in closure(nest, frozenset().union(*(axes_of(part) for part in store.index)))
+
+
+def axis_stages(nest: Nest) -> set[str]:
+    """The stages that axes are named after."""
+    return {stage_of(name) for name in Names.of(nest).taken}
+
+
+def _named(stmt: Stmt) -> str:
+    assert isinstance(stmt, For)
+    return stmt.loop
+
+
+def _replaced(stmt: Stmt, owner: Stmt, old: Stmt, new: Stmt, local: tuple[Buffer, ...]) -> Stmt:
+    """`stmt` with `old` replaced, and storage around `owner`, which is or holds it."""
+    result = new if stmt is old else map_statements(stmt, lambda part: _replaced(part, owner, old, new, local))
+    return allocate(local, result) if stmt is owner else result
+
+
+def _nested(chain: Sequence[For], body: Stmt) -> Stmt:
+    for loop in reversed(chain):
+        body = replace(loop, body=body)
+    return body

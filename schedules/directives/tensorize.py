@@ -1,0 +1,188 @@
+"""`tensorize`: loops that one instruction computes.
+
+    for j_i in range(16):                           tensor j_i in range(16):         # dpbusd
+        for k_i in range(4):                ->          tensor k_i in range(4):
+            C[j] += A[i, k] * B[j_o, k_o, j_i, k_i]         C[j] += A[i, k] * B[j_o, k_o, j_i, k_i]
+
+The loops stay, as what the instruction means: they run where the target lacks it and in partial tiles.
+
+Legal where the loops from `loop` inwards are those of the instruction's definition: as many, of the same extents, in the same order,
+around the same statement on the same types, and each tensor is walked as the tile of the definition is (a stride for each loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Annotated
+
+from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir.linear import linear
+from tensorlang.ir.printer import short, text
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, children, dtype_of, statements
+from tensorlang.schedules.directive import Directive, LoopName, Refusal
+from tensorlang.schedules.directives.instructions import Instruction, find, named
+from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, path_to_loop, stores
+from tensorlang.schedules.rewriting.region import expand
+
+Tile = tuple[Buffer, tuple[Expr, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensorize(Directive):
+    """Let `instruction` compute the loops from `loop` inwards."""
+
+    loop: LoopName
+    instruction: Annotated[str, named]
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with the loops marked."""
+        path = path_to_loop(nest, self.loop)
+        outer = [part for part in path if isinstance(part, For)]
+        vector = next((part for part in outer[:-1] if part.kind in ("vector", "tensor")), None)
+        if vector is not None:
+            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        instruction = find(self.instruction)
+        chain, store = perfect(outer[-1])
+        if store is None:
+            raise self._refusal("TL-S105", f"the loops from {short(self.loop)!r} inwards are not perfectly nested around one statement")
+        busy = next((part for part in chain if part.kind != "serial"), None)
+        if busy is not None:
+            raise self._refusal("TL-S107", f"the loop {short(busy.loop)!r} is already {busy.kind}")
+        found = tiles(nest, instruction, [part.loop for part in outer[:-1]], chain, store)
+        if isinstance(found, str):
+            raise self._refusal("TL-S306", f"the loops are not {self.instruction!r}: {found}")
+        names = {part.loop for part in chain}
+
+        def mark(part: For) -> Stmt:
+            return replace(part, kind="tensor", instruction=self.instruction if part.loop == self.loop else None)
+
+        return replace(nest, body=edit_loops(nest.body, lambda part: part.loop in names, mark))
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, reason, loop=self.loop)
+
+
+def perfect(loop: For) -> tuple[list[For], Store | None]:
+    """The loops from one inwards and the store that they stand directly around, if they do."""
+    chain, inner = [loop], loop.body
+    while isinstance(inner, For):
+        chain.append(inner)
+        inner = inner.body
+    return chain, inner if isinstance(inner, Store) else None
+
+
+def tiles(nest: Nest, instruction: Instruction, outer: Sequence[str], chain: Sequence[For], store: Store) -> dict[str, Tile] | str:
+    """The tensor and index that each tile of an instruction stands for in some loops, or in what they differ from it."""
+    pattern = instruction.nest
+    wanted = [part for part in stores(pattern.body) if not part.stage.endswith(".init")]
+    loops = [part for part in statements(pattern.body) if isinstance(part, For) and wanted[0] in statements(part)]
+    if len(wanted) != 1 or perfect(loops[0])[1] != wanted[0]:
+        return "its definition is not one statement in perfectly nested loops"
+    extents, found = [literal_extent(part) for part in loops], [literal_extent(part) for part in chain]
+    if found != extents:
+        return f"it has loops of {_listed(extents)} iterations, and here are loops of {_listed(found)}"
+    match = _Match(nest, tuple(outer), tuple(chain), pattern, tuple(loops), {})
+    goal = wanted[0]
+    if goal.reducer != store.reducer or len(store.buffers) != 1:
+        return f"it {'stores' if goal.reducer is None else 'combines by ' + goal.reducer.name}, and {store.stage!r} does not"
+    problem = match.tile(goal.buffers[0], goal.index, store.buffers[0], store.index) or match.value(goal.values[0], store.values[0])
+    if problem:
+        return problem
+    output = store.buffers[0].name
+    if any(buffer.name == output for name, (buffer, _) in match.found.items() if name != goal.buffers[0].name):
+        return f"{output!r} is read and written"
+    return match.found
+
+
+def _listed(extents: Sequence[int | None]) -> str:
+    return " x ".join("?" if extent is None else str(extent) for extent in extents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """The loops here and in the definition, and the tiles found so far."""
+
+    nest: Nest
+    outer: tuple[str, ...]
+    chain: tuple[For, ...]
+    pattern: Nest
+    loops: tuple[For, ...]
+    found: dict[str, Tile]
+
+    def value(self, goal: Expr, here: Expr) -> str:
+        """How two expressions differ; "" if they do not."""
+        match goal, here:
+            case Load(wanted, at), Load(buffer, index) if isinstance(wanted, Buffer) and isinstance(buffer, Buffer):
+                return self.tile(wanted, at, buffer, index)
+            case Axis(), Axis():
+                same = [part.loop for part in self.loops].index(goal.name)
+                return "" if here.name == self.chain[same].loop else f"{text(here)} stands for {text(goal)}"
+            case Const(), Const():
+                return "" if goal == here else f"{text(here)} stands for {text(goal)}"
+            case Binary("add" | "mul" as op, left, right), Binary(other, a, b) if op == other and dtype_of(goal) == dtype_of(here):
+                before = dict(self.found)
+                problem = self.value(left, a) or self.value(right, b)
+                if not problem:
+                    return ""
+                self._back(before)
+                turned = self.value(left, b) or self.value(right, a)
+                if turned:
+                    self._back(before)
+                return problem if turned else ""
+            case _ if type(goal) is type(here) and dtype_of(goal) == dtype_of(here) and _head(goal) == _head(here):
+                pairs = zip(children(goal), children(here), strict=True)
+                return next((problem for problem in (self.value(a, b) for a, b in pairs) if problem), "")
+            case _:
+                return f"{text(here)} stands for {text(goal)}"
+
+    def _back(self, before: dict[str, Tile]) -> None:
+        self.found.clear()
+        self.found.update(before)
+
+    def tile(self, wanted: Buffer, at: tuple[Expr, ...], buffer: Buffer, index: tuple[Expr, ...]) -> str:
+        """How the walk over a tensor differs from that over a tile."""
+        if wanted.dtype != buffer.dtype:
+            return f"{buffer.name!r} is {buffer.dtype}, and {wanted.name!r} is {wanted.dtype}"
+        if self.found.setdefault(wanted.name, (buffer, index)) != (buffer, index):
+            return f"{wanted.name!r} would be two different tiles"
+        goal = strides(self.pattern, (), self.loops, wanted, at)
+        here = strides(self.nest, self.outer, self.chain, buffer, index)
+        if here is None:
+            return f"the elements of {buffer.name!r} are not at literal strides of the loops"
+        if here != goal:
+            return f"{buffer.name!r} is walked at strides {_listed(here)}, and {wanted.name!r} at {_listed(goal or ())}"
+        return ""
+
+
+def _head(expr: Expr) -> object:
+    match expr:
+        case Unary(op) | Binary(op) | Compare(op):
+            return op
+        case Call(function, args):
+            return (function, len(args))
+        case Cast() | Select() | Const() | Axis() | Load():
+            return type(expr)
+        case _:
+            return expr
+
+
+def strides(nest: Nest, outer: Sequence[str], chain: Sequence[For], buffer: Buffer, index: tuple[Expr, ...]) -> list[int] | None:
+    """How many elements each loop moves an access to a row-major buffer; None where that is not literal."""
+    total = [0] * len(chain)
+    names = [part.loop for part in chain]
+    for dimension, part in enumerate(index):
+        plain = expand(nest, part, [*outer, *names])
+        form = linear(plain)
+        if any(closure(nest, axes_of(atom)) & set(names) and not (isinstance(atom, Axis) and atom.name in names) for atom in form.terms):
+            return None
+        factors = [form.terms.get(Axis(name), 0) for name in names]
+        inner = buffer.shape[dimension + 1 :]
+        if any(factors):
+            if not all(isinstance(extent, Const) for extent in inner):
+                return None
+            size = prod(int(extent.value) for extent in inner if isinstance(extent, Const))
+            total = [sofar + factor * size for sofar, factor in zip(total, factors, strict=True)]
+    return total

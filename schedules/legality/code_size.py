@@ -1,0 +1,328 @@
+"""How many instructions are emitted for a nest: an estimate that a directive can afford.
+
+    copies of a statement (unrolled loops, both parts of a peeled tile)  x  registers a vector takes  x  instructions of its expressions
+
+Expressions are graphs: a node that stands twice in one is emitted once. A side of a `Select` that reads memory is emitted where it is
+chosen, with everything that only it needs, so nodes under several such sides count once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import is_
+from typing import Final, cast
+
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    Nest,
+    Prefetch,
+    Select,
+    Split,
+    Stmt,
+    Store,
+    Unary,
+)
+from tensorlang.ir.dtype import INT64, DType
+from tensorlang.ir.linear import linear
+from tensorlang.ir.mentions import mentions
+from tensorlang.ir.traverse import axes_of, children, dtype_of, shared
+from tensorlang.schedules.rewriting.edit import literal_extent
+
+REGISTER: Final = 256
+"""Bits of a vector register on most machines: a schedule means the same for all."""
+FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
+    "exp": (30, 45), "exp2": (28, 48), "expm1": (50, 60), "log": (48, 50), "log2": (55, 55), "log10": (55, 55), "log1p": (66, 66),
+    "sqrt": (1, 1), "rsqrt": (2, 2), "sin": (400, 430), "cos": (400, 430), "tan": (400, 440), "asin": (38, 55), "acos": (40, 57),
+    "atan": (70, 100), "atan2": (70, 100), "sinh": (95, 95), "cosh": (80, 80), "tanh": (45, 90), "sigmoid": (80, 90), "erf": (35, 85),
+    "pow": (115, 230), "floor": (1, 1), "ceil": (1, 1), "round": (1, 1), "trunc": (1, 1), "isnan": (2, 2), "isinf": (5, 5),
+    "isfinite": (5, 5),
+}  # fmt: skip
+"""Instructions of a function in float32 and float64, on a machine that multiplies and adds in one."""
+_TILES: Final = 2
+"""Copies of the body of a split that is peeled: for whole tiles, and for what is left."""
+_INTEGER_DIVISION: Final = 15
+_HALVES: Final = ("float16", "bfloat16")
+_WIDE: Final = 64
+_HALF: Final = 7
+"""Instructions that widen the operands of a half type and round the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A statement of a nest: instructions of one copy of it, and the loops that make copies, with how many each makes.
+
+    `choices` is how deep choices between reads stand in one another.
+    """
+
+    stage: str
+    size: float
+    copies: tuple[tuple[str, int], ...]
+    choices: int = 0
+
+    @property
+    def total(self) -> float:
+        """Instructions of all copies."""
+        total = self.size
+        for _, times in self.copies:
+            total *= times
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands around a statement: loops that copy it, and its vector loop with its lanes."""
+
+    register: int
+    copies: tuple[tuple[str, int], ...] = ()
+    vector: str = ""
+    lanes: int = 0
+
+
+def instructions(stmt: Stmt, register: int = REGISTER) -> float:
+    """The instructions that are emitted for a statement, about, where a vector register has so many bits."""
+    return sum(part.total for part in _parts(stmt, {}, _Around(register)))
+
+
+def parts(nest: Nest, register: int = REGISTER) -> list[Part]:
+    """The statements of a nest, as code."""
+    splits = _splits(nest)
+    return [part for stmt in _outermost_parts(nest) for part in _parts(stmt, splits, _Around(register))]
+
+
+def growth(nest: Nest, before: Nest, register: int = REGISTER) -> float:
+    """The instructions that a nest has more than `before`, found in the statements that are not the same in both."""
+    now, then = _splits(nest), _splits(before)
+    other = {loop for loop in now.keys() | then.keys() if now.get(loop) is not then.get(loop)}
+
+    def same(new: Stmt, old: Stmt) -> bool:
+        return new is old and (not other or mentions(new).names.isdisjoint(other))
+
+    come, gone = _outermost_parts(nest), _outermost_parts(before)
+    for _ in range(2):  # what they begin with, then what they end with
+        first = next((place for place, pair in enumerate(zip(come, gone, strict=False)) if not same(*pair)), min(len(come), len(gone)))
+        come, gone = come[first:][::-1], gone[first:][::-1]
+    around = _Around(register)
+    return sum(part.total for stmt in come for part in _parts(stmt, now, around)) - sum(
+        part.total for stmt in gone for part in _parts(stmt, then, around)
+    )
+
+
+def _splits(nest: Nest) -> dict[str, Split]:
+    return {relation.outer: relation for relation in nest.relations if isinstance(relation, Split)}
+
+
+def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
+    """What a nest does, one after the other."""
+    body = nest.body
+    while isinstance(body, Alloc):
+        body = body.body
+    return body.body if isinstance(body, Block) else (body,)
+
+
+def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
+    match stmt:
+        case Store():
+            size, choices = _stored(_Same((stmt,)), around.register, around.vector, around.lanes)
+            yield Part(stmt.stage, size, around.copies, choices)
+        case Prefetch():
+            yield Part(stmt.buffer.name, 2, around.copies)
+        case Block(body):
+            for part in body:
+                yield from _parts(part, splits, around)
+        case If(cond, then, orelse):
+            size, choices = _found(_Same((cond,)), around.register, around.vector, around.lanes)
+            yield Part("", 1 + size, around.copies, choices)
+            yield from _parts(then, splits, around)
+            if orelse is not None:
+                yield from _parts(orelse, splits, around)
+        case Alloc(_, body):
+            yield from _parts(body, splits, around)
+        case For() if around.copies or around.vector:
+            yield from _looped(stmt, splits, around)
+        case For():
+            made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
+            yield from _outermost(_Same((stmt,)), made, around.register)
+
+
+def _looped(stmt: For, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
+    extent = literal_extent(stmt)
+    if stmt.kind == "vector" and not around.vector:
+        around = replace(around, vector=stmt.loop, lanes=extent or 1)
+    elif stmt.kind == "tensor":  # one instruction, or loops
+        yield Part("", 10, around.copies)
+    elif stmt.kind == "unroll":
+        around = replace(around, copies=(*around.copies, (stmt.loop, extent or 1)))
+    else:
+        literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
+        size, choices = (0.0, 0) if literal else _found(_Same((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
+        yield Part("", 6 + size, around.copies, choices)
+    if stmt.loop in splits and _has_rest(splits[stmt.loop]):
+        around = replace(around, copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
+    yield from _parts(stmt.body, splits, around)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A statement or expressions as a key: themselves, not what they say, which would take as long to compare as to measure."""
+
+    parts: tuple[object, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.parts)))
+
+
+@lru_cache(maxsize=4096)
+def _outermost(key: _Same, splits: tuple[Split, ...], register: int) -> tuple[Part, ...]:
+    """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
+    (stmt,) = key.parts
+    assert isinstance(stmt, For)
+    return tuple(_looped(stmt, {split.outer: split for split in splits}, _Around(register)))
+
+
+@lru_cache(maxsize=4096)
+def _stored(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
+    """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
+    (store,), around = key.parts, _Around(register, (), vector, lanes)
+    assert isinstance(store, Store)
+    results = () if store.reducer is None else store.reducer.results
+    size, choices, registers = _measured((*store.values, *store.index, *results), around, tuple(buffer.dtype for buffer in store.buffers))
+    return size + len(store.buffers) * (1 + bool(results)) * _accessed(store.index, around, registers), choices
+
+
+@lru_cache(maxsize=4096)
+def _found(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
+    """The same of bounds or a condition."""
+    size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), _Around(register, (), vector, lanes))
+    return size, choices
+
+
+def _has_rest(split: Split) -> bool:
+    """Is a split emitted twice, for whole tiles and for what is left?"""
+    extent = linear(Binary("sub", split.hi, split.lo))
+    return split.tail == "peel" and bool(extent.terms or extent.constant % split.factor)
+
+
+def _accessed(index: tuple[Expr, ...], around: _Around, registers: int) -> float:
+    """Instructions of a load or store: lanes side by side move at once, others one by one."""
+    moving = [place for place in index if around.vector in axes_of(place)] if around.vector else []
+    if not moving:
+        return 2
+    beside = len(moving) == 1 and moving[0] is index[-1] and linear(moving[0]).terms.get(Axis(around.vector)) in (1, -1)
+    return 2 * registers if beside else 3 * max(1, around.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """What is known of a node: its type, and whether it reads memory."""
+
+    dtype: DType
+    reads: bool
+
+
+def _measured(roots: tuple[Expr, ...], around: _Around, dtypes: tuple[DType, ...] = ()) -> tuple[float, int, int]:
+    """Instructions of expressions, how deep choices between reads stand in them, and the registers that a value takes."""
+    table: dict[tuple[object, ...], Expr] = {}
+    roots = tuple(shared(root, table) for root in roots)
+    nodes, facts = _known(roots)
+    widest = max(
+        (dtype.bits for dtype in (*dtypes, *(facts[key].dtype for key, node in nodes.items() if isinstance(node, Load)))), default=8
+    )
+    registers = max(1, -(-around.lanes * widest // around.register))
+    sizes: dict[int, tuple[float, int]] = {}
+    scopes: dict[int, tuple[float, list[Expr]]] = {}
+    waiting: list[tuple[int, tuple[Expr, ...]]] = [(0, roots)]
+    while waiting:
+        key, scope = waiting[-1]
+        if key not in scopes:
+            scopes[key] = _scope(scope, facts, around, registers)
+        own, sides = scopes[key]
+        missing = [side for side in sides if id(side) not in sizes]
+        if missing:
+            waiting.extend((id(side), (side,)) for side in missing)
+            continue
+        waiting.pop()
+        sizes[key] = own + sum(sizes[id(side)][0] for side in sides), max((sizes[id(side)][1] + 1 for side in sides), default=0)
+    return *sizes[0], registers
+
+
+def _known(roots: tuple[Expr, ...]) -> tuple[dict[int, Expr], dict[int, _Fact]]:
+    """Every node of expressions by its identity, and what is known of it."""
+    nodes: dict[int, Expr] = {}
+    facts: dict[int, _Fact] = {}
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        below = children(node)
+        missing = [part for part in below if id(part) not in facts] if id(node) not in facts else []
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if id(node) not in facts:
+            like = {Binary: 0, Unary: 0, Select: 1}.get(type(node))
+            dtype = dtype_of(node) if like is None else facts[id(below[like])].dtype
+            nodes[id(node)] = node
+            facts[id(node)] = _Fact(dtype, isinstance(node, Load) or any(facts[id(part)].reads for part in below))
+    return nodes, facts
+
+
+def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _Fact], around: _Around, registers: int) -> tuple[float, list[Expr]]:
+    """Instructions of the nodes that are needed whatever is chosen, and the sides of the choices between reads among them."""
+    total, sides = 0.0, []
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        total += _weight(node, facts, around, registers)
+        if isinstance(node, Select) and (facts[id(node.yes)].reads or facts[id(node.no)].reads):
+            sides += [node.yes, node.no]
+            stack.append(node.cond)
+        else:
+            stack.extend(children(node))
+    return total, sides
+
+
+def _weight(node: Expr, facts: Mapping[int, _Fact], around: _Around, registers: int) -> float:
+    """Instructions of one node on operands that are there."""
+    match node:
+        case Load(_, index):
+            return _accessed(index, around, registers)
+        case Call(function, args, _):
+            dtype = facts[id(args[0])].dtype
+            return registers * (FUNCTIONS[function][dtype.bits == _WIDE] + _HALF * (dtype in _HALVES))
+        case Binary(op, left, _):
+            dtype = facts[id(left)].dtype
+            if dtype == INT64:  # mostly an index, which is multiplied out and added to an address
+                return 0.5 if op in ("add", "sub", "mul") else 4.0
+            if op in ("floordiv", "mod"):
+                return registers * _INTEGER_DIVISION
+            return registers * (1.0 + 3 * (op in ("fmin", "fmax")) + _HALF * (dtype in _HALVES))
+        case Compare(_, left, _):
+            return registers * (1.0 + _HALF * (facts[id(left)].dtype in _HALVES))
+        case Cast(value, dtype):
+            return registers * (2.0 + _HALF * (dtype in _HALVES or facts[id(value)].dtype in _HALVES))
+        case Select(_, yes, no):
+            return registers + 5.0 * (facts[id(yes)].reads or facts[id(no)].reads)
+        case Unary():
+            return registers
+        case _:
+            return 0.0

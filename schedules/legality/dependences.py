@@ -1,0 +1,181 @@
+"""The proof behind directives: would two iterations touch one element in the wrong order?
+
+One formula serves every question. For a pair of accesses to one buffer, at least one a store, take two instances of the statements
+that make them: each with its own value of every loop and derived axis, tied by bounds, conditions and relations. Outer loops are
+shared, the elements are equal, and the two instances stand in the order that the directive would break. `polyhedra.find` returns
+such a pair of iterations or proves that there is none; a pair is the counterexample of the refusal. Accesses at data-dependent
+indices are unknowns there, so they conflict unless the rest excludes it.
+
+Two combining stores of one associative, commutative reducer may change places (that is the re-association that reordering a
+reduction states), but they may not run at the same time. Buffers allocated inside the loop in question are private to its iterations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tensorlang.algebra.polyhedra import find
+from tensorlang.algebra.rules import FALSE, TRUE
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, Split, Stmt, Store, Window
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.relations import closure, in_scope
+from tensorlang.ir.traverse import axes_of, loads_of, statements
+from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
+from tensorlang.schedules.legality.fused import ties
+from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
+from tensorlang.schedules.legality.rewrites import written_before
+from tensorlang.schedules.rewriting.folds import Fold, folds
+
+
+def conflict(
+    nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr], either: tuple[Expr, Expr] = (TRUE, TRUE)
+) -> dict[str, Any] | None:
+    """Two instances that touch one element while `order` holds (over axes marked `'` and `''`), or None.
+
+    Of `either`, the first holds of the first instance, or the second of the second.
+    """
+    one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
+    facts = [*one.facts, *two.facts, *ties(nest, one, two, shared), *same_element(one, two), *order]
+    if TRUE not in either:
+        facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
+    point = find(*facts)
+    if point == {} and find(*(fact for fact in facts if fact in order or (isinstance(fact, Compare) and fact.op == "eq"))) is None:
+        return None  # the whole is too large a question, and what derived axes and the element say is enough
+    return None if point is None else example_of(one, two, point)
+
+
+def pairs(found: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+    """Pairs of accesses to one buffer of which at least one writes."""
+    by_buffer: dict[str, list[Access]] = {}
+    for access in found:
+        by_buffer.setdefault(access.buffer.name, []).append(access)
+    for group in by_buffer.values():
+        for first in group:
+            for second in group:
+                if first.writes or second.writes:
+                    yield first, second
+
+
+def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> dict[str, Any] | None:
+    """Two different iterations of a loop that touch one element, at least one writing it; None if there are none.
+
+    `reductions` lets combining stores of one reducer share an element that the loop does not move (the lanes of a vector reduction keep
+    partial results).
+    """
+    private = {buffer.name for buffer in allocations(loop.body)}
+    found = [access for access in accesses(loop, tuple(outer), conditions_around(nest, loop)) if access.buffer.name not in private]
+    shared = frozenset(around.loop for around in outer)
+    differ = later(loop, "'", "''")
+    for first, second in pairs(found):
+        if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
+            continue
+        if reductions and first.reducer is not None and first.reducer == second.reducer and not moved(nest, loop, first, second):
+            continue
+        if _identity_apart(nest, loop, shared, first, second):
+            continue
+        orders = (differ,) if first is second else (differ, later(loop, "''", "'"))
+        for order in orders:
+            example = conflict(nest, first, second, shared, (order,))
+            if example is not None:
+                return example
+    return None
+
+
+def moved(nest: Nest, loop: For, *found: Access) -> bool:
+    """Do the elements of accesses depend on a loop, by its axis or by what is stored inside it?"""
+    written = {buffer.name for part in statements(loop.body) if isinstance(part, Store) for buffer in part.buffers}
+    parts = [part for access in found for part in access.index]
+    stored = any(getattr(load.buffer, "name", "") in written for part in parts for load in loads_of(part))
+    return stored or any(loop.loop in closure(nest, axes_of(part)) for part in parts)
+
+
+def later(loop: For, earlier: str, later: str) -> Expr:
+    """The iteration of copy `earlier` comes before that of copy `later`."""
+    return Compare("lt", Axis(loop.loop + earlier), Axis(loop.loop + later))
+
+
+def _identity_apart(nest: Nest, loop: For, outer: frozenset[str], first: Access, second: Access) -> bool:
+    """Is some index of both accesses the loop itself, or an axis of which the loop is one digit?
+
+    Then different iterations touch different elements, and no integer set is needed.
+    """
+    found = digits(nest, loop, outer, {part.loop for access in (first, second) for part in access.loops})
+    return any(isinstance(a, Axis) and a == b and a.name in found for a, b in zip(first.index, second.index, strict=True))
+
+
+def digits(nest: Nest, loop: For, outer: frozenset[str], around: set[str]) -> set[str]:
+    """The axes that differ wherever a loop does: itself, and those of which it is one digit."""
+    found = {loop.loop}
+    for relation in in_scope(nest, around):
+        match relation:
+            case Split(parent, high, low, _, lo, _, tail) if (
+                {high, low} & found and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer
+            ):
+                found.add(parent)
+            case Window(parent, inner, base) if inner in found and closure(nest, axes_of(base)) & around <= outer:
+                found.add(parent)
+            case _:
+                pass
+    return found
+
+
+def repeated(
+    nest: Nest, store: Store, loops: Sequence[For], outer: Sequence[For], inside: Sequence[For] = (), first: Access | None = None
+) -> dict[str, Any] | None:
+    """Two different iterations of nested `loops` in which a store touches one element; None if each touches its own.
+
+    `outer` are the loops around them, which are at one iteration; `inside` those within, which are at any. Given `first`, the earlier of
+    the two iterations is one in which this access is made.
+    """
+    around = (*outer, *loops, *inside)
+    target = Access(store.stage, store.buffers[0], store.index, writes=True, reducer=None, loops=around, conditions=(), position=0)
+    for position, loop in enumerate(loops):
+        shared = frozenset(part.loop for part in (*outer, *loops[:position]))
+        if _identity_apart(nest, loop, shared, target, target):
+            continue
+        example = conflict(nest, first or target, target, shared, (later(loop, "'", "''"),))
+        if example is not None:
+            return example
+    return None
+
+
+def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: Stmt) -> dict[str, Any] | None:
+    """Of two statements in a loop: an iteration of the second and a later one of the first that touch one element; None if none do.
+
+    Running all iterations of the first before the second would swap them, running them together again would swap them back.
+    """
+    around = (*outer, loop)
+    shared = frozenset(part.loop for part in outer)
+    held = conditions_around(nest, loop)
+    found = [[access for access in accesses(part, around, held) if access.buffer.name not in _private(part)] for part in (second, first)]
+    marks = {**folds(first), **folds(second)}
+    for one, two in itertools.product(*found):
+        if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
+            continue
+        either = fixed(marks, one, two)
+        if either is None or _identity_apart(nest, loop, shared, one, two):
+            continue
+        order = later(loop, "'", "''")
+        example = conflict(nest, one, two, shared, (order,), either)
+        if example is not None and two.writes and two.reducer is None and not one.writes:
+            unless = written_before(nest, loop, instance(nest, one, "'", shared), instance(nest, two, "''", shared))
+            example = conflict(nest, one, two, shared, (order, *unless), either) if unless else example
+        if example is not None:
+            return example
+    return None
+
+
+def fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr, Expr] | None:
+    """Where two accesses may not change places, as conditions on the copies of which one holds; None for nowhere: both combine."""
+    if first.reducer is not None and first.reducer == second.reducer:
+        return None
+    one, two = marks.get(first.source), marks.get(second.source)
+    if one is None or two is None or one.reducer != two.reducer:
+        return TRUE, TRUE
+    return None if one.fresh == two.fresh == FALSE else (one.fresh, two.fresh)
+
+
+def _private(stmt: Stmt) -> frozenset[str]:
+    return frozenset(buffer.name for buffer in allocations(stmt))

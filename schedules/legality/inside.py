@@ -1,0 +1,113 @@
+"""Where an access may stand: the one rule for "this access happens only under these conditions".
+
+A definition is accepted because each of its accesses is in bounds wherever it is made: where the conditions of the `where=` and the
+selects around it hold. A directive that makes an access anew (the copy of a tile, a partial result, a consumer in another place) leaves
+those conditions behind, and often has none of the loops that they speak of. So nothing is taken over: the access is judged in its new
+place, by what the loops, the relations and the conditions there say. A side on which it may leave the buffer is tested at run time,
+
+    if 0 <= I[p] < 5: H_acc[] = H[I[p]]
+
+and what a test would have to read has to be inside by itself, or the directive is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from tensorlang import ir
+from tensorlang.algebra.polyhedra import find, uncovered
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, Split, Stmt, Store, Unary
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import equations, in_scope
+from tensorlang.ir.traverse import children
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.legality.accesses import facts_of
+from tensorlang.schedules.rewriting.edit import path_to
+
+
+def place_facts(nest: Nest, loops: Sequence[For], around: Sequence[Expr] = ()) -> list[Expr]:
+    """What holds inside `loops`: their bounds, the relations of the axes that follow from them, and the conditions `around`."""
+    facts = [fact for loop in loops for fact in facts_of(loop)]
+    return [*facts, *(fact for relation in in_scope(nest, (loop.loop for loop in loops)) for fact in equations(relation)), *around]
+
+
+def access_guard(nest: Nest, buffer: Buffer, index: Sequence[Expr], loops: Sequence[For], around: Sequence[Expr]) -> Expr | None:
+    """What has to be tested before `buffer[index]` is touched inside `loops`, where the conditions `around` hold; None for nothing.
+
+    Raises `Refusal` where the index reads an element that is not known to exist there.
+    """
+    facts = place_facts(nest, loops, around)
+    for part in index:
+        _require_readable(part, facts, buffer)
+    open_sides = [
+        side
+        for part, extent in zip(index, buffer.shape, strict=True)
+        if not is_whole_axis(part, extent, loops, nest.relations)
+        for side in sides_left((part,), (extent,), facts)
+    ]
+    return reduce(lambda left, right: Binary("and", left, right), open_sides) if open_sides else None
+
+
+def guarded(test: Expr | None, stmt: Stmt) -> Stmt:
+    """The statement where a test holds."""
+    return stmt if test is None else If(test, stmt)
+
+
+def covers(nest: Nest, store: Store, start: Store, loops: Sequence[For]) -> bool:
+    """Do the `loops` around a reduction visit every element that its initialisation writes? A scatter may leave some out."""
+    dimensions = zip(store.index, store.buffers[0].shape, strict=True)
+    if len({*store.index}) == len(store.index) and all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in dimensions):
+        return True
+    above = [part for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)]
+    return left_out(nest, above, place_facts(nest, loops), list(zip(start.index, store.index, strict=True))) is None
+
+
+def left_out(nest: Nest, around: Sequence[For], facts: Sequence[Expr], pairs: Sequence[tuple[Expr, Expr]]) -> str | None:
+    """An iteration of the loops `around` for which nothing that `facts` hold of makes the pairs equal, as text; None if there is none."""
+    missing = uncovered(place_facts(nest, around), facts, pairs)
+    if missing is None:
+        return None
+    at = [f"{short(part.loop)} = {missing[Axis(part.loop)]}" for part in around if Axis(part.loop) in missing]
+    return ", ".join(at) or "data decide which"
+
+
+def sides_left(index: Iterable[Expr], shape: Iterable[Expr], facts: Sequence[Expr]) -> list[Expr]:
+    """The conditions `0 <= index` and `index < extent`, of each dimension, that do not follow from the facts."""
+    found: list[Expr] = []
+    for part, extent in zip(index, shape, strict=True):
+        if find(*facts, Compare("lt", part, ir.const(0))) is not None:
+            found.append(Compare("ge", part, ir.const(0)))
+        if find(*facts, Compare("ge", part, extent)) is not None:
+            found.append(Compare("lt", part, extent))
+    return found
+
+
+def _require_readable(expr: Expr, facts: Sequence[Expr], target: Buffer) -> None:
+    """Raise `Refusal` unless everything that an expression reads is inside, given the facts and the selects around each read."""
+    match expr:
+        case Select(cond, yes, no):
+            _require_readable(cond, facts, target)
+            _require_readable(yes, [*facts, cond], target)
+            _require_readable(no, [*facts, Unary("not", cond)], target)
+        case _:
+            for part in children(expr):
+                _require_readable(part, facts, target)
+            if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and sides_left(expr.index, expr.buffer.shape, facts):
+                raise Refusal(
+                    "TL-S302",
+                    f"where {target.name!r} is touched is read from {expr.buffer.name!r}, and that element exists only under a condition "
+                    "that the copy would leave",
+                    stage=target.name,
+                )
+
+
+def is_whole_axis(part: Expr, extent: Expr, loops: Sequence[For], relations: Sequence[Relation]) -> bool:
+    """Is an index an axis, in scope here, whose own range is that of the dimension? Then it is inside, and no integer set is needed."""
+    if not isinstance(part, Axis):
+        return False
+    zero = ir.const(0)
+    return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
+        isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent)
+        for relation in relations
+    )

@@ -1,0 +1,177 @@
+"""Writes that come again: when the order of two of them does not matter.
+
+A conflict is a pair of instances. Whether it does harm may depend on a third one: a write of the same element that both orders put last,
+or one of the same value that both orders put first. Such a third instance is looked for where the pair says: some loops as the first of
+the pair has them, the others as the second. That it is one (within all bounds, under all conditions, at the same element) is part of the
+question, so that only pairs without it are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.rules import FALSE, TRUE
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, Fuse, Nest, Store, Unary, const
+from tensorlang.ir.linear import linear
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.relations import closure, equations, in_scope, sides
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
+from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
+from tensorlang.schedules.legality.instances import Instance, rename
+from tensorlang.schedules.rewriting.edit import loops as loops_in
+from tensorlang.schedules.rewriting.edit import stores
+
+
+@dataclass(frozen=True, slots=True)
+class Third:
+    """A write with loops of two instances: what its derived axes are, and what has to hold for it to be one at their element."""
+
+    names: dict[str, str]
+    given: tuple[Expr, ...]
+    demands: Expr
+
+
+def third(
+    nest: Nest, loops: Sequence[For], one: Instance, two: Instance, chosen: frozenset[str], mark: str, step: str | None = None
+) -> Third | None:
+    """The write that `two` is with the loops `chosen` as `one` has them, and one iteration later of `step`; None if that cannot be said.
+
+    `loops` are those of `two` that the two instances do not share.
+    """
+    own = {loop.loop for loop in loops}
+    names: dict[str, str] = {}
+    mixed: set[str] = set()
+    for axis in two.names:
+        of = closure(nest, (axis,)) & own
+        if step in of or (of & chosen and not (of <= chosen and axis in one.names)):
+            names[axis] = f"{axis}{mark}"
+            mixed.add(axis)
+        else:
+            names[axis] = (one if of & chosen else two).names[axis]
+    given: list[Expr] = []
+    if step is not None:
+        given.append(Compare("eq", Axis(names[step]), Binary("add", two.at(step), const(1))))
+    asked = [fact for loop in loops for fact in facts_of(loop)] + conjuncts(two.access.conditions)
+    for relation in in_scope(nest, [loop.loop for loop in two.access.loops]):
+        parts = equations(relation)
+        if not mixed.intersection(sides(relation)[1]):
+            asked += parts
+        elif isinstance(relation, Fuse):
+            return None  # its axes exist only within its range
+        else:
+            given.append(rename(parts[0], names))
+            asked += parts[1:]
+    known = {*one.facts, *two.facts}
+    wanted = [part for part in (rename(part, names) for part in asked) if part not in known]
+    elements = [(rename(part, names), there) for part, there in zip(two.access.index, two.index, strict=True)]
+    wanted += [Compare("eq", here, there) for here, there in elements if here != there]
+    demands: Expr = TRUE
+    for part in wanted:
+        demands = Binary("and", demands, part)
+    return Third(names, tuple(given), demands)
+
+
+def none_last(nest: Nest, old: Sequence[str], new: Sequence[str], one: Instance, two: Instance) -> list[Expr]:
+    """What is left of the question whether two writes of one store, `one` before `two` in the old order, may change places.
+
+    Only the last write of an element matters. If the last one were another in the new order, it and the old one would be a pair that
+    changes places and that no write of the element follows: neither the second in the old order nor the first in the new one. Writes
+    that may follow are those with loops of both, and the next ones of the second.
+    """
+    place = next(position for position, loop in enumerate(one.access.loops) if loop.loop == old[0])
+    loops = one.access.loops[place:]
+    fixed = all(rename(part, one.names) == there for part, there in zip(one.access.index, one.index, strict=True))
+    if not fixed or any(True for loop in loops for bound in (loop.lo, loop.hi) for _ in loads_of(bound)):
+        return []  # where it writes, or whether, may depend on what is written meanwhile
+    groups = [frozenset([loop]) for loop in old]
+    if len(loops) > len(old):
+        groups.append(frozenset(loop.loop for loop in loops[len(old) :]))
+    every = frozenset(loop.loop for loop in loops)
+    found: list[Expr] = []
+    mixes: list[tuple[frozenset[str], str | None]] = [(chosen, None) for chosen in (*groups, *(every - group for group in groups))]
+    mixes += [(frozenset(), loop) for loop in old]
+    for position, (chosen, step) in enumerate(dict.fromkeys(mixes)):
+        last = third(nest, loops, one, two, chosen, f"'''{position}", step)
+        if last is not None:
+            after = Binary("or", before(old, two.names, last.names), before(new, one.names, last.names))
+            found += [*last.given, Unary("not", Binary("and", last.demands, after))]
+    return found
+
+
+def before(loops: Sequence[str], earlier: dict[str, str], later: dict[str, str]) -> Expr:
+    """One copy comes before another in the order of the loops."""
+    result: Expr = FALSE
+    for loop in reversed(loops):
+        if earlier[loop] != later[loop]:
+            less, same = (Compare(op, Axis(earlier[loop]), Axis(later[loop])) for op in ("lt", "eq"))
+            result = less if result == FALSE else Binary("or", less, Binary("and", same, result))
+    return result
+
+
+def written_before(nest: Nest, loop: For, one: Instance, two: Instance) -> list[Expr]:
+    """What is left of the question whether a read `one` may change places with a write `two` of a later iteration of `loop`.
+
+    Where one store alone writes the buffer, and each time the same value into an element, a read sees this value wherever it stands after
+    one of the writes. The one in the iteration of the read, if there is one, stands before it in both orders.
+    """
+    store = next(part for part in stores(loop) if id(part) == two.access.source)
+    every = list(stores(loop))
+    if any(part is not store and set(part.buffers) & set(store.buffers) for part in every):
+        return []
+    place = next(position for position, part in enumerate(two.access.loops) if part.loop == loop.loop)
+    loops = two.access.loops[place:]
+    written = {buffer for part in every for buffer in part.buffers}
+    around = [expr for part in loops for expr in (part.lo, part.hi)]
+    if any(load.buffer in written for expr in (*store.values, *store.index, *two.access.conditions, *around) for load in loads_of(expr)):
+        return []
+    same = third(nest, loops, one, two, frozenset([loop.loop]), "'''")
+    if same is None or not told(nest, loops, two.access):
+        return []
+    return [*same.given, Unary("not", same.demands)]
+
+
+def renewed(nest: Nest, chain: Sequence[For]) -> set[str]:
+    """The storage of which each iteration of a chain of loops uses one element, which it overwrites first, and that nothing else uses.
+
+    Such iterations hand nothing to each other, so that they may stand in any order, one after the other.
+    """
+    found: set[str] = set()
+    whole = list(accesses(nest.body))
+    inside = list(accesses(chain[-1].body))
+    for buffer in allocations(nest.body):
+        uses = [access for access in inside if access.buffer.name == buffer.name]
+        if not uses or len(uses) != sum(access.buffer.name == buffer.name for access in whole):
+            continue
+        start = next((access for access in uses if access.writes), uses[0])
+        once = start.writes and start.reducer is None and not start.loops and not start.conditions
+        first = all(access.position > start.position for access in uses if access is not start)
+        fixed = all(access.index == start.index for access in uses) and not any(
+            closure(nest, axes_of(part)) & {loop.loop for loop in loops_in(chain[-1].body)} or any(True for _ in loads_of(part))
+            for part in start.index
+        )
+        if once and first and fixed:
+            found.add(buffer.name)
+    return found
+
+
+def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
+    """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
+
+    The tiles of a "shift" split write an element twice, and so does storage that is filled in every iteration. An index tells an axis
+    that it is but for a constant. It does not tell what it was derived from: `p = f // 5` leaves open which f, and `q = q_s - p` both of
+    q_s and p.
+    """
+    store = next(part for part in statements(chain[0]) if id(part) == write.source)
+    assert isinstance(store, Store)
+    known = {
+        next(iter(axes_of(part)))
+        for part in write.index
+        if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)
+    }
+    private = set(allocations(chain[-1].body))
+    hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
+    spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
+    loops = {loop.loop for loop in chain}
+    return all(axis in known or not closure(nest, (axis,)) & loops for expr in spoken for axis in axes_of(expr))

@@ -1,0 +1,198 @@
+"""Moving a producer out of its consumer's loops: what `compute_root` and `compute_at` share.
+
+`raised` is for stages whose values depend on the loops around them: the storage gets a dimension for each of these loops, and the
+producer its own copies of them, with the relations that derive axes from them. Loops on which nothing depends are left behind, with a
+test that they run at all where that is not known. `unplaced` is for a producer whose loops cover a box of the tensor: they cover the
+whole tensor again. A stage may be both, where each iteration of an outer loop has a tensor of its own and an inner one takes a box of
+it: then the box becomes whole first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensorlang import ir
+from tensorlang.ir import Alloc, Axis, Block, Buffer, Compare, Expr, For, If, Nest, Prefetch, Relation, Stmt, Store, allocate, block
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure, in_scope, renamed, sides
+from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.placement.local import Clone, clone, offsets
+from tensorlang.schedules.placement.placed import (
+    Box,
+    Placed,
+    box_of,
+    boxed,
+    dimensions,
+    greatest,
+    moved,
+    placed,
+    reading,
+    require_early,
+    start_of,
+    values_of,
+)
+from tensorlang.schedules.placement.scopes import unfollowed
+from tensorlang.schedules.rewriting.copies import derived
+from tensorlang.schedules.rewriting.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
+
+
+def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
+    """The nest with a stage moved in front of all but the outermost `keep` loops around it. Raises `Refusal`."""
+    inside = {part.loop for part in place.loops[keep:]}
+    box = boxed(nest, place) & inside
+    if box and not box & _implied(nest, place):
+        nest = _spread(nest, place, loop)
+        place, box = placed(nest, place.stage, loop), frozenset()
+    outer, between = place.loops[:keep], place.loops[keep:]
+    start = between[0]
+    require_early(nest, place, start, loop)
+    conditions = [cond for cond, known in place.conditions if start.loop in known]
+    dims = _needed(nest, place, conditions, between, box)
+    spoken = frozenset().union(*(axes_of(expr) for part in place.parts for stmt in statements(part) for expr in expressions(stmt)))
+    if closure(nest, spoken) & {part.loop for part in between if part not in dims}:  # a box that cannot be told from its loops
+        reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
+        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
+    sizes = []
+    for dim in dims:
+        size = greatest(nest, extent_of(dim), between)
+        if size is None:
+            raise Refusal(
+                "TL-S303",
+                f"the number of iterations of {short(dim.loop)!r} has no simple bound over the loops around it",
+                stage=place.stage,
+                loop=loop,
+            )
+        sizes.append(size)
+    local = {buffer.name: _roomy(buffer, (*sizes, *buffer.shape)) for buffer in place.buffers}
+    runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not (literal_extent(part) or 0) > 0]
+    parts: list[Stmt] = []
+    relations = list(nest.relations)
+    for part in place.parts:
+        first = all(store.stage == f"{place.stage}.init" for store in stores(part))
+        scoped = replace(nest, relations=tuple(relations))
+        copies = _copies(scoped, f"{place.stage}.init" if first else place.stage, dims, [around.loop for around in outer])
+        relations = _following(relations, part, copies)
+        body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
+        for test in [*runs, *(() if first else conditions)]:
+            body = If(copies.of(test), body)
+        parts.append(copies.around(body))
+        relations += copies.relations
+    here = offsets(dims)
+
+    def around(rest: Stmt) -> Stmt:
+        return allocate(local.values(), block(*parts, rest))
+
+    return replace(nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), around), relations=tuple(relations))
+
+
+def _implied(nest: Nest, place: Placed) -> frozenset[str]:
+    """What the values depend on: where the box moves with that too, there is no whole tensor of which it is a part."""
+    return closure(nest, frozenset().union(*map(axes_of, values_of(nest, place))))
+
+
+def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequence[For], box: frozenset[str]) -> tuple[For, ...]:
+    """Those of the loops on which the values, the box, the conditions or the bounds of other needed loops depend."""
+    axes = box.union(*(axes_of(expr) for expr in (*values_of(nest, place), *conditions)))
+    for part in between:
+        if not (literal_extent(part) or 0) > 0:
+            axes |= axes_of(part.lo) | axes_of(part.hi)
+    while True:
+        found = tuple(part for part in between if part.loop in closure(nest, axes))
+        grown = axes.union(*(axes_of(bound) for part in found for bound in (part.lo, part.hi)))
+        if grown == axes:
+            return found
+        axes = grown
+
+
+def _copies(nest: Nest, label: str, dims: Sequence[For], around: Sequence[str]) -> Clone:
+    names = [*around, *(dim.loop for dim in dims)]
+    follow = [axis for relation in in_scope(nest, names) for axis in sides(relation)[1]]
+    return clone(nest, label, dims, [Axis(name) for name in (*names, *follow)], around, follow=False)
+
+
+def _following(relations: Sequence[Relation], part: Stmt, copies: Clone) -> list[Relation]:
+    """The relations, those of the moved statement's own loops over the copied axes."""
+    own = derived(relations, (found.loop for found in statements(part) if isinstance(found, For)))
+    return [renamed(relation, copies.names) if own.issuperset(sides(relation)[1]) else relation for relation in relations]
+
+
+def _roomy(buffer: Buffer, shape: tuple[Expr, ...]) -> Buffer:
+    """A buffer of a larger shape, which no longer has to fit where the small one lived."""
+    return replace(buffer, shape=shape, memory="auto" if buffer.memory in ("register", "stack") else buffer.memory)
+
+
+def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> Stmt:
+    def store(found: Store) -> Stmt:
+        if any(buffer.name in local for buffer in found.buffers):
+            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=(*leading, *found.index))
+        return found
+
+    return edit_stores(part, store)
+
+
+def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
+    """The nest with a producer that covers a box inside loops of its consumer moved in front of them, whole. Raises `Refusal`."""
+    box = box_of(nest, place, loop)
+    start = place.loops[0]
+    require_early(nest, place, start, loop)
+    local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
+    parts = _covering(nest, place, box, local, loop)
+    _require_free(nest, place, parts, loop)
+
+    def around(rest: Stmt) -> Stmt:
+        return allocate(local.values(), block(*parts, rest))
+
+    return replace(nest, body=unfollowed(moved(nest.body, place, start, local, box.whole, around), place.parts))
+
+
+def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
+    """The nest with a producer that covers a box covering the whole tensor, where it stands. Raises `Refusal`."""
+    box = box_of(nest, place, loop)
+    local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
+    parts = {id(old): new for old, new in zip(place.parts, _covering(nest, place, box, local, loop), strict=True)}
+
+    def rewrite(part: Stmt) -> Stmt:
+        match part:
+            case Alloc(buffers, body):
+                return allocate((local.get(buffer.name, buffer) for buffer in buffers), rewrite(body))
+            case Prefetch(buffer) if buffer.name in local:
+                return Block(())
+            case _ if id(part) in parts:
+                return parts[id(part)]
+            case _:
+                return map_statements(map_own_expressions(part, read), rewrite)
+
+    read = reading(local, box.whole)
+    return replace(nest, body=unfollowed(rewrite(nest.body), place.parts))
+
+
+def _covering(nest: Nest, place: Placed, box: Box, local: dict[str, Buffer], loop: str) -> list[Stmt]:
+    """The statements of a producer over the whole tensor instead of a box, into `local`."""
+    parts: list[Stmt] = []
+    for part in place.parts:
+        dims = {id(found): tuple(dim.loop for dim, _ in around) for found, around in dimensions(part, place) or ()}
+        ends = {axis: end for axes in dims.values() for axis, end in zip(axes, box.ends, strict=True)}
+
+        def whole(found: For, ends: dict[str, Expr] = ends) -> For:
+            return replace(found, lo=start_of(nest, found, place, loop), hi=ends[found.loop])
+
+        def store(found: Store, dims: dict[int, tuple[str, ...]] = dims) -> Stmt:
+            if id(found) not in dims:
+                return found
+            index = tuple(Axis(axis) for axis in dims[id(found)])
+            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=index)
+
+        parts.append(edit_loops(edit_stores(part, store), lambda found, ends=ends: found.loop in ends, whole))  # type: ignore[misc]
+    return parts
+
+
+def _require_free(nest: Nest, place: Placed, parts: list[Stmt], loop: str) -> None:
+    """Raise `Refusal` where something inside the producer depends on a loop that it leaves (a copy of what one iteration reads)."""
+    own = {inner.loop for part in parts for inner in statements(part) if isinstance(inner, For)}
+    used = frozenset().union(*(axes_of(expr) for part in parts for inner in statements(part) for expr in expressions(inner)))
+    left = (closure(nest, used) & {around.loop for around in place.loops}) - own
+    if left:
+        reason = f"the loops of {place.stage!r} hold a copy that depends on {short(min(left))!r}; move it first, then copy"
+        raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)

@@ -1,0 +1,160 @@
+"""Local copies of what the inner loops of a nest touch: the part that `pack` and `accumulate` share.
+
+A local buffer has one dimension for each inner loop that moves the tensor's index, in the order of the loops. The loops that fill or
+empty it are clones of those inner loops, with clones of the relations that derive the index from them; so the copy knows its tails,
+and the tensor's index keeps its spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, renamed
+from tensorlang.ir.traverse import axes_of, substitute
+from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.legality.accesses import accesses, conditions_around
+from tensorlang.schedules.legality.dependences import repeated
+from tensorlang.schedules.rewriting.edit import axis_names, literal_extent
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """Copies of loops under another stage, with what they derive: `names` maps old axes to new ones."""
+
+    loops: tuple[For, ...]
+    names: dict[str, str]
+    relations: tuple[Relation, ...]
+
+    def of(self, expr: Expr) -> Expr:
+        """An expression over the copied axes."""
+        return substitute(expr, {old: Axis(new) for old, new in self.names.items()})
+
+    def around(self, body: Stmt) -> Stmt:
+        """The copied loops around a statement."""
+        for loop in reversed(self.loops):
+            body = replace(loop, body=body)
+        return body
+
+
+def moving(nest: Nest, index: Sequence[Expr], loops: Sequence[For]) -> tuple[For, ...]:
+    """Those of the loops on which an index depends, outermost first."""
+    needed = closure(nest, frozenset().union(*(axes_of(part) for part in index)) if index else ())
+    return tuple(loop for loop in loops if loop.loop in needed)
+
+
+def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], around: Sequence[str], *, follow: bool) -> Clone:
+    """Copies of `loops` named after `stage`, with the relations by which `index` follows from them and from the loops `around`."""
+    needed = closure(nest, frozenset().union(*(axes_of(part) for part in index)) if index else ())
+    taken = set(axis_names(nest))
+    names: dict[str, str] = {}
+
+    def fresh(axis: str) -> str:
+        label, count = f"{stage}.{short(axis)}", 0
+        name = label
+        while name in taken:
+            count += 1
+            name = f"{label}_{count}"
+        taken.add(name)
+        return name
+
+    for loop in loops:
+        names[loop.loop] = fresh(loop.loop)
+    cloned = frozenset(names)
+    relations: list[Relation] = []
+    for relation in in_scope(nest, (*around, *(loop.loop for loop in loops))):
+        axes = relation_names(relation)
+        if set(axes) & needed and set(axes).union(*(axes_of(bound) for bound in bounds(relation))) & names.keys():
+            for axis in axes:
+                if axis not in names and closure(nest, (axis,)) & cloned:
+                    names[axis] = fresh(axis)
+            relations.append(renamed(relation, names))
+    values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
+    copies = tuple(
+        For(
+            names[loop.loop],
+            substitute(loop.lo, values),
+            substitute(loop.hi, values),
+            loop.body,
+            loop.kind if follow else "serial",
+            (loop.follows or loop.loop) if follow else None,
+        )
+        for loop in loops
+    )
+    return Clone(copies, names, tuple(reversed(relations)))
+
+
+def offsets(loops: Sequence[For]) -> tuple[Expr, ...]:
+    """The position within a local buffer at which the loops stand."""
+    return tuple(simplify(Binary("sub", Axis(loop.loop), loop.lo)) for loop in loops)
+
+
+def literal_shape(loops: Sequence[For], what: str) -> tuple[int, ...]:
+    """The extents of the loops. Raises `Refusal` where one is not a literal."""
+    shape: list[int] = []
+    for loop in loops:
+        extent = literal_extent(loop)
+        if extent is None:
+            raise Refusal(
+                "TL-S204", f"{what} needs a literal extent of {short(loop.loop)!r}, which it holds whole; split it first", loop=loop.loop
+            )
+        shape.append(extent)
+    return tuple(shape)
+
+
+def fresh_buffer(nest: Nest, label: str) -> str:
+    """A name for a new buffer."""
+    taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
+    taken |= {buffer.name for buffer in allocations(nest.body)}
+    name, count = label, 0
+    while name in taken:
+        count += 1
+        name = f"{label}_{count}"
+    return name
+
+
+def tile_name(nest: Nest, tensor: str) -> str:
+    """The name of an accumulated tile of a tensor: `C_acc`; `C_acc_1` is a tile of that one."""
+    return fresh_buffer(nest, re.sub(r"_acc(_\d+)?$", "", tensor) + "_acc")
+
+
+def require_fixed(nest: Nest, tile: Sequence[For], inside: Sequence[For], what: str) -> None:
+    """Raise `Refusal` where the bounds of a loop of the tile depend on a loop inside that the copy does not have."""
+    dropped = {loop.loop for loop in inside} - {loop.loop for loop in tile}
+    for loop in tile:
+        needs = closure(nest, axes_of(loop.lo) | axes_of(loop.hi)) & dropped
+        if needs:
+            raise Refusal(
+                "TL-S104",
+                f"the bounds of {short(loop.loop)!r} depend on {short(min(needs))!r}, which {what} would leave",
+                loop=loop.loop,
+            )
+
+
+def require_distinct(nest: Nest, loop: For, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str) -> None:
+    """Raise `Refusal` where two iterations of the tile's loops write one element (a scatter): the copy would hold it twice.
+
+    `loop` is the one whose iterations have the tile. Elements are loaded and stored in the order of the tile, so that what the last of the
+    two has is what stays: it does where the condition of a combining store never lets the first one combine anything. Copies that are not
+    made in order have to be distinct.
+    """
+    if store.reducer is None and all(isinstance(part, Axis) for part in store.index):
+        return
+    combining = None
+    if store.reducer is not None and all(part.kind in ("serial", "unroll") for part in tile):
+        found = accesses(loop, tuple(outer[:-1]), conditions_around(nest, loop))
+        combining = next(access for access in found if access.source == id(store) and access.writes)
+    example = repeated(nest, store, tile, outer, first=combining)
+    if example is not None:
+        raise Refusal(
+            "TL-S103",
+            f"two iterations of {short(tile[-1].loop)!r} write {example['element']}, of which a copy of {tensor!r} would hold two",
+            stage=store.stage,
+            loop=outer[-1].loop,
+            counterexample=example,
+        )

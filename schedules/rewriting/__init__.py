@@ -1,0 +1,1 @@
+"""How a nest is taken apart and put together: loops and statements found, replaced, copied, their regions and relations."""

@@ -1,0 +1,82 @@
+"""Quotients and remainders that a split decides: with `o = 4 o_o + o_i`, `o // 4` is `o_o` and `o % 4` is `o_i`.
+
+A definition addresses the channels of a group, the phases of an image or the digits of a layout by `//` and `%`. Once its loop is split
+into these digits, what it reads is linear in them, and every directive and strategy sees which loop moves what. So `split` writes what its
+loops decide into the statements inside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.mentions import among
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, statements, walk
+from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.region import expand
+
+
+def is_quotient(expr: Expr) -> bool:
+    """Is it a floored quotient of indices by a positive literal, or what is left of one? Not of data, which may be of another type."""
+    if not (isinstance(expr, Binary) and expr.op in ("floordiv", "mod") and isinstance(expr.right, Const)):
+        return False
+    return dtype_of(expr.right) == INT64 and expr.right.value > 0
+
+
+def decided(nest: Nest, made: frozenset[str]) -> Nest:
+    """The nest with the quotients gone that the loops `made`, and those around and inside of them, decide."""
+    inside = (part for part in among(nest.body, made) if isinstance(part, For) and part.loop in made)
+    held = (expr for loop in inside for stmt in statements(loop) for expr in expressions(stmt))
+    if not any(map(_quotients, held)):
+        return nest
+    known = _ranges(nest)
+    names = [loop.loop for loop in loops(nest.body)]
+
+    def rewrite(expr: Expr) -> Expr:
+        if is_quotient(expr) and closure(nest, axes_of(expr)) & made:
+            found = _within(expand(nest, expr, names), known)
+            if _weight(nest, found) < _weight(nest, expr):
+                return found
+        return map_children(expr, rewrite)
+
+    return replace(nest, body=map_expressions(nest.body, rewrite))
+
+
+def _ranges(nest: Nest) -> Mapping[Expr, tuple[int, int]]:
+    """The first and the last iteration of each loop that has literal bounds."""
+    known: dict[Expr, tuple[int, int]] = {}
+    for loop in loops(nest.body):
+        if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+            first, last = known.get(Axis(loop.loop), (int(loop.lo.value), int(loop.hi.value) - 1))  # copies of a stage share names
+            known[Axis(loop.loop)] = (min(first, int(loop.lo.value)), max(last, int(loop.hi.value) - 1))
+    return known
+
+
+def _weight(nest: Nest, expr: Expr) -> tuple[int, int]:
+    """How many quotients there are, and how many axes they take their values from."""
+    found = [node for node in walk(expr) if is_quotient(node)]
+    return len(found), sum(len(closure(nest, axes_of(node))) for node in found)
+
+
+def _quotients(expr: Expr) -> int:
+    return sum(1 for node in walk(expr) if is_quotient(node))
+
+
+def _within(expr: Expr, known: Mapping[Expr, tuple[int, int]]) -> Expr:
+    """The expression without the quotients that bounds on its axes decide."""
+    node = simplify(map_children(expr, lambda part: _within(part, known)))
+    if not (isinstance(node, Binary) and is_quotient(node) and isinstance(node.right, Const)):
+        return node
+    by, form = int(node.right.value), linear(node.left)
+    whole = Linear(form.constant // by, {atom: factor // by for atom, factor in form.terms.items() if factor % by == 0})
+    rest = expression(form.plus(whole, -by))
+    bounds = interval(rest, known)
+    if bounds is None or bounds[0] < 0 or bounds[1] >= by or interval(node.left, known) is None:
+        return node
+    return expression(whole) if node.op == "floordiv" else rest

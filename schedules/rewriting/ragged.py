@@ -1,0 +1,43 @@
+"""Ranges that data tells: which loops have one, and which loops tell it, as the rows of a sparse matrix tell its columns.
+
+Only ranges with both ends in data count. They are taken for parts of one whole, so that all of them together are as long as the loop:
+that is what row pointers say, and nothing better is known before the call. Of `j < length[i]` nothing is known but the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tensorlang.ir import Axis, Binary, Compare, Expr
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, loads_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Axes whose range data tells (`bounded`), by what is read at the axes `keys`."""
+
+    bounded: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+
+
+def ragged(conditions: Iterable[Expr]) -> Ragged:
+    """What the conditions around a statement tell of ranges."""
+    ends: dict[tuple[str, bool], set[str]] = {}
+    waiting = list(conditions)
+    while waiting:
+        match waiting.pop():
+            case Binary("and", left, right):
+                waiting += [left, right]
+            case Compare("lt" | "le" | "gt" | "ge" as op, left, right) as cond:
+                read = {axis for load in loads_of(cond) for part in load.index for axis in axes_of(part)}
+                form = linear(Binary("sub", left, right) if op in ("lt", "le") else Binary("sub", right, left))
+                for name in axes_of(cond) - read if read else ():
+                    factor = form.terms.get(Axis(name), 0)
+                    if factor:
+                        ends.setdefault((name, factor > 0), set()).update(read)
+            case _:
+                pass
+    both = {name for name, upper in ends if upper and (name, False) in ends}
+    return Ragged(frozenset(both), frozenset(axis for (name, _), read in ends.items() if name in both for axis in read))

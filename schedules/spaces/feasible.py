@@ -1,0 +1,215 @@
+"""Exactly the feasible points of a space: counted, numbered and drawn without rejection, found by asking the constraints what they read.
+
+A constraint is any predicate on points. It is first given a point in which nothing is decided. If it answers, the answer holds for all
+points; if it reads a knob, that knob is decided in every possible way, and it is asked again. What comes of it is a decision tree over
+the knobs that the constraints really read, and a branch of it ends as soon as the answer is known: a constraint between two tile sizes
+costs as many questions as there are pairs, however many points the space has. Constraints that read different knobs have trees of their
+own, and the points are their product. A leaf stands for all values of what nobody read, which are counted without being listed. A
+constraint that reads everything, or the point as a whole, is asked about each point in turn.
+
+The questions are bounded; a space whose constraints need more is left to sampling by rejection (`Space.sample`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from tensorlang.schedules.spaces.knobs import Knob
+
+Config: TypeAlias = dict[str, Any]
+Predicate: TypeAlias = Callable[[Config], bool]
+
+QUESTIONS: Final = 20_000
+"""How often constraints are asked before a space is left to rejection: about a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The points with the values of `config` and any values of the `free` knobs, all of them feasible."""
+
+    config: Config
+    free: tuple[Knob, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Feasible points one child after the other; `ends` has the number of points up to the end of each."""
+
+    children: tuple[Leaf | Branch, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of points below."""
+        return self.ends[-1] if self.ends else 0
+
+
+Tree: TypeAlias = Leaf | Branch
+
+
+@dataclass(frozen=True, slots=True)
+class Feasible:
+    """The feasible points of a space: every combination of one from each tree, which have no knob in common."""
+
+    trees: tuple[Tree, ...]
+    count: int
+
+    def at(self, rank: int) -> Config:
+        """The feasible point of this rank, 0 <= rank < count: a bijection."""
+        config: Config = {}
+        for tree in self.trees:
+            rank, at = divmod(rank, tree.count)
+            _descend(tree, at, config)
+        return config
+
+
+def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate]) -> Feasible | None:
+    """The feasible points, or None where that takes more than `QUESTIONS`. What a predicate raises at a whole point is passed on."""
+    survey = _Survey(itertools.count())
+    try:
+        try:
+            groups = _groups(survey, tuple(knobs), constraints)
+        except _TooMany:
+            raise
+        except Exception:  # noqa: BLE001 - it relies on an earlier constraint: all together, in order
+            groups = [(frozenset(knob.name for knob in knobs), tuple(constraints))]
+        trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), {}, held) for read, held in groups]
+    except _TooMany:
+        return None
+    free = tuple(knob for knob in knobs if not any(knob.name in read for read, _ in groups))
+    trees.append(Leaf({}, free, size(free)))
+    return Feasible(tuple(trees), math.prod(tree.count for tree in trees))
+
+
+def size(knobs: Sequence[Knob]) -> int:
+    """The number of points of these knobs, by the sizes of their sub-trees."""
+    return math.prod(size_of(knob) for knob in knobs)
+
+
+def size_of(knob: Knob) -> int:
+    """The number of points below one knob."""
+    return sum(size(knob.children(value)) for value in knob.values) if knob.opens else len(knob.values)
+
+
+def unrank(knobs: Sequence[Knob], rank: int, config: Config) -> None:
+    """Add the point of this rank, 0 <= rank < size(knobs), to `config`: a bijection."""
+    for knob in knobs:
+        if not knob.opens:
+            rank, at = divmod(rank, len(knob.values))
+            config[knob.name] = knob.values[at]
+            continue
+        rank, at = divmod(rank, size_of(knob))
+        for value in knob.values:
+            below = size(knob.children(value))
+            if at < below:
+                config[knob.name] = value
+                unrank(knob.children(value), at, config)
+                break
+            at -= below
+
+
+_Groups: TypeAlias = list[tuple[frozenset[str], tuple[Predicate, ...]]]
+
+
+def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[Predicate]) -> _Groups:
+    """Constraints that read a knob in common, together and in order, each group with the outermost knobs that it reads."""
+    groups: _Groups = []
+    for holds in constraints:
+        survey.read.clear()
+        survey.tree(knobs, {}, (holds,))
+        own = survey.read & {knob.name for knob in knobs}
+        joined = [group for group in groups if group[0] & own]
+        groups = [group for group in groups if not group[0] & own]
+        groups.append((frozenset(own).union(*(read for read, _ in joined)), (*(one for _, held in joined for one in held), holds)))
+    return groups
+
+
+@dataclass(slots=True)
+class _Survey:
+    """Builds decision trees; `asked` counts the questions, `read` gathers the knobs that were decided."""
+
+    asked: Iterator[int]
+    read: set[str] = field(default_factory=set)
+
+    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[Predicate, ...]) -> Tree:
+        for place, holds in enumerate(constraints):
+            if next(self.asked) >= QUESTIONS:
+                raise _TooMany
+            answer = _ask(holds, config, undecided)
+            if isinstance(answer, Knob):
+                return self._branch(answer, undecided, config, constraints[place:])
+            if not answer:
+                return Branch((), ())
+        return Leaf(config, undecided, size(undecided))
+
+    def _branch(self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[Predicate, ...]) -> Tree:
+        self.read.add(knob.name)
+        rest = tuple(other for other in undecided if other is not knob)
+        children = (self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints) for value in knob.values)
+        kept = tuple(child for child in children if child.count)
+        return Branch(kept, tuple(itertools.accumulate(child.count for child in kept)))
+
+
+def _descend(tree: Tree, rank: int, config: Config) -> None:
+    while isinstance(tree, Branch):
+        place = bisect.bisect_right(tree.ends, rank)
+        rank -= tree.ends[place - 1] if place else 0
+        tree = tree.children[place]
+    config.update(tree.config)
+    unrank(tree.free, rank, config)
+
+
+def _ask(holds: Predicate, config: Config, undecided: tuple[Knob, ...]) -> bool | Knob:
+    """What the predicate says of all points with these values, or the knob to decide next."""
+    if not undecided:
+        return bool(holds(dict(config)))
+    try:
+        return bool(holds(_Undecided(config, undecided)))  # type: ignore[arg-type]  # behaves as the dict would
+    except _Reads as read:
+        return read.knob
+    except Exception:  # noqa: BLE001 - it wants a real dict: decide one knob after the other until it can be given one
+        return undecided[0]
+
+
+class _Reads(BaseException):
+    def __init__(self, knob: Knob) -> None:
+        self.knob = knob
+
+
+class _TooMany(Exception):  # noqa: N818 - the ordinary end of a large space
+    pass
+
+
+class _Undecided(Mapping[str, Any]):
+    """A point of which only some knobs are decided; reading another one asks for it."""
+
+    def __init__(self, config: Config, undecided: tuple[Knob, ...]) -> None:
+        self._config = config
+        self._undecided = undecided
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._config:
+            return self._config[name]
+        for knob in self._undecided:
+            if name in names(knob):
+                raise _Reads(knob)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        raise _Reads(self._undecided[0])
+
+    def __len__(self) -> int:
+        raise _Reads(self._undecided[0])
+
+
+def names(knob: Knob) -> frozenset[str]:
+    """The names of a knob and of all that it can open."""
+    if not knob.opens:
+        return frozenset((knob.name,))
+    return frozenset((knob.name,)).union(*(names(child) for children in knob.opens.values() for child in children))

@@ -1,0 +1,382 @@
+"""A feasible search space: a tree of knobs, and constraints between them.
+
+Why own it: box-shaped spaces with a rejection lambda repeat points, propose infeasible ones and do not end. Here every knob lists feasible
+values, the number of points below each is known by dynamic programming, so a uniform point is a uniform integer unranked through the
+tree. Constraints between knobs are counted and drawn exactly too, by asking them what they read (see `feasible`); only a space whose
+constraints read too much is left to rejection. Either way a search of it ends, exactly in the first case.
+
+A space is a value: `fix`, `restrict`, `where` and `only` return another one. `print(space)` shows the tree and how many points it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang.errors import TensorlangError, TuningError
+from tensorlang.schedules.spaces import serialization
+from tensorlang.schedules.spaces.feasible import Config, Feasible, feasible, names, size, unrank
+from tensorlang.schedules.spaces.footprints import Footprint
+from tensorlang.schedules.spaces.knobs import INACTIVE, Choice, Factors, Flag, Knob, Log2, Order, Sizes, Split, Value, spelling, tile_sizes
+from tensorlang.serialization.spelling import read_record
+from tensorlang.system.lazy import cached_property
+
+__all__ = [
+    "Choice", "Config", "Count", "Factors", "Flag", "Footprint", "Knob", "Log2", "Order", "Sizes", "Space", "Split", "spelling",
+    "tile_sizes",
+]  # fmt: skip
+
+SCANNED: Final = 100_000
+PROBES: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many points: without constraints (exact), and feasible (exact, or estimated from a uniform sample)."""
+
+    total: int
+    feasible: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A predicate on points; the label stands for it in print and in the fingerprint."""
+
+    label: str
+    holds: Callable[[Config], bool]
+
+    def admits(self, config: Config) -> bool:
+        """What the predicate says of a point. Raises `ValueError` where it reads a knob that the point does not have."""
+        try:
+            return bool(self.holds(config))
+        except KeyError as error:
+            name = error.args[0] if error.args else None
+            if not isinstance(name, str) or name in config:
+                raise
+            advice = f"not every point has that knob: write .get({name!r}, ...)"
+            raise ValueError(f"constraint {self.label!r} reads {name!r}; {advice}") from error
+
+
+@dataclass(frozen=True)
+class Space:
+    """Knobs that are decided independently (each may open sub-trees), constraints between them, and what a model sees of a point.
+
+    `footprints` compare what tiles occupy with caches; `derived` computes any further features by name. Raises `ValueError` where a point
+    would have two knobs of one name.
+    """
+
+    knobs: tuple[Knob, ...]
+    constraints: tuple[Constraint, ...] = ()
+    derived: Callable[[Config], Mapping[str, float]] | None = None
+    footprints: tuple[Footprint, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (name := _twice(self.knobs, frozenset())) is not None:
+            raise ValueError(f"two knobs of one point are called {name!r}")
+
+    # Counting and drawing --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def total(self) -> int:
+        """The number of points, constraints aside."""
+        return size(self.knobs)
+
+    @cached_property
+    def count(self) -> Count:
+        """The number of points; feasible ones are counted exactly where the constraints allow it, else estimated from a sample."""
+        if self._exact is not None:
+            return Count(self.total, self._exact.count, exact=True)
+        rng = np.random.default_rng(0)
+        hits = sum(self._feasible(self.at(_below(rng, self.total))) for _ in range(PROBES))
+        return Count(self.total, round(self.total * hits / PROBES), exact=False)
+
+    @cached_property
+    def _exact(self) -> Feasible | None:
+        """The feasible points by number, where they can be told."""
+        return feasible(self.knobs, [constraint.admits for constraint in self.constraints])
+
+    def at(self, rank: int) -> Config:
+        """The point of this rank (0 <= rank < total), feasible or not: a bijection."""
+        if not 0 <= rank < self.total:
+            raise IndexError(f"rank {rank} is outside a space of {self.total} points")
+        config: Config = {}
+        unrank(self.knobs, rank, config)
+        return config
+
+    def __iter__(self) -> Iterator[Config]:
+        """Every feasible point once, coarse to fine: ranks in bit-reversed order, so that a prefix is spread over the space."""
+        total, at = (self.total, self.at) if self._exact is None else (self._exact.count, self._exact.at)
+        bits = max(total - 1, 0).bit_length()
+        for step in range(1 << bits if total else 0):
+            rank = int(f"{step:0{bits}b}"[::-1], 2) if bits else 0
+            if rank < total:
+                config = at(rank)
+                if self._exact is not None or self._feasible(config):
+                    yield config
+
+    def sample(self, rng: np.random.Generator, n: int, exclude: Collection[str] = ()) -> list[Config]:
+        """Up to `n` distinct feasible points, uniformly, none whose `spelling` is in `exclude`.
+
+        Fewer come back only when no more are left; or, where the feasible points are not known exactly, when a long scan finds no more.
+        """
+        found: dict[str, Config] = {}
+        for config in self._draws(rng, n, len(exclude)):
+            key = spelling(config)
+            if key not in found and key not in exclude:
+                found[key] = config
+                if len(found) >= n:
+                    break
+        return list(found.values())
+
+    def _draws(self, rng: np.random.Generator, n: int, seen: int) -> Iterator[Config]:
+        """Uniform feasible points: independent ones while most are unseen, else each once in a random order."""
+        if self._exact is not None:
+            many = self._exact.count
+            if n + seen <= many // 4:
+                while True:
+                    yield self._exact.at(_below(rng, many))
+            yield from map(self._exact.at, rng.permutation(many).tolist() if many <= SCANNED else _walk(rng, many))
+            return
+        for rank in itertools.chain((_below(rng, self.total) for _ in range(50 * n + PROBES)), _walk(rng, self.total)):
+            config = self.at(rank)
+            if self._feasible(config):
+                yield config
+
+    # Points ----------------------------------------------------------------------------------------------------------------------
+
+    def contains(self, config: Mapping[str, Value]) -> bool:
+        """Is it a feasible point of this space: every active knob and no other, each with one of its values, constraints met?"""
+        active = dict(self._active(config))
+        return (
+            active.keys() == config.keys() and all(knob.has(config[name]) for name, knob in active.items()) and self._feasible(dict(config))
+        )
+
+    def neighbours(self, config: Config) -> list[Config]:
+        """The feasible points one move away: one knob to a near value; knobs that it opens take their nearest values.
+
+        Two points with the same active knobs are neighbours of each other or not at all. A move that opens a sub-tree leads to the middle
+        of it only, while every point of that sub-tree leads back.
+        """
+        moved = (
+            self.complete({**config, name: value})
+            for name, knob in self._active(config)
+            for value in knob.near(config[name])
+            if knob.has(config[name])
+        )
+        own = spelling(config)
+        fresh = {spelling(point): point for point in moved if self._feasible(point)}
+        return [point for key, point in fresh.items() if key != own]
+
+    def mix(self, rng: np.random.Generator, first: Config, second: Config) -> Config:
+        """A point that takes each knob from either parent; it may be infeasible."""
+        take = {name: (first, second)[int(rng.integers(2))] for name in sorted(first.keys() | second.keys())}
+        return self.complete({name: parent[name] for name, parent in take.items() if name in parent})
+
+    def complete(self, config: Mapping[str, Value]) -> Config:
+        """The point with these values where the knobs allow them, else the nearest; constraints are not looked at."""
+        point: Config = {}
+        todo = list(reversed(self.knobs))
+        while todo:
+            knob = todo.pop()
+            point[knob.name] = value = knob.nearest(config.get(knob.name))
+            todo.extend(reversed(knob.children(value)))
+        return point
+
+    def project(self, config: Mapping[str, Value]) -> Config | None:
+        """The feasible point closest to one of another space (another shape): completed, then at most two moves; None if that fails."""
+        point = self.complete(config)
+        if self._feasible(point):
+            return point
+        ring = [self.complete({**point, name: value}) for name, knob in self._active(point) for value in knob.near(point[name])]
+        for one in ring:
+            if self._feasible(one):
+                return one
+        return next((near[0] for one in ring if (near := self.neighbours(one))), None)
+
+    def _active(self, config: Mapping[str, Value]) -> Iterator[tuple[str, Knob]]:
+        todo = list(self.knobs)
+        while todo:
+            knob = todo.pop(0)
+            yield knob.name, knob
+            if knob.opens and knob.name in config:
+                todo.extend(knob.children(config[knob.name]))
+
+    def _feasible(self, config: Config) -> bool:
+        return all(constraint.admits(config) for constraint in self.constraints)
+
+    # What a model sees -----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features of `encode`: those of the knobs, of the footprints, and of `derived`."""
+        own = (column for knob in self._every() for column in knob.columns())
+        occupied = (footprint.name for footprint in self.footprints)
+        return (*own, *occupied, *(sorted(self.derived(self._example)) if self.derived else ()))
+
+    @cached_property
+    def _example(self) -> Config:
+        points = self.sample(np.random.default_rng(0), 1)
+        return points[0] if points else self.complete({})
+
+    def encode(self, config: Config) -> npt.NDArray[np.float64]:
+        """A point as numbers: logarithms of sizes, flags, precedence bits, footprints, derived features; -1 where a knob is not active.
+
+        Features of sizes are relative to this shape, so a point of another shape of the family may be encoded too, for comparison.
+        """
+        row: npt.NDArray[np.float64] = self.encode_all([config])[0]
+        return row
+
+    def encode_all(self, configs: Sequence[Config]) -> npt.NDArray[np.float64]:
+        """One row for each point."""
+        rows = np.full((len(configs), len(self.columns)), INACTIVE)
+        first = len(self.columns)
+        if self.derived:
+            extra = [self.derived(config) for config in configs]
+            names = sorted(extra[0]) if extra else []
+            first -= len(names)
+            rows[:, first:] = [[float(values[name]) for name in names] for values in extra]
+        for place, footprint in enumerate(self.footprints, first - len(self.footprints)):
+            rows[:, place] = [footprint.feature(config) for config in configs]
+        for row, config in zip(rows, configs, strict=True):
+            for name, knob in self._active(config):
+                if name in config:
+                    start, table = self._layout[id(knob)]
+                    features = table.get(spelling(config[name])) or knob.features(config[name])
+                    row[start : start + len(features)] = features
+        return rows
+
+    @cached_property
+    def _layout(self) -> dict[int, tuple[int, dict[str, tuple[float, ...]]]]:
+        """For each knob: its first column, and the features of each of its values."""
+        layout = {}
+        start = 0
+        for knob in self._every():
+            layout[id(knob)] = (start, {spelling(value): knob.features(value) for value in knob.values})
+            start += len(knob.columns())
+        return layout
+
+    def _every(self) -> Iterator[Knob]:
+        """Every knob of the tree once, also one that stands under several values."""
+        todo, seen = list(self.knobs), set[int]()
+        while todo:
+            knob = todo.pop(0)
+            if id(knob) not in seen:
+                seen.add(id(knob))
+                yield knob
+            todo.extend(child for children in knob.opens.values() for child in children)
+
+    # Editing and showing ---------------------------------------------------------------------------------------------------------
+
+    def fix(self, name: str, value: Value) -> Space:
+        """The points in which the knob, wherever it is active, has this value. Raises `ValueError` as `restrict` does."""
+        return self.restrict(name, [value])
+
+    def restrict(self, name: str, values: Iterable[Value]) -> Space:
+        """The points in which the knob, wherever it is active, has one of these values.
+
+        Raises `ValueError` if there is no such knob or it has no such value.
+        """
+        if name not in {knob.name for knob in self._every()}:
+            raise ValueError(f"no knob {name!r}; there are {', '.join(sorted({knob.name for knob in self._every()}))}")
+        return replace(self, knobs=_restricted(self.knobs, name, tuple(values)))
+
+    def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
+        """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.
+
+        It must depend on the point alone. It may also be given points of which not all is decided, to see what it reads. Several small
+        constraints are counted faster than one that reads everything. Raises `TypeError` for what cannot be called.
+        """
+        if not callable(holds):
+            raise TypeError(f"a constraint is a function of a point, not {holds!r}")
+        label = label or getattr(holds, "__name__", "constraint")
+        return replace(self, constraints=(*self.constraints, Constraint(label, holds)))
+
+    def only(self, points: Iterable[Config]) -> Space:
+        """The points that are among these, as those that a log has."""
+        listed = frozenset(map(spelling, points))
+        digest = hashlib.sha256("\n".join(sorted(listed)).encode()).hexdigest()[:12]
+        return self.where(lambda config: spelling(config) in listed, f"one of {len(listed)} listed points ({digest})")
+
+    def to_json(self) -> dict[str, Any]:
+        """Knobs and footprints as plain JSON, with the labels of the constraints."""
+        return {
+            "knobs": [knob.to_json() for knob in self.knobs],
+            "footprints": [{**asdict(footprint), "knobs": list(footprint.knobs)} for footprint in self.footprints],
+            "constraints": [constraint.label for constraint in self.constraints],
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> Space:
+        """The space of `to_json` without its constraints, which are code. Raises `TuningError` for what is not such a space."""
+        try:
+            record = read_record(data, "the space", ("knobs", "footprints", "constraints"))
+            knobs = serialization.Reader().every(record["knobs"], "knobs")
+            return cls(knobs, footprints=tuple(serialization.footprints(record["footprints"], serialization.sizes_of(knobs))))
+        except (ValueError, TensorlangError) as error:
+            raise TuningError(f"not a search space: {error}") from None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A sha256 of knobs, values and constraint labels: the same in every process."""
+        parts = [[_shape(knob) for knob in self.knobs], [constraint.label for constraint in self.constraints]]
+        return hashlib.sha256(spelling(parts).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        count = self.count
+        about = "" if count.exact else "about "
+        lines = [f"{about}{count.feasible:,} feasible points of {count.total:,}"]
+        lines += [line for knob in self.knobs for line in _lines(knob, "  ")]
+        lines += [f"  {footprint}" for footprint in self.footprints]
+        lines += [f"  where {constraint.label}" for constraint in self.constraints]
+        return "\n".join(lines)
+
+
+def _twice(knobs: Sequence[Knob], above: frozenset[str]) -> str | None:
+    """A name that two knobs of one point have, or None."""
+    own = [name for knob in knobs for name in names(knob)]
+    shared = next((name for name in own if own.count(name) > 1 or name in above), None)
+    below = ((knob.name, children) for knob in knobs for children in knob.opens.values())
+    return shared or next((found for name, children in below if (found := _twice(children, above | {name}))), None)
+
+
+def _below(rng: np.random.Generator, bound: int) -> int:
+    """A uniform integer below a bound of any size."""
+    return int.from_bytes(rng.bytes(bound.bit_length() // 8 + 9), "little") % bound
+
+
+def _walk(rng: np.random.Generator, total: int) -> Iterator[int]:
+    """Distinct ranks below `total`, at most `SCANNED`, spread evenly from a random one on."""
+    start = _below(rng, total)
+    stride = next(step for step in range(total * 618 // 1000 | 1, 2 * total + 2) if math.gcd(step, total) == 1)
+    for step in range(min(SCANNED, total)):
+        yield (start + step * stride) % total
+
+
+def _restricted(knobs: tuple[Knob, ...], name: str, values: tuple[Value, ...]) -> tuple[Knob, ...]:
+    edited = (
+        knob.opening({text: _restricted(children, name, values) for text, children in knob.opens.items()}) if knob.opens else knob
+        for knob in knobs
+    )
+    return tuple(knob.restricted(values) if knob.name == name else knob for knob in edited)
+
+
+def _shape(knob: Knob) -> list[Any]:
+    below = {text: [_shape(child) for child in children] for text, children in knob.opens.items()}
+    return [type(knob).__name__, knob.name, list(knob.values), below]
+
+
+def _lines(knob: Knob, indent: str) -> Iterator[str]:
+    yield f"{indent}{knob.name}: {knob.listing()}"
+    for value in knob.values:
+        if children := knob.children(value):
+            yield f"{indent}  {value}:"
+            for child in children:
+                yield from _lines(child, indent + "    ")

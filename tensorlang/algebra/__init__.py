@@ -1,0 +1,1 @@
+"""What is known of integers: intervals, rules of simplification, formulas, and exact answers by isl."""

@@ -1,0 +1,105 @@
+"""Integer sets: the only file that talks to islpy.
+
+Every question the compiler asks ("can this index leave the tensor", "do two iterations touch one element in the wrong order") is one
+question: is there an integer point at which a boolean `ir` expression holds? `find` answers it exactly for quasi-affine expressions
+and returns the point, which becomes the concrete example in an error. `formula` spells the question: what is not affine (a loaded value,
+a product of two axes) is an unknown of its own, equal expressions are equal unknowns, and each lies in the interval that `bounds` finds.
+So an answer "no point" is always right, and a point may be spurious only where unknowns decide.
+
+islpy is loaded on use: it costs import time, and most definitions are decided by intervals alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tensorlang.algebra.bounds import Bounds
+from tensorlang.algebra.formula import Formula
+from tensorlang.ir import Axis, Dim, Expr, Select
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MAX_OPERATIONS: Final = 500_000
+
+
+@cache
+def _isl() -> ModuleType:
+    import islpy  # noqa: PLC0415 - see the module docstring
+
+    return islpy
+
+
+@cache
+def _context() -> Any:
+    """The one isl context, our own; its operation limit keeps a hostile formula from running for ever."""
+    context = _isl().Context()
+    context.set_max_operations(MAX_OPERATIONS)
+    return context
+
+
+def find(*conditions: Expr, exact: Iterable[Expr] = ()) -> dict[Expr, int] | None:
+    """An integer point at which all conditions hold, as a value for each axis, dim and unknown; None if there is none.
+
+    The arithmetic of the expressions in `exact` is known not to wrap. The point is empty where the question is too large to decide within
+    `MAX_OPERATIONS`: there may be one, and nobody knows it.
+    """
+    settled = frozenset(exact)
+    formula = Formula(Bounds(exact=settled).under(conditions))
+    parts = [formula.boolean(condition) for condition in conditions]
+    point = _sample(formula, parts)
+    if point and formula.products and (laws := formula.laws()):
+        return _sample(formula, [*parts, *laws])
+    return point
+
+
+def _sample(formula: Formula, parts: list[str]) -> dict[Expr, int] | None:
+    isl, context = _isl(), _context()
+    context.reset_operations()
+    space = ", ".join(formula.variables.values())
+    try:
+        found = isl.Set.read_from_str(context, f"{{ [{space}] : {_exists(formula.helpers, [*parts, *formula.constraints])} }}")
+        if found.is_empty():
+            return None
+        point = found.sample_point()
+    except isl.Error:
+        return {}
+    return {expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(formula.variables)}
+
+
+def _exists(names: Sequence[str], parts: Sequence[str]) -> str:
+    """All of some conditions in isl's notation, for some values of the variables named."""
+    joint = " and ".join(f"({part})" for part in parts) or "1 = 1"
+    return f"exists ({', '.join(names)} : {joint})" if names else joint
+
+
+def uncovered(wanted: Sequence[Expr], facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> dict[Expr, int] | None:
+    """A point that holds all of `wanted`, and for which no point that `facts` hold of makes the pairs `equal`; None if there is none.
+
+    The first of a pair speaks of the axes of `wanted`, the second of those of `facts`; axes and dims that occur in both are the same. The
+    answer is empty where that cannot be decided: where data decide, or the question is too large.
+    """
+    here, image = Formula(Bounds().under(wanted)), Formula(Bounds().under(facts))
+    parts = [here.boolean(condition) for condition in wanted]
+    image.variables = dict(here.variables)
+    some = [image.boolean(fact) for fact in facts] + [f"{image.integer(left)} = {image.integer(right)}" for left, right in equal]
+    if here.products or image.products or not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
+        return {}
+    every = {part: name for part, name in image.variables.items() if part in here.variables or isinstance(part, Dim)}
+    own = [name for part, name in image.variables.items() if part not in every]
+    parts += [f"{part.least} <= {name} <= {part.most}" for part, name in every.items() if isinstance(part, Dim)]
+    space = f"[{', '.join(every.values())}]"
+    isl, context = _isl(), _context()
+    context.reset_operations()
+    try:
+        left = isl.Set.read_from_str(context, f"{{ {space} : {_exists(here.helpers, [*parts, *here.constraints])} }}")
+        reached = _exists([*own, *image.helpers], [*some, *image.constraints])
+        left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {reached} }}"))
+        if left.is_empty():
+            return None
+        point = left.sample_point()
+    except isl.Error:
+        return {}
+    return {part: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, part in enumerate(every)}

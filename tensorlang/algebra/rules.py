@@ -1,0 +1,139 @@
+"""Algebra on expressions, as a table: one equation a row.
+
+A row is (name, pattern, result). Patterns are functions on a node whose operands are already simplified; they return the new
+expression or None. Every row holds for all values of its operands, and ends: the result is smaller or a literal. Sums and multiples
+are equal modulo 2**64, as the language's integers are; rows that divide or compare ask that nothing can wrap, so they leave arithmetic
+on data alone. Floating-point arithmetic has no rows, because none holds for NaN, infinities and signed zeros alike.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Final
+
+from tensorlang import ir
+from tensorlang.algebra.bounds import interval
+from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
+from tensorlang.ir.dtype import BOOL, INT64
+from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.traverse import dtype_of, walk
+
+SMALL: Final = 1 << 31
+LARGEST: Final = (1 << 63) - 1
+TRUE: Final = Const(True, BOOL)
+FALSE: Final = Const(False, BOOL)
+_COMPARE: Final = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+
+
+def _is_index(expr: Expr) -> bool:
+    return dtype_of(expr) == INT64
+
+
+def _whole(expr: Expr) -> bool:
+    """Is an int64 expression the integer that it spells, with no wrapping? Indices are: small multiples of axes and dims."""
+    return all(map(_is_small, walk(expr))) or interval(expr) is not None
+
+
+def _is_small(node: Expr) -> bool:
+    if isinstance(node, Const):
+        return abs(node.value) < SMALL
+    return isinstance(node, (Axis, Dim, Unary)) or (isinstance(node, Binary) and node.op != "shl")
+
+
+def sum_of_terms(node: Expr) -> Expr | None:
+    """x + y - z  ->  the linear form, like terms collected."""
+    if isinstance(node, (Binary, Unary)) and node.op in ("add", "sub", "mul", "neg") and _is_index(node):
+        form = linear(node)
+        if all(abs(value) <= LARGEST for value in (form.constant, *form.terms.values())):
+            return expression(form)
+    return None
+
+
+def floor_of_multiple(node: Expr) -> Expr | None:
+    """(c*x + r) // c  ->  x + r // c;   x // 1 -> x;   literals."""
+    if isinstance(node, Binary) and node.op == "floordiv" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
+        if not _whole(node.left):
+            return None
+        by, form = int(node.right.value), linear(node.left)
+        whole = Linear(form.constant // by, {atom: factor // by for atom, factor in form.terms.items() if factor % by == 0})
+        rest = Linear(form.constant % by, {atom: factor for atom, factor in form.terms.items() if factor % by})
+        if rest.is_constant:
+            return expression(whole)
+        if whole.terms or whole.constant:
+            return expression(whole.plus(Linear(0, {Binary("floordiv", expression(rest), node.right): 1})))
+    return None
+
+
+def remainder_of_multiple(node: Expr) -> Expr | None:
+    """(c*x + r) % c  ->  r % c;   literals."""
+    if isinstance(node, Binary) and node.op == "mod" and _is_index(node) and isinstance(node.right, Const) and node.right.value > 0:
+        if not _whole(node.left):
+            return None
+        by, form = int(node.right.value), linear(node.left)
+        rest = Linear(form.constant % by, {atom: factor for atom, factor in form.terms.items() if factor % by})
+        if rest.is_constant:
+            return ir.const(rest.constant)
+        if rest != form:
+            return Binary("mod", expression(rest), node.right)
+    return None
+
+
+def extremum_of_shifted(node: Expr) -> Expr | None:
+    """min(x + a, x + b)  ->  x + min(a, b);   the same for max."""
+    if isinstance(node, Binary) and node.op in ("min", "max") and _is_index(node):
+        difference = linear(node.left).plus(linear(node.right), -1)
+        if difference.is_constant and (node.left == node.right or (_whole(node.left) and _whole(node.right))):
+            return node.left if (difference.constant <= 0) == (node.op == "min") else node.right
+    return None
+
+
+def decided_comparison(node: Expr) -> Expr | None:
+    """x + a < x + b  ->  a < b, for integers."""
+    if isinstance(node, Compare) and _is_index(node.left):
+        difference = linear(node.left).plus(linear(node.right), -1)
+        if difference.is_constant and (node.left == node.right or (_whole(node.left) and _whole(node.right))):
+            return TRUE if _COMPARE[node.op](difference.constant, 0) else FALSE
+    return None
+
+
+def decided_logic(node: Expr) -> Expr | None:
+    """true & x -> x;  false & x -> false;  and the duals;  ~literal;  x & x -> x, on bool."""
+    match node:
+        case Binary("and" | "or" as op, left, right) if dtype_of(left) == BOOL:
+            absorbing, neutral = (FALSE, TRUE) if op == "and" else (TRUE, FALSE)
+            if absorbing in (left, right):
+                return absorbing
+            if left in (neutral, right):
+                return right
+            return left if right == neutral else None
+        case Unary("not", Const(bool(value))):
+            return FALSE if value else TRUE
+        case _:
+            return None
+
+
+def decided_choice(node: Expr) -> Expr | None:
+    """select(true, x, y) -> x;  select(false, x, y) -> y;  select(c, x, x) -> x."""
+    if isinstance(node, Select):
+        if node.cond == TRUE or node.yes == node.no:
+            return node.yes
+        return node.no if node.cond == FALSE else None
+    return None
+
+
+def vacuous_cast(node: Expr) -> Expr | None:
+    """t(x) -> x where x is a t."""
+    return node.value if isinstance(node, Cast) and dtype_of(node.value) == node.dtype else None
+
+
+RULES: Final[tuple[Callable[[Expr], Expr | None], ...]] = (
+    sum_of_terms,
+    floor_of_multiple,
+    remainder_of_multiple,
+    extremum_of_shifted,
+    decided_comparison,
+    decided_logic,
+    decided_choice,
+    vacuous_cast,
+)

@@ -1,0 +1,192 @@
+"""The checks that make a definition mean something, made when it is written: axes it owns, reads inside their tensors.
+
+Most reads are proved by intervals, with what the conditions say of the expressions that they compare; the rest go to `polyhedra.find`, and
+where that is not sure, to a look at every point. An example in an error is one that `witness` has seen to occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensorlang import ir
+from tensorlang.algebra.bounds import Bounds
+from tensorlang.algebra.ranges import is_fixed, is_limited
+from tensorlang.checks.proof import possible, witness
+from tensorlang.checks.question import Question, Witness
+from tensorlang.definition.extent import dims_in
+from tensorlang.definition.scope import Scope, not_before, scoped, stage_scope
+from tensorlang.definition.tensor import Itself, Scatter, Stage, Tensor
+from tensorlang.errors import DefinitionError
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Load, Reduce
+from tensorlang.ir.linear import Linear, linear
+from tensorlang.ir.printer import short, text
+from tensorlang.ir.traverse import walk
+
+
+def check_stage(stage: Stage) -> None:
+    """Raise `DefinitionError` where the stage uses an axis that it does not own, can read outside a tensor, or its own later elements."""
+    what = stage.name or "the tensor"
+    for value in stage.values:
+        check_expression(what, value, stage_scope(stage), stage)
+
+
+def check_scatter(scatter: Scatter) -> None:
+    """Raise `DefinitionError` where a scatter uses an axis that it does not own, or can read or write outside a tensor."""
+    what = scatter.name or "the tensor"
+    scope = Scope(tuple((axis.name, axis.lo, axis.hi) for axis in scatter.within))
+    for axis in scatter.axes:
+        check_expression(what, axis.lo, scope)
+        check_expression(what, axis.hi, scope)
+        check_limits(what, (axis,))
+        scope = scope.over((axis,))
+    if scatter.where is not None:
+        check_expression(what, scatter.where, scope)
+        scope = scope.where(scatter.where)
+    for expr in (*scatter.index, scatter.value):
+        check_expression(what, expr, scope)
+    _check_element(what, "writes", Load(scatter.init, scatter.index), scatter.init.extents, scope)
+
+
+def check_expression(what: str, value: Expr, scope: Scope, stage: Stage | None = None) -> None:
+    """Raise `DefinitionError` where an expression of `what` has no meaning within the scope; `stage` may be a recurrence."""
+    nodes = list(scoped(value, scope))
+    for node, here in nodes:
+        if isinstance(node, Axis) and all(node.name != name for name, _, _ in here.ranges):
+            own = ", ".join(short(name) for name, _, _ in scope.ranges) or "its own"
+            raise DefinitionError(
+                f"{what} uses the axis {short(node.name)!r}, which it does not own; "
+                f"reduce over it (tl.sum(..., axis={short(node.name)})) or use one of {own}"
+            )
+        if isinstance(node, Reduce):
+            check_limits(what, node.axes)
+    dims_in(part for part in _with_dims([node for node, _ in nodes], scope) if not isinstance(part, Const))
+    for node, here in nodes:
+        match node:
+            case Load(Tensor() as tensor):
+                _check_element(what, "reads", node, tensor.extents, here)
+            case Load(Itself()) if stage is not None:
+                _check_element(what, "reads", node, stage.shape, here)
+                _check_earlier(what, stage, node, here)
+
+
+def check_limits(what: str, axes: tuple[ir.ReduceAxis, ...]) -> None:
+    """Raise `DefinitionError` for an axis of `what` whose range could be anything."""
+    for axis in axes:
+        if not is_limited(axis):
+            bounds = f"({text(axis.lo)}, {text(axis.hi)})"
+            raise DefinitionError(
+                f"{what} runs {short(axis.name)!r} over {bounds}, which data alone limits; "
+                "give the range that it never leaves: tl.reduce_axis(..., within=n)"
+            )
+
+
+def _with_dims(nodes: list[Expr], scope: Scope) -> Iterator[Expr]:
+    """What may speak of dims: the bounds of axes, dims themselves, and the shapes of what is read."""
+    for _, lo, hi in scope.ranges:
+        yield from (lo, hi)
+    for node in nodes:
+        match node:
+            case Load(Tensor() as tensor):
+                yield from tensor.extents
+            case Reduce(axes=axes):
+                yield from (bound for axis in axes for bound in (axis.lo, axis.hi))
+            case Dim():
+                yield node
+
+
+def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
+    question = Question(scope.ranges, (*scope.conditions, not_before(load.index, stage.axes)), load.index, stage.shape)
+    point = possible(question)
+    if point is None:
+        return
+    spelled = text(load)
+    hint = "a recurrence may read elements that come earlier in row-major order, so restrict the read with tl.select or where="
+    found = witness(question, point)
+    if found is None:
+        raise DefinitionError(f"{what} reads {spelled}, which cannot be proved to be earlier; {hint}")
+    written = ", ".join(str(found.point[axis]) for axis in stage.axes)
+    raise DefinitionError(
+        f"{what} reads {spelled}, which is {what}[{', '.join(map(str, found.value))}] while {what}[{written}] is computed; {hint}"
+    )
+
+
+def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], scope: Scope) -> None:
+    for position, (index, extent) in enumerate(zip(load.index, shape, strict=True)):
+        if inside(index, extent, scope):
+            continue
+        outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
+        question = Question(
+            scope.ranges, (*scope.conditions, outside), (index,), (*shape, *(hi for _, _, hi in scope.ranges if is_fixed(hi)))
+        )
+        point = possible(question)
+        if point is None:
+            continue
+        raise DefinitionError(_outside(what, does, load, position, question, witness(question, point)))
+
+
+def _outside(what: str, does: str, load: Load, position: int, question: Question, found: Witness | None) -> str:
+    """The message for an index that can be outside, with the example that was seen if there is one."""
+    spelled, index = f"{what} {does} {text(load)}", load.index[position]
+    tensor = repr(load.buffer) if isinstance(load.buffer, Tensor) else "itself"
+    told = [name for name, lo, hi in question.ranges if Axis(name) in walk(index) and not (is_fixed(lo) and is_fixed(hi))]
+    limit = f"limit {short(told[0])} with tl.reduce_axis(..., within={text(question.extents[position])}), " if told else ""
+    if found is None:
+        return f"{spelled} of {tensor}, and axis {position} cannot be proved to stay inside; {limit}{_hint(does, index)}"
+    axes = [name for name, _, _ in question.ranges]
+    shown = [name for name in (*axes, *(name for name in found.point if name not in axes)) if _matters(name, question)]
+    at = [f"{short(name)} = {found.point[name]}" for name in shown]
+    at += [f"{element} = {value}" for element, value in found.data.items()]
+    verb, hint = "read" if does == "reads" else "written", _hint(does, index, [name for name in shown if name not in axes])
+    place = f"at {', '.join(at)}" if at else "for some data" if _reads(index) else "at every point"
+    return f"{spelled} outside {tensor}: {place}, axis {position} is {verb} at {found.value[0]}; {limit}{hint}"
+
+
+def _matters(name: str, question: Question) -> bool:
+    told = [*question.told()]
+    told += [bound for axis, lo, hi in question.ranges if any(Axis(axis) in walk(expr) for expr in told) for bound in (lo, hi)]
+    return any(isinstance(node, (Axis, Dim)) and node.name == name for expr in told for node in walk(expr))
+
+
+def _reads(index: Expr) -> bool:
+    return any(isinstance(node, Load) for node in walk(index))
+
+
+def _hint(does: str, index: Expr, dims: Sequence[str] = ()) -> str:
+    if does == "writes":
+        return "keep the index inside with tl.clamp, or write under where= with a condition on it"
+    if _reads(index):
+        return "keep a data-dependent index inside with tl.clamp, or read under a condition on the same expression"
+    bound = f"bound the dim, as in tl.dim({dims[0]!r}, least, most), " if dims else ""
+    return f"read it under tl.select with a condition, restrict the axis, {bound}or pad the tensor with tl.pad"
+
+
+def inside(index: Expr, extent: Expr, scope: Scope) -> bool:
+    """Do intervals alone, of the axes and of what the conditions compare, keep `index` in `range(extent)`?"""
+    if isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges):
+        return True
+    ranges: dict[Expr, tuple[int, int]] = {}
+    for name, lo, hi in scope.ranges:
+        if isinstance(lo, Const) and isinstance(hi, Const):
+            if lo.value >= hi.value:
+                return True
+            ranges[Axis(name)] = (int(lo.value), int(hi.value) - 1)
+    bounds = Bounds(ranges)
+    most = bounds.values(extent)[0]
+    low, high = bounds.values(index)
+    if low < 0 or high >= most:
+        low, high = spread(linear(index), bounds)
+    if (low < 0 or high >= most) and scope.conditions:
+        bounds = bounds.under(scope.conditions)
+        most = bounds.values(extent)[0]
+        low, high = bounds.values(index)
+    return low >= 0 and high < most
+
+
+def spread(form: Linear, bounds: Bounds) -> tuple[int, int]:
+    """The values of an ideal linear form: one that is inside a tensor did not wrap either."""
+    low = high = form.constant
+    for atom, factor in form.terms.items():
+        least, most = bounds.values(atom)
+        low += factor * (least if factor > 0 else most)
+        high += factor * (most if factor > 0 else least)
+    return low, high

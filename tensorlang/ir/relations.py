@@ -1,0 +1,167 @@
+"""What relations say: their equations, which axes they tie together, what an axis is derived from.
+
+A split, a fuse or a window states its equation once, in `ir`; the legality proof reads it here as conditions, code generation as
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from tensorlang import ir
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Fuse, Nest, Relation, Split, Window
+from tensorlang.ir.traverse import axes_of, substitute
+
+
+def relation_names(relation: Relation) -> tuple[str, ...]:
+    """The axes that a relation ties together."""
+    match relation:
+        case Split(parent, outer, inner):
+            return (parent, outer, inner)
+        case Fuse(fused, outer, inner):
+            return (fused, outer, inner)
+        case Window(parent, inner):
+            return (parent, inner)
+
+
+def bounds(relation: Relation) -> tuple[Expr, ...]:
+    """The expressions in a relation."""
+    match relation:
+        case Split(_, _, _, _, lo, hi):
+            return (lo, hi)
+        case Fuse(_, _, _, outer_lo, inner_lo, extent):
+            return (outer_lo, inner_lo, extent)
+        case Window(_, _, base, hi):
+            return (base, hi)
+
+
+def renamed(relation: Relation, names: dict[str, str]) -> Relation:
+    """The relation over other axes."""
+    values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
+
+    def axis(name: str) -> str:
+        return names.get(name, name)
+
+    changed = rebounded(relation, lambda expr: substitute(expr, values))
+    match changed:
+        case Split(parent, outer, inner):
+            return replace(changed, parent=axis(parent), outer=axis(outer), inner=axis(inner))
+        case Fuse(fused, outer, inner):
+            return replace(changed, fused=axis(fused), outer=axis(outer), inner=axis(inner))
+        case Window(parent, inner):
+            return replace(changed, parent=axis(parent), inner=axis(inner))
+
+
+def rebounded(relation: Relation, fn: Callable[[Expr], Expr]) -> Relation:
+    """The relation over `fn` of each expression in it."""
+    match relation:
+        case Split(lo=lo, hi=hi):
+            return replace(relation, lo=fn(lo), hi=fn(hi))
+        case Fuse(outer_lo=outer_lo, inner_lo=inner_lo, extent=extent):
+            return replace(relation, outer_lo=fn(outer_lo), inner_lo=fn(inner_lo), extent=fn(extent))
+        case Window(base=base, hi=hi):
+            return replace(relation, base=fn(base), hi=fn(hi))
+
+
+def tile_start(split: Split) -> Expr:
+    """Where the tile of a split begins: the value of its parent where the inner loop is at 0."""
+    start: Expr = Binary("mul", ir.const(split.factor), Axis(split.outer))
+    if split.tail == "shift":
+        last = Binary("max", ir.const(0), Binary("sub", Binary("sub", split.hi, split.lo), ir.const(split.factor)))
+        start = Binary("min", start, last)
+    return Binary("add", split.lo, start)
+
+
+def equations(relation: Relation) -> tuple[Expr, ...]:
+    """What a relation says, as conditions on its axes."""
+    match relation:
+        case Split(parent, inner=inner, hi=hi):
+            return (Compare("eq", Axis(parent), Binary("add", tile_start(relation), Axis(inner))), Compare("lt", Axis(parent), hi))
+        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            inside = (
+                Compare("ge", Axis(inner), inner_lo),
+                Compare("lt", Axis(inner), Binary("add", inner_lo, extent)),
+                Compare("ge", Axis(outer), outer_lo),
+            )
+            if not isinstance(extent, Const):
+                return inside
+            tie = Binary("add", Binary("mul", extent, Binary("sub", Axis(outer), outer_lo)), Binary("sub", Axis(inner), inner_lo))
+            return (*inside, Compare("eq", Axis(fused), tie))
+        case Window(parent, inner, base, hi):
+            return (Compare("eq", Axis(parent), Binary("add", base, Axis(inner))), Compare("lt", Axis(parent), hi))
+
+
+def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
+    """The axes, and every axis that their values are derived from."""
+    found = set(names)
+    grew = True
+    while grew:
+        before = len(found)
+        for relation in nest.relations:
+            match relation:
+                case Split(parent, outer, inner, _, lo, hi):
+                    if parent in found:
+                        found |= {outer, inner} | axes_of(lo) | axes_of(hi)
+                case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+                    if outer in found:
+                        found |= {fused} | axes_of(outer_lo) | axes_of(extent)
+                    if inner in found:
+                        found |= {fused} | axes_of(inner_lo) | axes_of(extent)
+                case Window(parent, inner, base, hi):
+                    if parent in found:
+                        found |= {inner} | axes_of(base) | axes_of(hi)
+        grew = len(found) > before
+    return frozenset(found)
+
+
+def counted(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
+    """The axes that expressions count with: those in them, and the loops whose values these axes alone are made of.
+
+    A loop that only says where a range begins, or that counts something else as well, is not among them.
+    """
+    found = set().union(*(axes_of(expr) for expr in exprs))
+    grew = True
+    while grew:
+        before = len(found)
+        for relation in nest.relations:
+            given, derived = sides(relation)
+            if found.issuperset(derived):
+                found.update(given)
+        grew = len(found) > before
+    return frozenset(found)
+
+
+def depends_on(nest: Nest, exprs: Iterable[Expr], loops: set[str]) -> bool:
+    """Do expressions depend on any of the loops, directly or through derived axes?"""
+    names = set().union(*(axes_of(expr) for expr in exprs)) if exprs else set()
+    return bool(closure(nest, names) & loops)
+
+
+def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
+    """The relations whose axes all follow from the given loops, in an order in which each follows from earlier ones."""
+    known = set(loops)
+    found: list[Relation] = []
+    waiting = list(reversed(nest.relations))
+    grew = True
+    while grew:
+        grew = False
+        for relation in tuple(waiting):
+            given, derived = sides(relation)
+            if known.issuperset(given) and all(axes_of(bound) <= known for bound in bounds(relation)):
+                known.update(derived)
+                found.append(relation)
+                waiting.remove(relation)
+                grew = True
+    return tuple(found)
+
+
+def sides(relation: Relation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The axes that a relation needs, and those that it then gives."""
+    match relation:
+        case Split(parent, outer, inner):
+            return (outer, inner), (parent,)
+        case Fuse(fused, outer, inner):
+            return (fused,), (outer, inner)
+        case Window(parent, inner):
+            return (inner,), (parent,)

@@ -1,0 +1,301 @@
+"""Generic functions over the grammar of `ir`: types, operands, rebuilding, walking, substitution.
+
+Every total function over expressions or statements is one `match` closed by `assert_never`; passes are written with `map_children`
+and `map_statements`, so that a new node is a new case here and not a new method everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from operator import is_
+from typing import assert_never
+
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Dim,
+    Expr,
+    For,
+    If,
+    Load,
+    Param,
+    Prefetch,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    allocate,
+    block,
+)
+from tensorlang.ir.dtype import BOOL, INT64, DType
+
+
+def dtype_of(expr: Expr) -> DType:
+    """The type of an expression's value."""
+    while True:
+        match expr:
+            case Const(dtype=dtype) | Param(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
+                return dtype
+            case Axis() | Dim():
+                return INT64
+            case Load(buffer):
+                return buffer.dtype
+            case Unary(_, value) | Binary(_, value, _) | Select(_, value, _):
+                expr = value
+            case Compare():
+                return BOOL
+            case Reduce(reducer, component=component):
+                return reducer.identities[component].dtype
+            case _:
+                assert_never(expr)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in order."""
+    match expr:
+        case Const() | Axis() | Dim() | Param():
+            return ()
+        case Load(_, index):
+            return index
+        case Cast(value, _) | Unary(_, value):
+            return (value,)
+        case Binary(_, left, right) | Compare(_, left, right):
+            return (left, right)
+        case Select(cond, yes, no):
+            return (cond, yes, no)
+        case Call(_, args, _):
+            return args
+        case Reduce(_, values, axes, where, _):
+            bounds = tuple(bound for axis in axes for bound in (axis.lo, axis.hi))
+            return (*values, *bounds, *(() if where is None else (where,)))
+        case _:
+            assert_never(expr)
+
+
+def map_children(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
+    """The same node over `fn` of each operand; the node itself where nothing changed."""
+    old = children(expr)
+    return _over(expr, old, tuple(map(fn, old))) if old else expr
+
+
+def _over(expr: Expr, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> Expr:
+    """The same node over other operands; itself where they are the same."""
+    if all(map(is_, old, new)):
+        return expr
+    match expr:
+        case Load(buffer, _):
+            return Load(buffer, new)
+        case Cast(_, dtype):
+            return Cast(new[0], dtype)
+        case Unary(op, _):
+            return Unary(op, new[0])
+        case Binary(op, _, _):
+            return Binary(op, new[0], new[1])
+        case Compare(op, _, _):
+            return Compare(op, new[0], new[1])
+        case Select():
+            return Select(new[0], new[1], new[2])
+        case Call(function, _, dtype):
+            return Call(function, new, dtype)
+        case Reduce(_, values, axes, where, _):
+            at = len(values)
+            ranges = tuple(replace(axis, lo=new[at + 2 * n], hi=new[at + 2 * n + 1]) for n, axis in enumerate(axes))
+            return replace(expr, values=new[:at], axes=ranges, where=None if where is None else new[-1])
+        case Const() | Axis() | Dim() | Param():
+            return expr
+        case _:
+            assert_never(expr)
+
+
+def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
+    """The same expression in which equal nodes are one: that of `table`, which grows by those that are new.
+
+    Rewriting takes an expression for a tree; where parts of it stand many times, most of that tree are copies.
+    """
+    found: dict[int, Expr] = {}
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        missing = [part for part in children(node) if id(part) not in found] if id(node) not in found else []
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if id(node) not in found:
+            made = map_children(node, lambda part: found[id(part)])
+            found[id(node)] = table.setdefault((type(made), *_label(made), *map(id, children(made))), made)
+    return found[id(expr)]
+
+
+def _label(expr: Expr) -> tuple[object, ...]:
+    """What a node says beside its operands."""
+    match expr:
+        case Const(value, dtype):
+            return repr(value), dtype
+        case Axis(name) | Dim(name):
+            return (name,)
+        case Param(name, dtype) | Call(name, _, dtype):
+            return name, dtype
+        case Load(buffer):
+            return (id(buffer),)
+        case Cast(_, dtype):
+            return (dtype,)
+        case Unary(op) | Binary(op) | Compare(op):
+            return (op,)
+        case Select():
+            return ()
+        case Reduce():
+            return (id(expr),)
+        case _:
+            assert_never(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node of an expression, parents first."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
+    """The expression from its leaves up, each node replaced by what `fn` makes of it over its new operands.
+
+    It needs no recursion, so that depth costs no frames, and asks `fn` once for a part that several nodes share.
+    """
+    order = _parents_first(expr)
+    done: dict[int, Expr] = {}
+    for node, parts in reversed(order):
+        if id(node) not in done:
+            done[id(node)] = fn(_over(node, parts, tuple([done[id(part)] for part in parts])) if parts else node)
+    return done[id(expr)]
+
+
+def _parents_first(expr: Expr) -> list[tuple[Expr, tuple[Expr, ...]]]:
+    """Every node with its operands, before them."""
+    order: list[tuple[Expr, tuple[Expr, ...]]] = []
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        parts = children(node)
+        order.append((node, parts))
+        stack.extend(parts)
+    return order
+
+
+def depth(expr: Expr) -> int:
+    """The number of nodes on the longest way from the root to a leaf."""
+    found: dict[int, int] = {}
+    for node, parts in reversed(_parents_first(expr)):
+        found[id(node)] = 1 + max((found[id(part)] for part in parts), default=0)
+    return found[id(expr)]
+
+
+def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The expression with axes replaced by name."""
+    return rewrite(expr, lambda node: values.get(node.name, node) if isinstance(node, Axis) else node)
+
+
+def axes_of(expr: Expr) -> frozenset[str]:
+    """Names of the axes that an expression reads."""
+    return frozenset(node.name for node in walk(expr) if isinstance(node, Axis))
+
+
+def loads_of(expr: Expr) -> Iterator[Load]:
+    """Every load in an expression, also those inside indices."""
+    return (node for node in walk(expr) if isinstance(node, Load))
+
+
+def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The direct parts of a statement, in order."""
+    match stmt:
+        case Store() | Prefetch():
+            return ()
+        case For(body=body) | Alloc(_, body):
+            return (body,)
+        case Block(body):
+            return body
+        case If(_, then, orelse):
+            return (then,) if orelse is None else (then, orelse)
+        case _:
+            assert_never(stmt)
+
+
+def map_statements(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
+    """The same statement over `fn` of each direct part; itself where nothing changed."""
+    old = substatements(stmt)
+    new = tuple(map(fn, old))
+    if all(map(is_, old, new)):
+        return stmt
+    match stmt:
+        case For():
+            return replace(stmt, body=new[0])
+        case Alloc(buffers):
+            return allocate(buffers, new[0])
+        case Block():
+            return block(*new)
+        case If():
+            return replace(stmt, then=new[0], orelse=new[1] if len(new) > 1 else None)
+        case Store() | Prefetch():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement itself holds, its parts' aside."""
+    match stmt:
+        case Store(_, _, index, values, _):
+            return (*index, *values)
+        case For(_, lo, hi):
+            return (lo, hi)
+        case If(cond):
+            return (cond,)
+        case Alloc(buffers):
+            return tuple(extent for buffer in buffers for extent in buffer.shape)
+        case Prefetch(_, index):
+            return index
+        case Block():
+            return ()
+        case _:
+            assert_never(stmt)
+
+
+def map_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
+    """The statement over `fn` of every whole expression in it and in its parts."""
+    return map_own_expressions(map_statements(stmt, lambda part: map_expressions(part, fn)), fn)
+
+
+def map_own_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
+    """The statement over `fn` of every whole expression that it itself holds, its parts' and the shape of its storage aside."""
+    match stmt:
+        case Store():
+            return replace(stmt, index=tuple(map(fn, stmt.index)), values=tuple(map(fn, stmt.values)))
+        case For():
+            return replace(stmt, lo=fn(stmt.lo), hi=fn(stmt.hi))
+        case If():
+            return replace(stmt, cond=fn(stmt.cond))
+        case Prefetch():
+            return replace(stmt, index=tuple(map(fn, stmt.index)))
+        case Alloc() | Block():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement within `stmt`, outermost first, in program order."""
+    stack = [stmt]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(substatements(part)))

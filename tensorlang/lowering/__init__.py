@@ -1,0 +1,1 @@
+"""From the definitions of a program to its loop nest."""

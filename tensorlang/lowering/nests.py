@@ -1,0 +1,383 @@
+"""Definitions to loops, one by one.
+
+Each stage becomes one nest of loops over its axes. A body that is one reduction gives two: `C.init` stores the identity, `C` combines.
+Any other reduction is an implicit stage `C.1`, `C.2`, ... in a scalar at the innermost loop of `C`. A `where=`, the conditions of the
+selects around a reduction, and what keeps an axis in a range that depends on data (`ranges`) become an `If` around its update, so that
+nothing more is read than the definition reads.
+
+A recurrence is the same nest, which reads the buffer that it writes; its reductions are implicit stages, complete before the element. A
+scatter copies its `init` (`H.start`) and then stores, or combines, at computed indices. A scan is a loop over time around its step:
+
+    S.t = 0 .. length:
+        the stages of the step; the next state is stored to S[t], or with keep="last" to S.ring[(t + 1) % 2]
+        what reads the state reads select(t == 0, init, S[t - 1]), or S.ring[t % 2]
+
+A ring starts as a copy of `init` (`S.start`), and `S` is a copy of it in the end. A next state that no stage of the step can store where
+it belongs (it is stored elsewhere too, or comes from outside) is copied there by the stage `S`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang import ir
+from tensorlang.algebra.ranges import conditions, hull
+from tensorlang.algebra.simplify import simplify
+from tensorlang.definition.tensor import Definition, Itself, Placeholder, Scan, Scatter, Stage, State, Tensor
+from tensorlang.ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Compare,
+    Expr,
+    For,
+    If,
+    Load,
+    Reduce,
+    ReduceAxis,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    allocate,
+    block,
+)
+from tensorlang.ir.printer import short
+from tensorlang.ir.traverse import children, map_children, walk
+
+Range = tuple[str, Expr, Expr]
+
+
+def unique(label: str, taken: set[str]) -> str:
+    """`label`, or with `_1`, `_2`, ... the first that is not taken; it is from now on."""
+    name, count = label, 0
+    while name in taken:
+        count += 1
+        name = f"{label}_{count}"
+    taken.add(name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor is stored: `buffer[*prefix, *index]`."""
+
+    buffer: Buffer
+    prefix: tuple[Expr, ...] = ()
+
+    def load(self, index: tuple[Expr, ...]) -> Expr:
+        """An element."""
+        return Load(self.buffer, (*self.prefix, *index))
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What a state of a scan is: the element of `before`; where there is an `init`, that in the step `first`."""
+
+    before: Place
+    init: Tensor | None
+    first: Expr
+
+
+@dataclass(slots=True)
+class Program:
+    """A program on its way to loops: the names and places of its tensors, the loops of its scans, and the storage that it needs."""
+
+    names: dict[Definition, str]
+    places: dict[tuple[int, int], Place]
+    scratch: list[Buffer] = field(default_factory=list)
+    axes: dict[str, Expr] = field(default_factory=dict)
+    spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
+    states: dict[int, _Past] = field(default_factory=dict)
+
+    def definition(self, definition: Definition) -> tuple[Stmt, ...]:
+        """The statements of a definition, in order."""
+        match definition:
+            case Placeholder() | State():
+                return ()
+            case Stage(values=values):
+                self._storage(definition, len(values))
+                return (_Lowering(self, self.names[definition]).stage(definition),)
+            case Scatter():
+                self._storage(definition, 1)
+                return (_Lowering(self, self.names[definition]).scatter(definition),)
+            case Scan(init=init):
+                self._storage(definition, len(init))
+                return self._scan(definition)
+
+    def _storage(self, definition: Definition, count: int) -> None:
+        for component in range(count):
+            place = self.places[id(definition), component]
+            if place.buffer.memory != "argument" and not place.prefix:
+                self.scratch.append(place.buffer)
+
+    def element(self, tensor: Tensor, index: tuple[Expr, ...]) -> Expr:
+        """An element of a tensor, as the nest reads it."""
+        past = self.states.get(id(tensor.definition))
+        if past is None:
+            return self.places[id(tensor.definition), tensor.component].load(index)
+        before = past.before.load(index)
+        return before if past.init is None else Select(past.first, self.element(past.init, index), before)
+
+    def _scan(self, scan: Scan) -> tuple[Stmt, ...]:
+        name = self.names[scan]
+        loop = f"{name}.{short(scan.axis.name) or 't'}"
+        time = self.axes[scan.axis.name] = Axis(loop)
+        self.spans[scan.axis.name] = scan.axis.lo, scan.axis.hi
+        first: list[Stmt] = []
+        copies: list[Stmt] = []
+        last: list[Stmt] = []
+        rings: list[Place] = []
+        for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
+            out = self.places[id(scan), component]
+            label = name if len(scan.states) == 1 else f"{name}_{component}"
+            if scan.keep == "all":
+                target = Place(out.buffer, (time,))
+                before = Place(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
+                self.states[id(state)] = _Past(before, init, Compare("eq", time, ir.const(0)))
+            else:
+                ring = Buffer(f"{label}.ring", (ir.const(2), *state.shape), state.dtype)
+                self.scratch.append(ring)
+                target = Place(ring, (_slot(Binary("add", time, ir.const(1))),))
+                self.states[id(state)] = _Past(Place(ring, (_slot(time),)), None, time)
+                first.append(self._copy(f"{label}.start", Place(ring, (ir.const(0),)), init))
+                last.append(self._copied(label, out, Place(ring, (_slot(scan.axis.hi),)), init, short(loop)))
+            rings.append(target)
+        direct = _direct(scan)
+        for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
+            if component in direct:
+                self.places[id(new.definition), new.component] = target
+        steps = [part for definition in scan.body for part in self.definition(definition)]
+        for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
+            if component not in direct:
+                label = name if len(scan.states) == 1 else f"{name}_{component}"
+                copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new, short(loop)))
+        return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
+
+    def _copy(self, stage: str, target: Place, source: Tensor, taken: str = "") -> Stmt:
+        ranges = _over(stage, source, taken)
+        index = tuple(Axis(loop) for loop, _, _ in ranges)
+        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (self.element(source, index),)))
+
+    def _copied(self, stage: str, target: Place, source: Place, like: Tensor, taken: str) -> Stmt:
+        ranges = _over(stage, like, taken)
+        index = tuple(Axis(loop) for loop, _, _ in ranges)
+        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (source.load(index),)))
+
+
+def _slot(time: Expr) -> Expr:
+    return simplify(Binary("mod", time, ir.const(2)))
+
+
+def _over(stage: str, tensor: Tensor, taken: str = "") -> list[Range]:
+    """Loops of a stage over the elements of a tensor, named as in its own definition, but for the name that is taken."""
+    own = tensor.definition.axes if isinstance(tensor.definition, Stage) else ()
+    labels = [short(axis) for axis in own] or [f"i{axis}" for axis in range(tensor.ndim)]
+    used = {taken}
+    return [(f"{stage}.{unique(label, used)}", ir.const(0), extent) for label, extent in zip(labels, tensor.extents, strict=True)]
+
+
+def _direct(scan: Scan) -> set[int]:
+    """The components of the next state that the stage of the step which computes them stores where they belong."""
+    found: set[int] = set()
+    for component, new in enumerate(scan.following):
+        definition = new.definition
+        if all(definition is not part for part in scan.body):
+            continue
+        match definition:
+            case Scatter():
+                wanted = 1
+            case Stage(values=(Reduce(reducer=reducer),)) if len(reducer.identities) > 1:
+                continue
+            case Stage(values=values):
+                wanted = len(values)
+            case _:
+                continue
+        same = [other for other in scan.following if other.definition is definition]
+        if len(same) == wanted == len({other.component for other in same}):
+            found.add(component)
+    return found
+
+
+def _is_reduction(stage: Stage) -> bool:
+    """Are the values of a stage the components of one reduction, in order?"""
+    first = stage.values[0]
+    if not isinstance(first, Reduce) or len(stage.values) != len(first.reducer.identities):
+        return False
+    return all(value == replace(first, component=component) for component, value in enumerate(stage.values))
+
+
+@dataclass(slots=True)
+class _Lowering:
+    """One definition on its way to loops: its names so far, and the implicit stages found in its body."""
+
+    program: Program
+    name: str
+    axes: dict[str, Expr] = field(default_factory=dict)
+    spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    itself: tuple[Place, ...] = ()
+    implicit: int = 0
+
+    def stage(self, stage: Stage) -> Stmt:
+        """The loops of a stage."""
+        self._enter()
+        places = [self.program.places[id(stage), component] for component in range(len(stage.values))]
+        self.itself = tuple(places)
+        ranges = [
+            self._range(self.name, ReduceAxis(axis, ir.const(0), extent), self.taken)
+            for axis, extent in zip(stage.axes, stage.shape, strict=True)
+        ]
+        index = (*places[0].prefix, *(Axis(loop) for loop, _, _ in ranges))
+        targets = tuple(place.buffer for place in places)
+        value = stage.values[0]
+        if not stage.itself and isinstance(value, Reduce) and (len(stage.values) == 1 or _is_reduction(stage)):
+            return self._reduction(stage, value, ranges, targets, places[0].prefix)
+        prelude = _Prelude(self, ())
+        lowered = tuple(prelude.lower(value) for value in stage.values)
+        return loops(ranges, prelude.around(Store(self.name, targets, index, lowered)))
+
+    def scatter(self, scatter: Scatter) -> Stmt:
+        """A copy of the initial tensor, and the loops that change it."""
+        self._enter()
+        place = self.program.places[id(scatter), 0]
+        first = self.program._copy(f"{self.name}.start", place, scatter.init)  # noqa: SLF001 - its own part
+        ranges = [self._range(self.name, axis, self.taken) for axis in scatter.axes]
+        held = self._held(scatter.axes)
+        prelude = _Prelude(self, held)
+        where = () if scatter.where is None else (prelude.lower(scatter.where),)
+        guarded = _Prelude(self, (*held, *where))
+        index = (*place.prefix, *(guarded.lower(part) for part in scatter.index))
+        store = Store(self.name, (place.buffer,), index, (guarded.lower(scatter.value),), scatter.reducer)
+        body = guarded.around(store)
+        return block(first, loops(ranges, under(held, prelude.around(under(where, body)))))
+
+    def _enter(self) -> None:
+        """Know the axes of the scans around."""
+        self.axes, self.spans = dict(self.program.axes), dict(self.program.spans)
+
+    def _range(self, stage: str, axis: ReduceAxis, taken: set[str]) -> Range:
+        """The loop over the hull of an axis, which is known from now on."""
+        loop = self._loop(stage, axis.name, taken)
+        self.axes[axis.name], self.spans[axis.name] = Axis(loop), hull(axis, self.spans)
+        return loop, *self.spans[axis.name]
+
+    def _reduction(self, stage: Stage, reduce: Reduce, ranges: list[Range], targets: tuple[Buffer, ...], prefix: tuple[Expr, ...]) -> Stmt:
+        states = targets
+        if len(targets) < len(reduce.reducer.identities):
+            states = tuple(
+                targets[0] if component == reduce.component else Buffer(f"{self.name}.{component}", stage.shape, identity.dtype)
+                for component, identity in enumerate(reduce.reducer.identities)
+            )
+            self.program.scratch += [state for state in states if state is not targets[0]]
+        init = f"{self.name}.init"
+        starts = [(f"{init}.{short(loop)}", lo, hi) for loop, lo, hi in ranges]
+        first = Store(init, states, (*prefix, *(Axis(loop) for loop, _, _ in starts)), reduce.reducer.identities)
+        index = (*prefix, *(Axis(loop) for loop, _, _ in ranges))
+        update = self.update(reduce, self.name, states, index, (), self.taken)
+        return block(loops(starts, first), loops(ranges, update))
+
+    def update(
+        self, reduce: Reduce, stage: str, states: tuple[Buffer, ...], index: tuple[Expr, ...], around: tuple[Expr, ...], taken: set[str]
+    ) -> Stmt:
+        """The loops over the reduction axes around the combining store; `around` holds of the whole reduction."""
+        ranges = [self._range(stage, axis, taken) for axis in reduce.axes]
+        held = (*around, *self._held(reduce.axes))
+        prelude = _Prelude(self, held)
+        where = () if reduce.where is None else (prelude.lower(reduce.where),)
+        guarded = _Prelude(self, (*held, *where))
+        values = tuple(guarded.lower(value) for value in reduce.values)
+        body = guarded.around(Store(stage, states, index, values, reduce.reducer))
+        return loops(ranges, under(held, prelude.around(under(where, body))))
+
+    def _held(self, axes: tuple[ReduceAxis, ...]) -> tuple[Expr, ...]:
+        """The conditions that keep axes in their ranges."""
+        return tuple(_Prelude(self, ()).lower(cond) for axis in axes for cond in conditions(axis))
+
+    def _loop(self, stage: str, axis: str, taken: set[str]) -> str:
+        label = short(axis) or f"r{sum(name.startswith('r') and name[1:].isdigit() for name in taken)}"
+        return f"{stage}.{unique(label, taken)}"
+
+    def element(self, load: Load, index: tuple[Expr, ...]) -> Expr:
+        """A load of a tensor as a load of its buffer."""
+        if isinstance(load.buffer, Itself):
+            return self.itself[load.buffer.component].load(index)
+        assert isinstance(load.buffer, Tensor)
+        return self.program.element(load.buffer, index)
+
+
+@dataclass(slots=True)
+class _Prelude:
+    """What must run before one store: the implicit stages of the reductions inside its expressions."""
+
+    owner: _Lowering
+    conditions: tuple[Expr, ...]
+    parts: list[Stmt] = field(default_factory=list)
+    scratch: list[Buffer] = field(default_factory=list)
+    seen: dict[tuple[Expr, tuple[Expr, ...]], tuple[Buffer, ...]] = field(default_factory=dict)
+
+    def lower(self, expr: Expr) -> Expr:
+        """The expression over buffers and named axes; its reductions become loads of scalars."""
+        match expr:
+            case Axis(name):
+                return self.owner.axes[name]
+            case Load(_, index):
+                return self.owner.element(expr, tuple(self.lower(part) for part in index))
+            case Select(cond, yes, no) if _has_reduction(expr):
+                test = self.lower(cond)
+                outer = self.conditions
+                self.conditions = (*outer, test)
+                chosen = self.lower(yes)
+                self.conditions = (*outer, simplify(Unary("not", test)))
+                other = self.lower(no)
+                self.conditions = outer
+                return Select(test, chosen, other)
+            case Reduce():
+                return self._implicit(expr)
+            case _ if children(expr):
+                return map_children(expr, self.lower)
+            case _:
+                return expr
+
+    def _implicit(self, reduce: Reduce) -> Expr:
+        together = replace(reduce, component=0)
+        for known in range(len(self.conditions) + 1):
+            if (together, self.conditions[:known]) in self.seen:
+                return Load(self.seen[together, self.conditions[:known]][reduce.component], ())
+        owner = self.owner
+        owner.implicit += 1
+        stage = f"{owner.name}.{owner.implicit}"
+        several = len(reduce.reducer.identities) > 1
+        states = tuple(
+            Buffer(f"{stage}.{component}" if several else stage, (), identity.dtype, "register")
+            for component, identity in enumerate(reduce.reducer.identities)
+        )
+        self.scratch += states
+        self.parts.append(Store(f"{stage}.init", states, (), reduce.reducer.identities))
+        self.parts.append(owner.update(reduce, stage, states, (), self.conditions, set()))
+        self.seen[together, self.conditions] = states
+        return Load(states[reduce.component], ())
+
+    def around(self, body: Stmt) -> Stmt:
+        """`body` after the implicit stages, inside their storage."""
+        result = block(*self.parts, body)
+        return allocate(self.scratch, result)
+
+
+def _has_reduction(expr: Expr) -> bool:
+    return any(isinstance(node, Reduce) for node in walk(expr))
+
+
+def under(conditions: Sequence[Expr], body: Stmt) -> Stmt:
+    """`body` where conditions hold, each read only where those before it do."""
+    for cond in reversed(conditions):
+        body = If(cond, body)
+    return body
+
+
+def loops(ranges: Sequence[Range], body: Stmt) -> Stmt:
+    """`body` inside loops, outermost first."""
+    for loop, lo, hi in reversed(ranges):
+        body = For(loop, simplify(lo), simplify(hi), body)
+    return body

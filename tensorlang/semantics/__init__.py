@@ -1,0 +1,1 @@
+"""What definitions and nests mean: the evaluator and the interpreter of nests, against which compiled code is held."""

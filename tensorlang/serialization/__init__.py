@@ -1,0 +1,1 @@
+"""Definitions as text and back, and the fingerprint by which one is known."""
