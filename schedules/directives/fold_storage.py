@@ -23,15 +23,15 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE
-from tensorlang.ir import Alloc, Binary, Compare, Expr, For, Nest
+from tensorlang.ir import Binary, Buffer, Compare, Expr, For, Nest
 from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
 from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.instances import example_of, instance
 from tensorlang.schedules.legality.memory_limits import MAX_BYTES, within_memory
 from tensorlang.schedules.placement.placed import ahead, unmarked
-from tensorlang.schedules.rewriting.edit import loops, path_to, stores
-from tensorlang.schedules.rewriting.intermediates import intermediate, restored
+from tensorlang.schedules.rewriting.edit import loops, stores
+from tensorlang.schedules.rewriting.intermediates import intermediate, restored, storages
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +44,27 @@ class FoldStorage(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the smaller storage."""
-        buffer = intermediate(nest, self.tensor)
-        rank = len(buffer.shape)
+        rank = len(intermediate(nest, self.tensor).shape)
         if rank == 0:
             raise Refusal("TL-S005", f"{self.tensor!r} is a scalar; there is no axis to fold", stage=self.tensor)
         axis = require_int(self.axis, f"the axis of {self.tensor!r}", -rank, rank - 1) % rank
         extent = require_int(self.extent, "the extent of fold_storage", 1, MAX_BYTES)
-        path = path_to(nest.body, lambda part: isinstance(part, Alloc) and buffer in part.buffers)
-        storage, outer = path[-1], tuple(part for part in path if isinstance(part, For))
-        assert isinstance(storage, Alloc)
-        if any(buffer in store.buffers and len(store.buffers) > 1 for store in stores(storage)):
-            raise Refusal("TL-S301", f"{self.tensor!r} is stored together with others, at one index for all", stage=self.tensor)
-        found = [access for access in accesses(storage.body, outer, conditions_around(nest, storage)) if access.buffer == buffer]
-        self._require_order(nest, found, [loop.loop for loop in outer], axis, extent)
-        folded = replace(buffer, shape=(*buffer.shape[:axis], ir.const(extent), *buffer.shape[axis + 1 :]))
+        for around, storage, buffer in storages(nest, self.tensor):
+            outer = tuple(part for part in around if isinstance(part, For))
+            if any(buffer in store.buffers and len(store.buffers) > 1 for store in stores(storage)):
+                raise Refusal("TL-S301", f"{self.tensor!r} is stored together with others, at one index for all", stage=self.tensor)
+            found = [access for access in accesses(storage.body, outer, conditions_around(nest, storage)) if access.buffer == buffer]
+            self._require_order(nest, found, [loop.loop for loop in outer], axis, extent)
+
+        def folded(buffer: Buffer) -> Buffer:
+            return replace(buffer, shape=(*buffer.shape[:axis], ir.const(extent), *buffer.shape[axis + 1 :]))
 
         def place(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return (*index[:axis], Binary("mod", index[axis], ir.const(extent)), *index[axis + 1 :])
 
-        result = within_memory(restored(nest, folded, place), self.tensor)
-        require_kinds(result, loops(path_to(result.body, lambda part: isinstance(part, Alloc) and folded in part.buffers)[-1]))
+        result = within_memory(restored(nest, self.tensor, folded, place), self.tensor)
+        for _, storage, _ in storages(result, self.tensor):
+            require_kinds(result, loops(storage))
         return result
 
     def _require_order(self, nest: Nest, found: Sequence[Access], outer: Sequence[str], axis: int, extent: int) -> None:

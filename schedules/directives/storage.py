@@ -16,7 +16,7 @@ from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Binary, Nest
+from tensorlang.ir import Binary, Buffer, Nest
 from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
 from tensorlang.schedules.legality.memory_limits import within_memory
 from tensorlang.schedules.rewriting.intermediates import intermediate, restored
@@ -35,11 +35,11 @@ class SetMemory(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the storage there."""
-        buffer = intermediate(nest, self.tensor)
+        intermediate(nest, self.tensor)
         if self.memory not in MEMORIES:
             raise Refusal("TL-S005", f"memory {self.memory!r} is not one of {', '.join(MEMORIES)}", stage=self.tensor)
-        changed = replace(buffer, memory=self.memory)  # type: ignore[arg-type]
-        return within_memory(restored(nest, changed), self.tensor)
+        changed = restored(nest, self.tensor, lambda buffer: replace(buffer, memory=self.memory))  # type: ignore[arg-type]
+        return within_memory(changed, self.tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,18 @@ class PadTo(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the larger storage."""
-        buffer = intermediate(nest, self.tensor)
-        rank = len(buffer.shape)
+        rank = len(intermediate(nest, self.tensor).shape)
         require_int(self.multiple, "the multiple of pad_to", 1, MAX_MULTIPLE)
         if rank == 0:
             raise Refusal("TL-S005", f"{self.tensor!r} is a scalar; there is no axis to pad", stage=self.tensor)
         axis = require_int(self.axis, f"the axis of {self.tensor!r}", -rank, rank - 1) % rank
-        more = Binary("add", Binary("max", buffer.shape[axis], ir.const(0)), ir.const(self.multiple - 1))
-        extent = simplify(Binary("mul", Binary("floordiv", more, ir.const(self.multiple)), ir.const(self.multiple)))
-        changed = replace(buffer, shape=(*buffer.shape[:axis], extent, *buffer.shape[axis + 1 :]))
-        return within_memory(restored(nest, changed), self.tensor)
+
+        def padded(buffer: Buffer) -> Buffer:
+            more = Binary("add", Binary("max", buffer.shape[axis], ir.const(0)), ir.const(self.multiple - 1))
+            extent = simplify(Binary("mul", Binary("floordiv", more, ir.const(self.multiple)), ir.const(self.multiple)))
+            return replace(buffer, shape=(*buffer.shape[:axis], extent, *buffer.shape[axis + 1 :]))
+
+        return within_memory(restored(nest, self.tensor, padded), self.tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,8 @@ class Align(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the alignment."""
-        buffer = intermediate(nest, self.tensor)
+        intermediate(nest, self.tensor)
         require_int(self.bytes, "the alignment", 1, MAX_ALIGNMENT)
         if self.bytes & (self.bytes - 1):
             raise Refusal("TL-S005", f"an alignment is a power of two, not {self.bytes}", stage=self.tensor)
-        return restored(nest, replace(buffer, align=self.bytes))
+        return restored(nest, self.tensor, lambda buffer: replace(buffer, align=self.bytes))

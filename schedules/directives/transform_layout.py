@@ -25,13 +25,13 @@ from tensorlang.algebra.rules import FALSE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.definition.expr import Expr as Value
 from tensorlang.errors import DefinitionError
-from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, Nest, Unary
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Const, Dim, Expr, Nest, Unary
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import substitute, walk
 from tensorlang.schedules.directive import Directive, Refusal, TensorName
 from tensorlang.schedules.legality.memory_limits import within_memory
 from tensorlang.schedules.rewriting.edit import stores
-from tensorlang.schedules.rewriting.intermediates import intermediate, restored
+from tensorlang.schedules.rewriting.intermediates import intermediate, restored, storages
 
 MAX_TEXT: Final = 1000
 MAX_RANK: Final = 16
@@ -56,20 +56,23 @@ class TransformLayout(Directive):
         dims = {node.name for place in places for node in walk(place) if isinstance(node, Dim)} - set(nest.dims)
         if dims:
             raise self._refusal("TL-S005", f"{min(dims)!r} is neither an index of the map nor a dim of the kernel")
-        extents = dict(zip(axes, buffer.shape, strict=True))
-        shape = []
-        for place in places:
-            bounds = _range(place, extents)
-            if bounds is None or not isinstance(bounds[0], Const) or bounds[0].value < 0:
-                raise self._refusal("TL-S303", f"the new index {text(place)} has no simple range from zero on")
-            shape.append(simplify(Binary("add", bounds[1], ir.const(1))))
+
+        def arranged(buffer: Buffer) -> Buffer:
+            shape = []
+            for place in places:
+                bounds = _range(place, dict(zip(axes, buffer.shape, strict=True)))
+                if bounds is None or not isinstance(bounds[0], Const) or bounds[0].value < 0:
+                    raise self._refusal("TL-S303", f"the new index {text(place)} has no simple range from zero on")
+                shape.append(simplify(Binary("add", bounds[1], ir.const(1))))
+            return replace(buffer, shape=tuple(shape))
 
         def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip(axes, old, strict=True))
             return tuple(simplify(substitute(place, values)) for place in places)
 
-        result = within_memory(restored(nest, replace(buffer, shape=tuple(shape)), index), self.tensor)
-        self._require_apart(axes, places, extents)
+        result = within_memory(restored(nest, self.tensor, arranged, index), self.tensor)
+        for _, _, old in storages(nest, self.tensor):
+            self._require_apart(axes, places, dict(zip(axes, old.shape, strict=True)))
         return result
 
     def _refusal(self, code: str, reason: str, counterexample: dict[str, object] | None = None) -> Refusal:

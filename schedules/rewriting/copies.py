@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Expr, For, Nest, Prefetch, Relation, Stmt, Store
+from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Nest, Prefetch, Relation, Stmt, Store
 from tensorlang.ir.relations import bounds, in_scope, relation_names, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_expressions, map_statements, substatements, substitute
 from tensorlang.schedules.rewriting.edit import axis_names, loops
@@ -71,6 +71,9 @@ def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
     def renamed_in(expr: Expr) -> Expr:
         return simplify(substitute(expr, values)) if axes_of(expr) & names.keys() else expr
 
+    def resized(buffer: Buffer) -> Buffer:
+        return replace(buffer, shape=tuple(map(renamed_in, buffer.shape)))
+
     def loop(part: Stmt) -> Stmt:
         part = map_statements(part, loop)
         match part:
@@ -79,8 +82,8 @@ def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
                 return replace(part, loop=names.get(part.loop, part.loop), follows=follows)
             case Alloc(buffers):  # an extent may speak of a loop around
                 for buffer in buffers:
-                    shape = tuple(map(renamed_in, buffer.shape))
-                    part = part if shape == buffer.shape else stored_in(part, replace(buffer, shape=shape))
+                    if any(axes_of(extent) & names.keys() for extent in buffer.shape):
+                        part = stored_in(part, buffer.name, resized)
                 return part
             case _:
                 return part

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Buffer, Expr, Load, Nest, Prefetch, Stmt, Store
-from tensorlang.ir.mentions import allocations
-from tensorlang.ir.traverse import map_children, map_expressions, map_statements
+from tensorlang.ir.mentions import allocations, mentions
+from tensorlang.ir.traverse import map_children, map_expressions, map_statements, substatements
 from tensorlang.schedules.directive import Refusal
+
+Change: TypeAlias = Callable[[Buffer], Buffer]
+Move: TypeAlias = Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
 
 
 def intermediate(nest: Nest, tensor: str) -> Buffer:
@@ -25,29 +29,45 @@ def intermediate(nest: Nest, tensor: str) -> Buffer:
     raise Refusal("TL-S003", f"there is no intermediate tensor {tensor!r}{did_you_mean(tensor, list(found))}", stage=tensor)
 
 
-def restored(nest: Nest, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]] = lambda index: index) -> Nest:
-    """The nest with the buffer of that name replaced, its elements where `index` says."""
-    return replace(nest, body=stored_in(nest.body, buffer, index))
+def storages(nest: Nest, tensor: str) -> Iterator[tuple[tuple[Stmt, ...], Alloc, Buffer]]:
+    """Every place where an intermediate is stored, with the statements around it: versions of a nest have one each."""
+
+    def visit(part: Stmt, around: tuple[Stmt, ...]) -> Iterator[tuple[tuple[Stmt, ...], Alloc, Buffer]]:
+        if isinstance(part, Alloc):
+            yield from ((around, part, buffer) for buffer in part.buffers if buffer.name == tensor)
+        if tensor in mentions(part).allocated:
+            for inner in substatements(part):
+                yield from visit(inner, (*around, part))
+
+    yield from visit(nest.body, ())
 
 
-def stored_in(stmt: Stmt, buffer: Buffer, index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]] = lambda index: index) -> Stmt:
-    """A statement in which `buffer` stands for the buffer of that name, its elements where `index` says."""
+def restored(nest: Nest, tensor: str, change: Change, index: Move = lambda index: index) -> Nest:
+    """The nest with the storage of an intermediate replaced by what `change` makes of it, its elements where `index` says."""
+    return replace(nest, body=stored_in(nest.body, tensor, change, index))
+
+
+def stored_in(stmt: Stmt, tensor: str, change: Change, index: Move = lambda index: index) -> Stmt:
+    """A statement with every storage of that name replaced."""
 
     def read(expr: Expr) -> Expr:
         expr = map_children(expr, read)
-        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") == buffer.name:
-            return Load(buffer, index(expr.index))
+        if isinstance(expr, Load) and isinstance(expr.buffer, Buffer) and expr.buffer.name == tensor:
+            return Load(change(expr.buffer), index(expr.index))
         return expr
+
+    def changed(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+        return tuple(change(buffer) if buffer.name == tensor else buffer for buffer in buffers)
 
     def rewrite(part: Stmt) -> Stmt:
         part = map_statements(part, rewrite)
         match part:
             case Alloc(buffers, body):
-                return Alloc(tuple(buffer if old.name == buffer.name else old for old in buffers), body)
-            case Prefetch(old, at) if old.name == buffer.name:
-                return Prefetch(buffer, index(at))
-            case Store(buffers=buffers) if any(old.name == buffer.name for old in buffers):
-                return replace(part, buffers=tuple(buffer if old.name == buffer.name else old for old in buffers), index=index(part.index))
+                return Alloc(changed(buffers), body)
+            case Prefetch(buffer, at) if buffer.name == tensor:
+                return Prefetch(change(buffer), index(at))
+            case Store(buffers=buffers) if any(buffer.name == tensor for buffer in buffers):
+                return replace(part, buffers=changed(buffers), index=index(part.index))
             case _:
                 return part
 

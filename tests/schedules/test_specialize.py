@@ -147,3 +147,35 @@ def test_storage_whose_extents_speak_of_a_loop_is_renamed_with_it(copy: str) -> 
     for size in (1, 5, 8):
         a = np.arange(size, dtype="i4")
         np.testing.assert_array_equal(tl.build(s, inputs=[A])(a), tl.evaluate(C, {A: a}))
+
+
+@pytest.mark.parametrize("step", ["s.set_memory('P_cache', 'heap')", "s.pad_to('P_cache', 0, 8)", "s.align('P_cache', 64)"])
+def test_each_version_keeps_its_own_storage(step: str) -> None:
+    n = tl.dim("n")
+    A = tl.placeholder((n,), "int32", name="A")
+    P = tl.compute((4, n), lambda i, j: tl.cast(i, "int32") + tl.cast(j, "int32"), name="P")
+    C = tl.compute((n + 3,), lambda i: tl.select((i >= 1) & (i - 1 < n), P[tl.clamp(3 * i - 1, 0, 3), i - 1] + A[i - 1], 0), name="C")
+    s = tl.Schedule(C)
+    s.compute_at("P", "C.i")
+    s.cache_write("P", at="P.i")
+    s.specialize("n >= 8")
+    eval(step)  # noqa: S307
+    for size in (1, 5, 9):
+        a = np.arange(size, dtype="i4")
+        np.testing.assert_array_equal(tl.build(s, inputs=[A])(a), tl.evaluate(C, {A: a}))
+
+
+def test_storage_is_folded_in_every_version() -> None:
+    n = tl.dim("n")
+    A = tl.placeholder((n + 1,), "int32", name="A")
+    h = tl.compute((n + 1,), lambda i: A[i] * 2, name="h")
+    y = tl.compute((n,), lambda i: h[i] + h[i + 1], name="y")
+    s = tl.Schedule(y)
+    s.compute_at("h", "y.i")
+    s.store_root("h")
+    s.specialize("n >= 8")
+    s.fold_storage("h", 0, 2)
+    assert str(s).count("h: int32[2]") == 2
+    for size in (1, 5, 9):
+        a = np.arange(size + 1, dtype="i4")
+        np.testing.assert_array_equal(tl.build(s, inputs=[A])(a), tl.evaluate(y, {A: a}))
