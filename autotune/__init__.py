@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorlang.autotune.jobs.result import Result as Result
-    from tensorlang.autotune.jobs.session import tune as tune
+    from tensorlang.autotune.jobs.tune import tune as tune
     from tensorlang.autotune.log.database import Database as Database
     from tensorlang.autotune.log.database import Match as Match
     from tensorlang.autotune.log.log import Log as Log
@@ -25,7 +25,7 @@ _HOMES = {
     "Match": "log.database",
     "Result": "jobs.result",
     "Trial": "log.record",
-    "tune": "jobs.session",
+    "tune": "jobs.tune",
 }
 
 __all__ = ["Database", "Log", "Match", "Result", "Trial", "tune"]

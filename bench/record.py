@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorlang.autotune.jobs.session import session
+from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.operators import program

@@ -1,7 +1,7 @@
 """A schedule, or the default schedule of a definition, to a program: everything that a kernel is made of, and not linked yet.
 
 What was compiled before is not compiled again: a `Request` has a name that is found without lowering, or even scheduling, anything (see
-`identity`), and its program is looked for in this process, then in the files of an earlier one (`object_cache`, `object_files`).
+`program_key`), and its program is looked for in this process, then in the files of an earlier one (`object_cache`, `object_files`).
 """
 
 from __future__ import annotations

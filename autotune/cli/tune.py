@@ -13,7 +13,8 @@ from tensorlang.errors import LogError, TensorlangError
 
 if TYPE_CHECKING:
     from tensorlang.autotune.jobs.batch import Batch, Overview
-    from tensorlang.autotune.jobs.session import Progress, Session
+    from tensorlang.autotune.jobs.plan import Progress
+    from tensorlang.autotune.jobs.session import Session
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that compile candidates; measuring is one at a time.")]
 Dask = Annotated[str | None, typer.Option(help="Scheduler of a Dask cluster of target machines, as tcp://host:8786.")]
@@ -38,13 +39,13 @@ def run(
 ) -> None:
     """Tune an operator."""
     from tensorlang.autotune import operators, settings  # noqa: PLC0415 - see `main`
-    from tensorlang.autotune.jobs import session  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.jobs import tune as jobs  # noqa: PLC0415 - see `main`
 
     screen = console()
     given = _given(cache=cache, workers=workers, dask=dask)
     try:
         name, outputs = operators.program(operator, operators.parse_shape(shape), dtype)
-        job = session.session(
+        job = jobs.session(
             outputs, log, name=name, threads=threads, trials=trials, seed=seed, strategy=strategy,
             budget=settings.seconds(budget), timeout=timeout, resume=resume, **given,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from tensorlang.autotune import operators
 from tensorlang.autotune.jobs.allocation import FIRST, choose, slice_of
 from tensorlang.autotune.jobs.batch_task import BatchTask
 from tensorlang.autotune.jobs.jobfile import Entry, Job
-from tensorlang.autotune.jobs.session import Progress
+from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject

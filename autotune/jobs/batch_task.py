@@ -9,8 +9,10 @@ from typing import Any
 
 from tensorlang.autotune.jobs.allocation import Curve
 from tensorlang.autotune.jobs.jobfile import Entry, Job
+from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.jobs.result import Result, best_of
-from tensorlang.autotune.jobs.session import Progress, Session, session
+from tensorlang.autotune.jobs.session import Session
+from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.database import Study
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial

@@ -9,12 +9,11 @@ replayed. A job may also be driven in slices (`search`, then `conclude`) by whoe
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -30,20 +29,16 @@ from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import Machine
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Proposal, Searcher
-from tensorlang.autotune.settings import Settings, checked, seconds
+from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task
 from tensorlang.autotune.verification.reference import worker_task
 from tensorlang.autotune.workers.evaluator import Evaluator
 from tensorlang.autotune.workers.local import LocalEvaluator
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
-from tensorlang.codegen.runtime.threads import get_threads
-from tensorlang.codegen.target import Target, why_foreign
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target
 from tensorlang.errors import LogError, TuningError
-from tensorlang.schedules.spaces.space import Config, Space, spelling
-
-__all__ = ["Plan", "Progress", "Session", "session", "tune"]
+from tensorlang.schedules.spaces.space import Config, spelling
 
 SEEDS_FROM_LOG: Final = 3
 STRIKES: Final = 2
@@ -52,87 +47,6 @@ CODE: Final = ("tensorlang", "llvmlite", "numpy")
 """Software whose versions make a final measurement out of date."""
 STARTING_S: Final = 1.0
 """Allowed for the start of a process where a budget is divided."""
-
-
-def tune(
-    outputs: object,
-    trials: int = 64,
-    log: str | os.PathLike[str] | Log | None = None,
-    seed: int = 0,
-    strategy: str = "bayesian",
-    *,
-    target: str | Target | None = None,
-    threads: int | None = None,
-    workers: int = 1,
-    cache: str = "warm",
-    dask: str | None = None,
-    budget: float | str | None = None,
-    timeout: float = 30.0,
-    resume: bool = True,
-    progress: Callable[[Progress], None] | None = None,
-    space: Space | Callable[[Space], Space] | None = None,
-    name: str | None = None,
-    dims: Mapping[str, int] | None = None,
-) -> Result:
-    """Search for the fastest schedule of a program and return the winner.
-
-    `trials` counts those that the log already has for this program, target, threads and cache (unless `resume=False`). `workers` processes
-    compile candidates while one measures; where all cores are measured on they take turns. `cache` says what a sample finds in the
-    caches: what the call before left ("warm") or nothing ("cold"). `dask` is the address of a Dask scheduler whose workers measure.
-    `budget` bounds the whole run, final measurement included, in seconds (or "30m"), `timeout` the seconds in which a candidate must
-    compile and, again, run. `space` is a space to search instead of the strategy's, or a function that edits it, as
-    `lambda space: space.fix("mr", 6)`. `name` is the operator's in the log; `dims` are the values at which
-    extents known only at run time are measured, as `dims={"n": 512}`. On Ctrl-C every process is killed, the log is complete, and
-    `KeyboardInterrupt` propagates.
-
-    Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
-    """
-    if progress is not None and not callable(progress):
-        raise TuningError(f"progress= is a function of what is reported, not {progress!r:.60}")
-    return session(
-        outputs, log, target=target, space=space, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
-        budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
-    ).run(progress)  # fmt: skip
-
-
-def session(
-    outputs: object,
-    log: str | os.PathLike[str] | Log | None,
-    *,
-    target: str | Target | None = None,
-    space: Space | Callable[[Space], Space] | None = None,
-    name: str | None = None,
-    dims: Mapping[str, int] | None = None,
-    threads: int | None = None,
-    **settings: Any,
-) -> Session:
-    """The job that `tune` runs, checked and ready."""
-    if name is not None and not isinstance(name, str):
-        raise TuningError(f"name= is the operator's in the log, not {name!r:.60}")
-    if space is not None and not callable(space) and not isinstance(space, Space):
-        raise TuningError(f"space= is a space, or a function that edits one, not {space!r:.60}")
-    wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
-    machine = _machine(target, wanted.dask)
-    task = Task.of(outputs, name, dims)
-    from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
-
-    strategy = choose(task.outputs, machine, wanted.threads)
-    edited = space(strategy.space) if callable(space) else strategy.space if space is None else space
-    if not isinstance(edited, Space):
-        raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")
-    plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())))
-    return Session(task, plan, machine, wanted, None if log is None else Log(log) if not isinstance(log, Log) else log)
-
-
-def _machine(target: str | Target | None, dask: str | None) -> Target:
-    if dask is not None:
-        from tensorlang.autotune.cluster import target as of_cluster  # noqa: PLC0415 - an extra
-
-        return of_cluster(dask, target)
-    machine = named_target(target)
-    if (why := why_foreign(machine)) is not None:
-        raise TuningError(f"cannot tune for {machine.name} here: {why}")
-    return machine
 
 
 class Session:

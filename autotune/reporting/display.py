@@ -11,8 +11,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from tensorlang.autotune.jobs.peak import Peak
+from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.jobs.result import Choice, Result, failures
-from tensorlang.autotune.jobs.session import Progress
 from tensorlang.autotune.log.record import Trial
 
 

@@ -60,7 +60,7 @@ def folder() -> Path | None:
 
 
 def kept(name: str, make: Callable[[], Program]) -> Program:
-    """The program of a name (see `identity.digest`), from its file; else made, and written to it. Raises what `make` raises."""
+    """The program of a name (see `program_key.digest`), from its file; else made, and written to it. Raises what `make` raises."""
     path = path_of(name)
     found = None if path is None else read(path)
     if found is not None:

@@ -1,6 +1,6 @@
 """LLVM in a process that may die: what is not proven to compile is compiled there (see `proven`).
 
-    ours                                   the process that may die (`helper`)
+    ours                                   the process that may die (`isolated_server`)
     {"kind", "words", "size"} + text  ->   LLVM
                                       <-   {"status", "size"} + what was asked for
 

@@ -1,4 +1,4 @@
-"""The process that may die: answers requests of `apart` until its socket closes. Run with the number of the socket."""
+"""The process that may die: answers requests of `isolated` until its socket closes. Run with the number of the socket."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Instances: one execution of an access, every axis renamed to a copy of its own, with what holds of the copies.
 
-Questions about two executions are asked of two instances (see `legality`): their facts, what ties them, and how they are ordered.
+Questions about two executions are asked of two instances (see `dependences`): their facts, what ties them, and how they are ordered.
 """
 
 from __future__ import annotations

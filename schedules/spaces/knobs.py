@@ -70,7 +70,7 @@ class Knob:
 
     @classmethod
     def recorded(cls, name: str, values: tuple[Value, ...], opens: Mapping[str, tuple[Knob, ...]], extras: Mapping[str, Any]) -> Self:
-        """The knob that had these fields, which were checked (see `recorded`)."""
+        """The knob that had these fields, which were checked (see `serialization`)."""
         knob = object.__new__(cls)
         for field_name, value in {"name": name, "values": values, "opens": opens, **extras}.items():
             object.__setattr__(knob, field_name, value)

@@ -2,7 +2,7 @@
 
 A loop of a nest has bounds over dims. So such an axis becomes a loop over its *hull*, a range over dims that holds every value it can have,
 around the conditions that keep it inside: what `where=` would say. Whatever is proved of conditions is proved of data-dependent
-ranges with it, and code generation turns the conditions into bounds of the loop again (`codegen/passes/ranges`).
+ranges with it, and code generation turns the conditions into bounds of the loop again (`codegen/lowering/passes/ranges`).
 
     sum(f(j) for j in range(max(ptr[i], 0), min(ptr[i + 1], n)))
     ->

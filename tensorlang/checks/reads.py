@@ -1,7 +1,7 @@
 """The checks that make a definition mean something, made when it is written: axes it owns, reads inside their tensors.
 
 Most reads are proved by intervals, with what the conditions say of the expressions that they compare; the rest go to `polyhedra.find`, and
-where that is not sure, to a look at every point. An example in an error is one that `witness` has seen to occur.
+where that is not sure, to a look at every point. An example in an error is one that `counterexample` has seen to occur.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The named functions of expressions (`Call`), as a table: arity, which types they take, what they give.
 
-The meaning of each row is in `interpret` (NumPy), its machine code in `codegen/math`.
+The meaning of each row is in `semantics.arithmetic` (NumPy), its machine code in `codegen/emission/math`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators on single values: what `meaning` says of arrays, said again for the interpreter that runs nests one statement at a time.
+"""Operators on single values: what `arithmetic` says of arrays, said again for the interpreter that runs nests one statement at a time.
 
 Integers are Python's, wrapped to their width after each operation; bools are Python's; floating values are NumPy scalars. Everything
 that follows from an operator and a type is decided when a closure is made, since it is made once and called for every iteration.

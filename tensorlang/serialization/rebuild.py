@@ -2,7 +2,7 @@
 
 A log may be damaged, and a job may be sent by anybody. So every value is checked before it is used, sizes and depths are bounded, types
 are derived again by the rules of the surface, and a rebuilt definition goes through the same checks as one that was just written. All
-that can go wrong is a `DefinitionError` that says where. Expressions are read by `spelled`.
+that can go wrong is a `DefinitionError` that says where. Expressions are read by `spelling`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tensorlang.autotune.jobs import batch_task, jobfile
 from tensorlang.autotune.jobs.allocation import choose
 from tensorlang.autotune.jobs.batch import Batch, Overview
 from tensorlang.autotune.jobs.jobfile import Job, read
-from tensorlang.autotune.jobs.session import Progress
+from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.host import target_fields

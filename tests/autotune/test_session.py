@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.jobs.session import Plan, Progress, Session, session
+from tensorlang.autotune.jobs.plan import Plan, Progress
+from tensorlang.autotune.jobs.session import Session
+from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.measure import Policy

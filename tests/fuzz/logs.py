@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tensorlang as tl
-from tensorlang.autotune.jobs import session
+from tensorlang.autotune.jobs import tune
 from tensorlang.autotune.log import export
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
@@ -92,7 +92,7 @@ def _lookup(log: Log, rng: random.Random, folder: Path) -> None:
 
 
 def _resumed(log: Log, rng: random.Random, folder: Path) -> None:
-    job = session.session(tuned(), log, name="matmul", threads=1, trials=64, strategy=rng.choice(["random", "evolutionary"]))
+    job = tune.session(tuned(), log, name="matmul", threads=1, trials=64, strategy=rng.choice(["random", "evolutionary"]))
     job._recall()
     job._finished()
     search = job._ready()
