@@ -136,7 +136,7 @@ def test_the_family_of_a_library_operator_does_not_depend_on_its_size() -> None:
 def test_digests_are_the_same_in_every_process() -> None:
     code = textwrap.dedent("""
         import tensorlang as tl
-        from tensorlang.canonical import family, fingerprint
+        from tensorlang.serialization.canonical import family, fingerprint
         n = tl.dim("n")
         X = tl.placeholder((n, 9), name="X")
         Y = tl.ops.softmax(X)

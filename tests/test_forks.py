@@ -126,7 +126,7 @@ def test_a_child_forked_while_a_thread_calls_parallel_kernels_calls_them_too() -
 def test_a_child_forked_while_threads_build_builds_too(cache: str, tmp_path: Path) -> None:
     told = run(
         """
-        from tensorlang.codegen import kernel
+        from tensorlang.codegen.kernel import kernel
         kernel._kernels.size = 2  # kernels are unloaded all the time
         stop = threading.Event()
 
@@ -200,7 +200,7 @@ def test_a_child_forked_while_a_thread_reads_a_log_reads_it_too(tmp_path: Path) 
 
 def test_where_the_runtime_cannot_be_put_to_rest_the_child_stays_on_one_thread() -> None:
     told = run("""
-        from tensorlang.codegen import openmp
+        from tensorlang.codegen.runtime import openmp
 
         openmp._PAUSE = "an entry point of a later version"
         kernel = threaded()
@@ -237,7 +237,7 @@ def test_a_runtime_that_others_used_before_the_fork_is_not_waited_for(imported: 
         library = ctypes.CDLL(str(next(folder.glob("scikit_learn.libs/libgomp*"))))
         body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
         if {imported}:
-            import tensorlang.codegen.openmp
+            import tensorlang.codegen.runtime.openmp
         library.GOMP_parallel(body, None, 4, 0)
         assert os_threads() >= 4
 

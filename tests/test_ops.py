@@ -11,6 +11,8 @@ from scipy import ndimage, special
 
 import tensorlang as tl
 from tensorlang import ops
+from tensorlang.definition.expr import Expr
+from tensorlang.definition.tensor import Stage, definitions
 
 rng = np.random.default_rng(17)
 
@@ -237,9 +239,9 @@ def test_group_norm_of_an_image_of_any_size() -> None:
 def test_axes_and_stages_have_the_names_of_the_field() -> None:
     X, W, B = tl.placeholder((1, 3, 8, 8), name="X"), tl.placeholder((4, 3, 3, 3), name="W"), tl.placeholder((4,), name="b")
     Y = ops.conv2d(X, W, B, padding=1, name="stem")
-    stages = [definition for definition in tl.tensor.definitions((Y,)) if isinstance(definition, tl.tensor.Stage)]
+    stages = [definition for definition in definitions((Y,)) if isinstance(definition, Stage)]
     assert [stage.name for stage in stages] == ["stem_pad", "stem_sum", "stem"]
-    assert repr(tl.expr.Expr(stages[1].values[0])) == (
+    assert repr(Expr(stages[1].values[0])) == (
         "sum(stem_pad[n, c, y + r, x + s] * W[o, c, r, s] for c in range(3), r in range(3), s in range(3))"
     )
 

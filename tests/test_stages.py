@@ -14,6 +14,7 @@ from bench.stages import chain, mirrored, pointwise
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.target import target
 from tensorlang.definition.expr import MAX_DEPTH
+from tensorlang.definition.tensor import Tensor, definitions
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.serialization.canonical import describe, family, fingerprint
 from tensorlang.serialization.rebuild import rebuild
@@ -56,7 +57,7 @@ def test_a_default_schedule_takes_work_that_hardly_outgrows_the_chain() -> None:
 @pytest.mark.parametrize("step", [pointwise, mirrored])
 def test_everything_can_be_asked_of_a_thousand_stages(step: Any) -> None:
     x = chain(step, 1000)
-    np.testing.assert_array_equal(tl.evaluate(x, {tl.tensor.Tensor(next(iter(tl.tensor.definitions((x,))))): np.zeros(8, "f4")}), 1000)
+    np.testing.assert_array_equal(tl.evaluate(x, {Tensor(next(iter(definitions((x,))))): np.zeros(8, "f4")}), 1000)
     assert fingerprint(x) == fingerprint(rebuild(describe(x))) and family(x)
     s = tl.Schedule(x)
     assert len(s.stages()) == 1000 and len(str(s).splitlines()) == 1 + 999 + 2000
@@ -97,7 +98,7 @@ def test_chains_of_scatters_know_their_shape() -> None:
 
 
 def placeholder_of(x: Any) -> Any:
-    return tl.tensor.Tensor(tl.tensor.definitions((x,))[0])
+    return Tensor(definitions((x,))[0])
 
 
 def test_an_expression_as_deep_as_may_be_travels_the_whole_path() -> None:

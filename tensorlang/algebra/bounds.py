@@ -156,6 +156,9 @@ class Bounds:
                 return BIT if dtype_of(left).is_floating else decided(op, self.values(left), self.values(right))
             case Binary("xor" | "sub" | "mod" | "floordiv" as op, left, right) if left == right:
                 return (0, 1) if op == "floordiv" else (0, 0)
+            case Binary("and" | "or" as op, left, right) if dtype_of(left) == BOOL:
+                a, b, of_both = self.values(left), self.values(right), min if op == "and" else max
+                return of_both(a[0], b[0]), of_both(a[1], b[1])
             case Binary(op, left, right):
                 of = dtype_of(left)
                 return within(BINARY[op](self.values(left), self.values(right), of.bits), of)

@@ -16,7 +16,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial, to_line
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.verification.check import why_wrong
-from tensorlang.codegen.kernel.build import build_schedule
+from tensorlang.codegen.compilation import of_schedule
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import as_outputs
 from tensorlang.errors import LogError
@@ -184,9 +184,9 @@ def test_what_was_tuned_here_comes_before_another_cpu_and_that_before_another_sh
 
 def wrong_for(monkeypatch: pytest.MonkeyPatch, steps: int) -> list[int]:
     """Schedules of this many directives become a kernel that computes something else."""
-    honest, met = build_schedule, list[int]()
+    honest, met = of_schedule, list[int]()
 
-    def build(schedule: Any, machine: Any, **options: Any) -> Any:
+    def compiled(schedule: Any, machine: Any, **options: Any) -> Any:
         met.append(len(schedule.directives))
         if len(schedule.directives) == steps:
             a, b = (tl.placeholder((32, 32), name=name) for name in "AB")
@@ -194,7 +194,7 @@ def wrong_for(monkeypatch: pytest.MonkeyPatch, steps: int) -> list[int]:
             schedule = tl.Schedule(tl.compute((32, 32), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k) + tl.select(i == 31, 1e-2, 0.0)))
         return honest(schedule, machine, **options)
 
-    monkeypatch.setattr("tensorlang.autotune.jobs.compile.kept_schedule", build)
+    monkeypatch.setattr("tensorlang.autotune.jobs.compile.of_schedule", compiled)
     return met
 
 

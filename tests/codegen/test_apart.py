@@ -73,8 +73,9 @@ def test_threads_take_turns_and_a_forked_child_has_a_process_of_its_own() -> Non
     assert len(set(found)) == 1 and len(found) == 4
     code = f"""
 import os
-from tensorlang.codegen import isolated, proven
-from tensorlang.codegen.binding import host
+from tensorlang.codegen.llvm import isolated
+from tensorlang.codegen.llvm import proven
+from tensorlang.codegen.llvm.binding import host
 text = {ODD!r}
 proven.compiled(text, host())
 first = isolated._seat.helper.process.pid

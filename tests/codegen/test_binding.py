@@ -118,7 +118,7 @@ def test_memory_is_given_back() -> None:
 def test_a_fork_waits_for_a_compilation_and_the_child_can_compile() -> None:
     code = """
 import os, threading, time, warnings
-from tensorlang.codegen import binding
+from tensorlang.codegen.llvm import binding
 warnings.simplefilter("ignore")
 from tests.codegen import handmade
 host = binding.host()

@@ -137,7 +137,7 @@ def test_the_latest_used_are_kept() -> None:
 def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not() -> None:
     code = """
 import os, threading, time
-from tensorlang.codegen.object_cache import ObjectCache
+from tensorlang.codegen.cache.object_cache import ObjectCache
 cache, started = ObjectCache(), threading.Event()
 def slow():
     started.set()

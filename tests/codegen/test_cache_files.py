@@ -42,7 +42,8 @@ def test_a_file_of_an_earlier_build_is_used(cache_folder: Any, compilations: Any
 def test_another_process_compiles_nothing_not_even_for_its_first_call(cache_folder: Any) -> None:
     code = """
 import numpy as np, tensorlang as tl
-from tensorlang.codegen import binding, identity
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.cache import program_key
 program_key._LOADED = 1 << 62  # whoever edits the sources now does not disturb
 runs, real = [], binding._optimize
 binding._optimize = lambda *args: runs.append(1) or real(*args)

@@ -291,7 +291,7 @@ def test_a_uniform_value_is_broadcast(run: Run) -> None:
 DIGEST = """
 import hashlib
 from tests.codegen.nests import tile_nest
-from tensorlang.codegen.emit import emit
+from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.target import target
 text = emit(tile_nest(12, 39, 8, rows=6, lanes=32, mask=True, parallel=True), target("x86-64-v3"), name="f")
 print(hashlib.sha256(text.encode()).hexdigest())

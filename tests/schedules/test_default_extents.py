@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tensorlang as tl
 from tensorlang.autotune.operators import OPERATORS, Given
 from tensorlang.definition.extent import dims_in
-from tensorlang.definition.tensor import Placeholder, Tensor, definitions
+from tensorlang.definition.tensor import Placeholder, Tensor, as_outputs, definitions
 
 EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "3"))
 SIZES: Final = (0, 0, 1, 2, 7, 13, 17)
@@ -26,7 +26,7 @@ def operand(shape: tuple[int, ...], dtype: str) -> Any:
 
 def check(outputs: Any, sizes: dict[str, int]) -> None:
     """The kernel of the default schedule computes what the definition means."""
-    operands = [part for part in definitions(tl.tensor.as_outputs(outputs)) if isinstance(part, Placeholder)]
+    operands = [part for part in definitions(as_outputs(outputs)) if isinstance(part, Placeholder)]
     arrays = [
         operand(tuple(sizes[repr(entry)] if isinstance(entry, tl.Dim) else entry for entry in Tensor(part).shape), str(part.dtype))
         for part in operands

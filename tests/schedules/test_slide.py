@@ -9,7 +9,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
 from tensorlang.ir import For, Select
-from tensorlang.ir.traverse import walk
+from tensorlang.ir.traverse import substatements, walk
 from tensorlang.schedules.rewriting.edit import loops
 from tests.schedules.programs import blur, check, matmul
 
@@ -41,7 +41,7 @@ def computed(s: tl.Schedule, stage: str) -> int:
                 return sum(count(stmt.body, {**at, stmt.loop: i}) for i in range(value(stmt.lo, at), value(stmt.hi, at)))
             case tl.ir.Store():
                 return int(stmt.stage == stage)
-        return sum(count(part, at) for part in tl.traverse.substatements(stmt))
+        return sum(count(part, at) for part in substatements(stmt))
 
     return count(s.nest.body, {})
 
