@@ -207,3 +207,23 @@ def test_nothing_is_below_itself(of: str) -> None:
     assert find(Unary("not", Compare("lt", value, value))) is not None
     if value.buffer.dtype.is_floating:
         assert find(Unary("not", Compare("le", value, value))) is not None
+
+
+@pytest.mark.parametrize(
+    ("relation", "left", "right", "of", "holds"),
+    [
+        ("le", 2.0, 0.5, "float64", False),
+        ("lt", 0.5, 2.0, "float32", True),
+        ("lt", 1.0, 1.001, "bfloat16", False),  # one number in this type
+        ("eq", 1.0, 1.001, "bfloat16", True),
+        ("eq", float("nan"), float("nan"), "float64", False),
+        ("ne", float("nan"), float("nan"), "float32", True),
+        ("ge", float("nan"), 1.0, "float16", False),
+    ],
+)
+def test_literals_of_floating_types_compare_as_their_type_rounds_them(
+    relation: str, left: float, right: float, of: str, holds: bool
+) -> None:
+    asked = Compare(relation, Const(left, DType(of)), Const(right, DType(of)))
+    assert (find(asked) is not None) == holds
+    assert (find(Unary("not", asked)) is not None) != holds

@@ -11,7 +11,9 @@ The buffer has one dimension for each loop inside `at` that moves the tensor's i
 contiguously, and the copies run over exactly what the loops write. Of a reduction the buffer starts as what the tensor holds. The
 copies follow the inner loops: splitting, unrolling or vectorising those does the same to the copies.
 
-Legal where one statement inside the loop writes the tensor and nothing there reads it.
+Legal where one statement inside the loop writes the tensor and nothing there reads it. Where several iterations write one element (a
+scatter), the buffer has a place for each of them, and the copy has to leave what the statement would have left: it does where it runs
+over the same iterations in the same order.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ class CacheWrite(Directive):
         inside = tuple(part for part in way if isinstance(part, For))
         tile = moving(nest, store.index, inside)
         require_early(loop, [store.index], self.tensor)
-        require_distinct(nest, loop, store, tile, outer, self.tensor)
+        in_order = tile == inside and all(part.kind in ("serial", "unroll") for part in tile)
+        if store.reducer is not None or not in_order:  # what is set in order is copied back in order: the last write is the same one
+            require_distinct(nest, loop, store, tile, outer, self.tensor)
         conditions = self._conditions(nest, way, inside, tile)
         if store.reducer is None:
             self._require_reached(nest, outer, inside, tile)

@@ -10,6 +10,7 @@ So what a formula excludes is impossible, and a point of it is possible but for 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -51,6 +52,9 @@ class Formula:
                 return f"(({self.boolean(left, here, holds=holds)}) {joint} ({self.boolean(right, here, holds=holds)}))"
             case Compare("lt" | "gt", left, right) if left == right:  # of any type: NaN is not below itself either
                 return "1 = 0" if holds else "1 = 1"
+            case Compare(op, Const(left, of), Const(right)) if of.is_floating:
+                numbers = of.numpy.type(left), of.numpy.type(right)  # as the type rounds them
+                return "1 = 1" if bool(getattr(operator, op)(*numbers)) == holds else "1 = 0"
             case Compare(op, left, right) if dtype_of(left).is_integer:
                 relation = op if holds else _NEGATED[op]
                 a, b = self.integer(left, here), self.integer(right, here)

@@ -45,6 +45,13 @@ def test_the_last_write_is_the_same_in_both_orders_where_loops_say_apart_which_o
     fits(s, I=INDICES, V=TABLE)
 
 
+def test_what_a_scatter_sets_in_order_is_copied_back_in_order() -> None:
+    s = tl.Schedule(setting(index=lambda p, q: q // 2, where=lambda p, q: q <= p))
+    s.cache_write("H", at="H.p")
+    fits(s, I=INDICES, V=TABLE)
+    assert s.can("parallel", "H_cache.store.q").error.code == "TL-S101"
+
+
 def test_parts_of_one_loop_keep_their_order() -> None:
     s = tl.Schedule(setting())
     s.split("H.p", 2)
