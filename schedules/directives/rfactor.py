@@ -195,7 +195,7 @@ class Rfactor(Directive):
                     f"the loop {short(part.loop)!r} is already {part.kind}; rfactor before, or rfactor a loop around it",
                     stage=store.stage,
                     loop=part.loop,
-                    alternatives=self._instead(nest, chain, store),
+                    alternatives=() if any(other.kind == "tensor" for other in chain) else self._instead(nest, chain, store),
                 )
         return chain, [part for part in path[:first] if isinstance(part, For)]
 
@@ -272,13 +272,16 @@ def reduction_in(nest: Nest, loop: For) -> Store:
 
 
 def _is_scatter(nest: Nest, store: Store) -> bool:
-    """May a reduction combine into elements that are not all of the tensor?
+    """Does a reduction combine into a tensor that another stage has filled, at elements that need not be all of it?
 
-    One that starts from its identity visits each of its elements. What starts from another stage (a scatter, whichever stage fills its
-    tensor by now) may leave some out, and its loops may leave the tensor where its condition does not hold.
+    One that starts from its identity, in place or in a tile, visits each of its elements. A scatter has no such start, also where another
+    stage has taken the place of the one that copies its first value.
     """
-    started = any(part.stage == f"{store.stage}.init" and part.buffers == store.buffers for part in stores(nest.body))
-    return not started or any(True for part in store.index for _ in loads_of(part))
+    every = list(stores(nest.body))
+    if any(part.stage == f"{store.stage}.start" for part in every) or any(True for part in store.index for _ in loads_of(part)):
+        return True
+    starts = [part for part in every if part.stage.endswith(".init")]
+    return not any(part.stage == f"{store.stage}.init" or part.buffers == store.buffers for part in starts)
 
 
 def _moved(nest: Nest, store: Store, loop: str) -> bool:

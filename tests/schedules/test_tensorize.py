@@ -48,6 +48,15 @@ def test_the_loops_stay_as_what_the_instruction_means() -> None:
     check(s)
 
 
+def test_rfactor_of_what_an_instruction_computes_is_refused_without_another_loop_to_name() -> None:
+    s = tiled(bytes_product(5, 32, 8), 4)
+    s.tensorize("C.j_i", "dpbusd")
+    for loop in ("C.k_o", "C.k_i"):
+        error = s.can("rfactor", loop).error
+        assert error.code == "TL-S107"
+        assert error.alternatives == ()
+
+
 @pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
 @pytest.mark.parametrize("shape", [(0, 16, 4), (2, 0, 3), (2, 3, 0), (1, 16, 4), (5, 53, 29)])
 def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], tail: Any) -> None:
