@@ -335,6 +335,7 @@ def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, In
         if "quota" not in str(error) and "operations" not in str(error):
             raise
         raise TooMuch from error
+    context.set_max_operations(0)  # the answer is there; to spell it takes operations, too
     return [_instance(str(point).strip("{} ")) for point in instances], [_pair(str(point)) for point in found]
 
 
