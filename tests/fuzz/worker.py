@@ -25,8 +25,8 @@ from typing import IO, Any, Final
 from .case import Case
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LIMIT: Final = 60.0
-"""Seconds that a case may take before it counts as a failure."""
+LIMIT: Final = 180.0
+"""Seconds that a case may take before it counts as a failure: two programs at the limit of the budget, built beside other work."""
 MEMORY: Final = 8 << 30
 RECURSION: Final = 10_000
 """Calls in one another at most: the term of a long recurrence is as deep as the recurrence is long."""
