@@ -85,6 +85,12 @@ class Access:
         """Whether every lane means the same element."""
         return self.step == 0 and self.offsets is None
 
+    @property
+    def is_distinct(self) -> bool:
+        """Is it known that no two lanes mean the same element?"""
+        offsets = self.constant_offsets()
+        return offsets is not None and len(set(offsets)) == len(offsets)
+
     def constant_offsets(self) -> tuple[int, ...] | None:
         """Each lane's distance from `base`, where it is known."""
         if self.offsets is None:
@@ -135,7 +141,7 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         builder.store(value, access.base, align=align)
         return
     value = splat(builder, value, access.lanes)
-    if mask is not None and access.owned:
+    if mask is not None and access.owned and access.is_distinct:  # else a lane that is off would put back what another one has written
         value, mask = builder.select(mask, value, _apart(builder, target, _raw(builder, access))), None
     base = access.base
     if access.step == -1:

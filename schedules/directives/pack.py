@@ -26,6 +26,7 @@ from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, 
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import loads_of, map_children, map_expressions
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
+from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, reads
 from tensorlang.schedules.legality.inside import access_guard, guarded
 from tensorlang.schedules.placement.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
@@ -78,8 +79,11 @@ class Pack(Directive):
             return map_children(expr, rewrite)
 
         body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
-        result = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
-        return replace(nest, body=result, relations=relations)
+        packed = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
+        result = replace(nest, body=packed, relations=relations)
+        if any(use.buffer in store.buffers for store in stores(outer[0])):  # the copy may touch what was not read
+            require_kinds(result, outer)
+        return result
 
     def _use(self, nest: Nest, loop: For, outer: tuple[For, ...]) -> Access:
         require_used(nest, loop, self.tensor, self.at)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm import binding
@@ -306,3 +307,19 @@ def test_the_same_nest_gives_the_same_text_in_every_process() -> None:
         for seed in ("0", "1")
     }
     assert len(digests) == 1
+
+
+def test_lanes_that_are_off_put_nothing_back_into_elements_that_lanes_share() -> None:
+    A = tl.placeholder((9,), "uint8", name="A")
+
+    def step(t, state):
+        h = tl.compute((9,), lambda i: state[i] + A[i], name="h")
+        return tl.compute((9,), lambda i: tl.minimum(h[i], h[8 - i]), name="n")
+
+    Y = tl.scan(step, A, 1, keep="last", name="Y")
+    s = tl.Schedule(Y)
+    s.split("h.i", 64, "peel")
+    s.vectorize("h.i_i")
+    s.fold_storage("h", 0, 9)
+    a = np.arange(9, dtype="u1") + 5
+    np.testing.assert_array_equal(tl.build(s)(a), np.minimum(2 * a, 2 * a[::-1]))

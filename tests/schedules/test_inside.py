@@ -254,3 +254,15 @@ def test_a_tile_that_is_stored_after_it_is_read_is_refused_though_the_reduction_
     s.fuse_loops("S.1.x", "S.x")
     assert s.can("accumulate", "S.1", at="S.x").error.code == "TL-S302"
     right(s, np.arange(3 * extent, dtype="int32").reshape(extent, 3))
+
+
+def test_a_copy_of_what_threads_write_touches_no_more_than_they_may() -> None:
+    def body(i, j, H, E):
+        k = tl.reduce_axis(2, name="k")
+        return tl.max(E[i - 2, k], axis=k), tl.cast(j, "float32")
+
+    _, E = tl.recurrence((2, 2), body, outside=1, dtype=("float32", "float32"), name="S")
+    s = tl.Schedule(E)
+    s.split("S.1.k", 2)
+    s.parallel("S.j")
+    assert s.can("cache_read", "S_1", at="S.1.k_o").error.code == "TL-S101"
