@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorlang.autotune.jobs.result import Result as Result
     from tensorlang.autotune.jobs.tune import tune as tune
-    from tensorlang.autotune.log.database import Database as Database
-    from tensorlang.autotune.log.database import Match as Match
+    from tensorlang.autotune.log.database import Database as Database, Match as Match
     from tensorlang.autotune.log.log import Log as Log
     from tensorlang.autotune.log.record import Trial as Trial
 

@@ -25,12 +25,12 @@ class Methods(ABC):
 
     def split(self, loop: str, factor: int, tail: Tail = "guard", names: tuple[str, str] | None = None) -> tuple[Loop, Loop]:
         """Split a loop into an outer one and an inner one of `factor` iterations; see `directives.split`."""
-        outer, inner = self._step("split", loop, factor, tail=tail, names=names) or ()
+        outer, inner = self._step("split", loop, factor, tail=tail, names=names)
         return outer, inner
 
     def fuse(self, outer: str, inner: str, name: str | None = None) -> Loop:
         """Fuse two directly nested loops into one; see `directives.fuse`."""
-        (fused,) = self._step("fuse", outer, inner, name) or ()
+        (fused,) = self._step("fuse", outer, inner, name)
         return fused
 
     def reorder(self, *order: str) -> None:
@@ -66,7 +66,7 @@ class Methods(ABC):
         self._step("pack", tensor, at, layout=layout)
 
     def accumulate(self, tensor: str, at: str, *, partial: bool = False) -> None:
-        """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `schedules.directives.accumulate`."""
+        """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `directives.accumulate`."""
         self._step("accumulate", tensor, at, partial=partial)
 
     def compute_root(self, stage: str) -> None:

@@ -57,21 +57,16 @@ class History:
 
     def text(self, value: object, what: str) -> str:
         """The name of a stage or tensor, given as text or as the tensor. Raises `Refusal`."""
-        return text(value, what)
+        if isinstance(value, Tensor):
+            value = value.name
+        if not isinstance(value, str):
+            raise Refusal("TL-S005", f"{what} is given by name, not {value!r:.40}")
+        return value
 
 
 def is_main(loop: For) -> bool:
     """Is a loop one that users name: none of an initialisation or a copy, and none that follows another?"""
     return not stage_of(loop.loop).endswith(AUXILIARY) and loop.follows is None
-
-
-def text(value: object, what: str) -> str:
-    """The name of a stage or tensor, given as text or as the tensor. Raises `Refusal`."""
-    if isinstance(value, Tensor):
-        value = value.name
-    if not isinstance(value, str):
-        raise Refusal("TL-S005", f"{what} is given by name, not {value!r:.40}")
-    return value
 
 
 def _loops(nest: Nest) -> frozenset[str]:

@@ -26,7 +26,7 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.legality.budget import within_budget
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
-from tensorlang.schedules.names import History, Loop, text
+from tensorlang.schedules.names import History, Loop
 from tensorlang.schedules.rewriting.edit import axis_names, loops, stage_of, stages
 from tensorlang.serialization.canonical import fingerprint
 
@@ -80,7 +80,7 @@ class Schedule(Methods):
     def loops(self, stage: str) -> tuple[Loop, ...]:
         """Handles of the loops of a stage, outermost first. Raises `ScheduleError` for an unknown stage."""
         try:
-            stage = text(stage, "a stage")
+            stage = self._names.text(stage, "a stage")
         except Refusal as refusal:
             raise self._error(refusal, None) from None
         found = tuple(Loop(part.loop) for part in loops(self.nest.body) if stage_of(part.loop) == stage)

@@ -67,16 +67,13 @@ if TYPE_CHECKING:
     from tensorlang import ops as ops
     from tensorlang.autotune.jobs.compile import compile as compile
     from tensorlang.codegen.kernel.build import build as build
-    from tensorlang.codegen.kernel.kernel import Kernel as Kernel
-    from tensorlang.codegen.kernel.kernel import load as load
-    from tensorlang.codegen.runtime.threads import get_threads as get_threads
-    from tensorlang.codegen.runtime.threads import set_threads as set_threads
+    from tensorlang.codegen.kernel.kernel import Kernel as Kernel, load as load
+    from tensorlang.codegen.runtime.threads import get_threads as get_threads, set_threads as set_threads
     from tensorlang.codegen.target import target as target
     from tensorlang.language.einstein import einsum as einsum
     from tensorlang.language.notation import tc as tc
     from tensorlang.schedules.directives.instructions import Instruction as Instruction
-    from tensorlang.schedules.schedule import Schedule as Schedule
-    from tensorlang.schedules.schedule import Verdict as Verdict
+    from tensorlang.schedules.schedule import Schedule as Schedule, Verdict as Verdict
     from tensorlang.semantics.evaluate import evaluate as evaluate
 
 __version__ = "0.1.0"

@@ -9,8 +9,7 @@ import ml_dtypes
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tensorlang as tl
 from tensorlang import ir

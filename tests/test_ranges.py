@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tensorlang as tl
 from tensorlang.algebra.ranges import conditions, hull

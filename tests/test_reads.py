@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import tensorlang as tl
 

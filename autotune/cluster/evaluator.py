@@ -29,8 +29,7 @@ from tensorlang.autotune.measurement.host import Machine, TargetFields
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Build, Candidate, Measure, Outcome, Paired, WorkerTask, decode, encode
 from tensorlang.autotune.workers.runner import incumbent
-from tensorlang.codegen.target import Target
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import TuningError
 
 TICK: Final = 1.0

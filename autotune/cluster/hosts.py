@@ -17,8 +17,7 @@ from tensorlang.autotune.cluster.messages import About
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import TargetFields
 from tensorlang.autotune.workers.protocol import decode
-from tensorlang.codegen.target import Target
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import TuningError
 
 _SAME: Final = ("tensorlang", "llvmlite")

@@ -36,8 +36,7 @@ from tensorlang.autotune.workers.protocol import (
     read_request,
 )
 from tensorlang.autotune.workers.runner import Runner, joined, kernels_of
-from tensorlang.codegen.target import Target, why_foreign
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target, target as named_target, why_foreign
 from tensorlang.errors import TensorlangError, TuningError
 
 IDLE_S: Final = 120.0

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tensorlang.codegen.compilation import of_default, of_schedule
 from tensorlang.codegen.kernel.kernel import Kernel, kept
-from tensorlang.codegen.target import Target
-from tensorlang.codegen.target import target as find_target
+from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import InternalError, TensorlangError
 

@@ -27,8 +27,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from dataclasses import fields as fields_of
+from dataclasses import dataclass, fields as fields_of
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 

@@ -13,8 +13,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.settings import Settings, checked, seconds
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.runtime.threads import get_threads
-from tensorlang.codegen.target import Target, why_foreign
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target, target as named_target, why_foreign
 from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.space import Space
 

@@ -24,8 +24,7 @@ from tensorlang.autotune.log.record import Reader, Trial
 from tensorlang.autotune.log.scan import Entry, Position, Problem, Scan
 from tensorlang.autotune.measurement.host import software, target_fields
 from tensorlang.codegen.runtime.threads import get_threads
-from tensorlang.codegen.target import Target
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import LogError, TensorlangError
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.system import forks

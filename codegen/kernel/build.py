@@ -8,8 +8,7 @@ from dataclasses import replace
 from tensorlang.codegen import compilation
 from tensorlang.codegen.cache.program import Provenance
 from tensorlang.codegen.kernel.kernel import Kernel, kept
-from tensorlang.codegen.target import Target
-from tensorlang.codegen.target import target as find_target
+from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.schedule import Schedule
 

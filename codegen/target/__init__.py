@@ -2,13 +2,7 @@
 
 from tensorlang.codegen.target.description import (
     Target as Target,
-)
-from tensorlang.codegen.target.description import (
     needed as needed,
-)
-from tensorlang.codegen.target.description import (
     target as target,
-)
-from tensorlang.codegen.target.description import (
     why_foreign as why_foreign,
 )

@@ -20,11 +20,10 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Buffer, Const, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.compute_at import may_exceed, redirect
-from tensorlang.schedules.directives.loop_kinds import require_kinds
-from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early, require_no_lanes, require_used
+from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, proved_again, require_early, require_no_lanes, require_used
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.placement.local import fresh_buffer
-from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
 from tensorlang.schedules.rewriting.region import region
 
 
@@ -63,7 +62,5 @@ class CacheRead(Directive):
             hi = Binary("min", end, extent) if may_exceed(nest, end, extent, outer) else end
             copy = For(axis, span.base, hi, copy)
         body = allocate((local,), block(copy, redirect(loop.body, {self.tensor: local}, spans)))
-        result = replace(nest, body=edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body)))
-        if any(buffer in store.buffers for store in stores(outer[0])):  # the copy may touch what was not read
-            require_kinds(result, outer)
-        return result
+        cached = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
+        return proved_again(replace(nest, body=cached), buffer, outer)

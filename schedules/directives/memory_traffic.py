@@ -23,6 +23,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
 from tensorlang.ir.mentions import allocations
+from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, substitute
@@ -104,12 +105,7 @@ class PrefetchRegion(Directive):
         return body
 
     def _axis(self, nest: Nest, dimension: int) -> str:
-        taken, count = axis_names(nest), 0
-        name = f"{self.tensor}.prefetch.d{dimension}"
-        while name in taken:
-            count += 1
-            name = f"{self.tensor}.prefetch.d{dimension}_{count}"
-        return name
+        return unique(f"{self.tensor}.prefetch.d{dimension}", set(axis_names(nest)))
 
 
 def _is_read(access: Access) -> bool:

@@ -17,20 +17,20 @@ copy is made where the uses are not, so it tests what their conditions told it (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Buffer, Expr, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import loads_of, map_children, map_expressions
+from tensorlang.ir.traverse import loads_of, map_children, map_expressions, written_in
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, reads
 from tensorlang.schedules.legality.inside import access_guard, guarded
 from tensorlang.schedules.placement.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import allocated, edit_loops, path_to_loop
 
 MAX_COPY_BYTES = 1 << 36
 
@@ -80,10 +80,7 @@ class Pack(Directive):
 
         body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
         packed = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
-        result = replace(nest, body=packed, relations=relations)
-        if any(use.buffer in store.buffers for store in stores(outer[0])):  # the copy may touch what was not read
-            require_kinds(result, outer)
-        return result
+        return proved_again(replace(nest, body=packed, relations=relations), use.buffer, outer)
 
     def _use(self, nest: Nest, loop: For, outer: tuple[For, ...]) -> Access:
         require_used(nest, loop, self.tensor, self.at)
@@ -116,7 +113,7 @@ class Pack(Directive):
 
 def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -> None:
     """Raise `Refusal` where an index reads what is only made, or computed, inside the loop, after the copy."""
-    made = allocated(loop.body) | {buffer.name for store in stores(loop.body) for buffer in store.buffers}
+    made = allocated(loop.body) | written_in(loop.body)
     for load in (load for index in indices for part in index for load in loads_of(part)):
         name = getattr(load.buffer, "name", "")
         if name in made:
@@ -126,6 +123,13 @@ def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -
                 stage=tensor,
                 loop=loop.loop,
             )
+
+
+def proved_again(nest: Nest, copied: Buffer, outer: Sequence[For]) -> Nest:
+    """The nest, if the loops around a new copy may run as they do although it may touch what was not read. Raises `Refusal`."""
+    if copied.name in written_in(outer[0]):
+        require_kinds(nest, outer)
+    return nest
 
 
 def require_no_lanes(outer: tuple[For, ...], tensor: str, at: str) -> None:
@@ -144,5 +148,5 @@ def require_used(nest: Nest, loop: For, tensor: str, at: str) -> None:
         raise Refusal("TL-S003", f"no tensor {tensor!r} is read in this nest{did_you_mean(tensor, names)}", stage=tensor, loop=at)
     if all(getattr(load.buffer, "name", "") != tensor for load in reads(loop.body)):
         raise Refusal("TL-S302", f"{tensor!r} is not read inside {short(at)!r}", stage=tensor, loop=at)
-    if any(buffer.name == tensor for store in stores(loop.body) for buffer in store.buffers):
+    if tensor in written_in(loop.body):
         raise Refusal("TL-S302", f"{tensor!r} is written inside {short(at)!r}, so a copy of it would be stale", stage=tensor, loop=at)

@@ -55,8 +55,7 @@ from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.inside import access_guard
-from tensorlang.schedules.placement.local import fresh_buffer
-from tensorlang.schedules.placement.local import moving as moving_loops
+from tensorlang.schedules.placement.local import fresh_buffer, moving as moving_loops
 from tensorlang.schedules.rewriting.copies import Names, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 

@@ -20,6 +20,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, For, Nest, Tail
 from tensorlang.ir.printer import short
+from tensorlang.ir.traverse import written_in
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.edit import allocated, edit_loop, extent_of, find_loop, fresh_name, stage_of, stores
@@ -81,7 +82,7 @@ class Split(Directive):
 
     def _require_idempotent(self, loop: For) -> None:
         private = allocated(loop.body)
-        written = {buffer.name for store in stores(loop.body) for buffer in store.buffers} - private
+        written = written_in(loop.body) - private
         for store in stores(loop.body):
             if store.reducer is not None and store.buffers[0].name in written:
                 raise Refusal(

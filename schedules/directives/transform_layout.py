@@ -71,8 +71,8 @@ class TransformLayout(Directive):
             return tuple(simplify(substitute(place, values)) for place in places)
 
         result = within_memory(restored(nest, self.tensor, arranged, index), self.tensor)
-        for _, _, old in storages(nest, self.tensor):
-            self._require_apart(axes, places, dict(zip(axes, old.shape, strict=True)))
+        for shape in dict.fromkeys(old.shape for _, _, old in storages(nest, self.tensor)):
+            self._require_apart(axes, places, dict(zip(axes, shape, strict=True)))
         return result
 
     def _refusal(self, code: str, reason: str, counterexample: dict[str, object] | None = None) -> Refusal:

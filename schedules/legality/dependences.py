@@ -21,7 +21,7 @@ from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, Split, Stmt, Store, Window
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, loads_of, statements
+from tensorlang.ir.traverse import axes_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused import ties
 from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
@@ -85,9 +85,9 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
 
 def moved(nest: Nest, loop: For, *found: Access) -> bool:
     """Do the elements of accesses depend on a loop, by its axis or by what is stored inside it?"""
-    written = {buffer.name for part in statements(loop.body) if isinstance(part, Store) for buffer in part.buffers}
+    written = written_in(loop.body)
     parts = [part for access in found for part in access.index]
-    stored = any(getattr(load.buffer, "name", "") in written for part in parts for load in loads_of(part))
+    stored = any(written & read_in(part) for part in parts)
     return stored or any(loop.loop in closure(nest, axes_of(part)) for part in parts)
 
 

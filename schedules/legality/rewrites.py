@@ -20,8 +20,7 @@ from tensorlang.ir.relations import closure, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
 from tensorlang.schedules.legality.instances import Instance, rename
-from tensorlang.schedules.rewriting.edit import loops as loops_in
-from tensorlang.schedules.rewriting.edit import stores
+from tensorlang.schedules.rewriting.edit import loops as loops_in, stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
 from tensorlang.ir.mentions import allocations
+from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, renamed
 from tensorlang.ir.traverse import axes_of, substitute
@@ -55,13 +56,7 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
     names: dict[str, str] = {}
 
     def fresh(axis: str) -> str:
-        label, count = f"{stage}.{short(axis)}", 0
-        name = label
-        while name in taken:
-            count += 1
-            name = f"{label}_{count}"
-        taken.add(name)
-        return name
+        return unique(f"{stage}.{short(axis)}", taken)
 
     for loop in loops:
         names[loop.loop] = fresh(loop.loop)
@@ -111,11 +106,7 @@ def fresh_buffer(nest: Nest, label: str) -> str:
     """A name for a new buffer."""
     taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
     taken |= {buffer.name for buffer in allocations(nest.body)}
-    name, count = label, 0
-    while name in taken:
-        count += 1
-        name = f"{label}_{count}"
-    return name
+    return unique(label, taken)
 
 
 def tile_name(nest: Nest, tensor: str) -> str:

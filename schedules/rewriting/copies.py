@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, Nest, Prefetch, Relation, Stmt, Store
+from tensorlang.ir.names import unique
 from tensorlang.ir.relations import bounds, in_scope, relation_names, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_expressions, map_statements, substatements, substitute
 from tensorlang.schedules.rewriting.edit import axis_names, loops
@@ -43,12 +44,7 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """`wanted`, or the first of `wanted_1`, `wanted_2`, ... that is free; taken from now on."""
-        name, count = wanted, 0
-        while name in self.taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self.taken.add(name)
-        return name
+        return unique(wanted, self.taken)
 
 
 def copied(nest: Nest, stmt: Stmt, around: Sequence[str], chosen: Iterable[str], rename: Callable[[str], str]) -> Copy:

@@ -15,8 +15,7 @@ from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
-from tensorlang.schedules.strategies.analysis import label as short
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label as short, size
 
 MAX_UNROLLED = 16
 

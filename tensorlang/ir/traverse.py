@@ -299,3 +299,13 @@ def statements(stmt: Stmt) -> Iterator[Stmt]:
         part = stack.pop()
         yield part
         stack.extend(reversed(substatements(part)))
+
+
+def read_in(expr: Expr) -> frozenset[str]:
+    """The names of the buffers that an expression reads."""
+    return frozenset(getattr(load.buffer, "name", "") for load in loads_of(expr))
+
+
+def written_in(stmt: Stmt) -> frozenset[str]:
+    """The names of the buffers that a statement writes."""
+    return frozenset(buffer.name for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)

@@ -27,8 +27,7 @@ from tensorlang.definition.scope import Scope, stage_scope
 from tensorlang.definition.tensor import Itself, Stage, Tensor, enclosing, fresh_axis, index_parts, serial
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Binary, Compare, Const, Load, Reduce, Select, Unary
-from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType
-from tensorlang.ir.dtype import dtype as dtype_named
+from tensorlang.ir.dtype import BOOL, FLOAT32, INT64, DType, dtype as dtype_named
 from tensorlang.ir.traverse import map_children
 from tensorlang.language.definitions import parameters
 

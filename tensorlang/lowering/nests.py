@@ -43,20 +43,11 @@ from tensorlang.ir import (
     allocate,
     block,
 )
+from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import children, map_children, walk
 
 Range = tuple[str, Expr, Expr]
-
-
-def unique(label: str, taken: set[str]) -> str:
-    """`label`, or with `_1`, `_2`, ... the first that is not taken; it is from now on."""
-    name, count = label, 0
-    while name in taken:
-        count += 1
-        name = f"{label}_{count}"
-    taken.add(name)
-    return name
 
 
 @dataclass(frozen=True, slots=True)

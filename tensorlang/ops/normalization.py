@@ -18,10 +18,7 @@ from tensorlang.definition.extent import Extent, extent, shape_nodes
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
 from tensorlang.language.definitions import reduce_axis
-from tensorlang.language.reduction import accumulator
-from tensorlang.language.reduction import max as max_over
-from tensorlang.language.reduction import mean as mean_over
-from tensorlang.language.reduction import sum as sum_over
+from tensorlang.language.reduction import accumulator, max as max_over, mean as mean_over, sum as sum_over
 from tensorlang.ops.arguments import agree, define, floating, index_names, literal, need, one_of, whole_axis, wide
 
 Entry = TypeVar("Entry")

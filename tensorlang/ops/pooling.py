@@ -8,8 +8,7 @@ from tensorlang.definition.extent import Extent
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
 from tensorlang.language.definitions import reduce_axis
-from tensorlang.language.reduction import max as max_over
-from tensorlang.language.reduction import sum as sum_over
+from tensorlang.language.reduction import max as max_over, sum as sum_over
 from tensorlang.ops.arguments import define, floating, need, one_of, pair, wide
 from tensorlang.ops.convolution import at_window, padded, windows
 

@@ -23,8 +23,7 @@ from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, Outcome, WorkerTask
-from tensorlang.codegen.target import Target
-from tensorlang.codegen.target import target as named_target
+from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import TuningError
 from tests.autotune import stand_ins, test_session
 

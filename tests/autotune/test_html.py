@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.log import Log

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang.autotune.log.record import STATUSES, Fault
 from tensorlang.autotune.measurement.measure import Policy

@@ -7,8 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from rich.console import Console
 
 from tensorlang.autotune.jobs.peak import Peak

@@ -18,8 +18,7 @@ from tensorlang.codegen.target import target
 from tensorlang.ir import Nest
 from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
-from tensorlang.schedules.legality.code_size import FUNCTIONS as COUNTED
-from tensorlang.schedules.legality.code_size import growth, instructions, parts
+from tensorlang.schedules.legality.code_size import FUNCTIONS as COUNTED, growth, instructions, parts
 from tensorlang.schedules.strategies import choose
 
 OPERATORS: dict[str, Callable[[], Any]] = {

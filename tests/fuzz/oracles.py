@@ -24,8 +24,7 @@ import tensorlang as tl
 from tensorlang.codegen.target import target as find_target
 from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
-from tensorlang.schedules import catalogue
-from tensorlang.schedules import trace as trace_of_steps
+from tensorlang.schedules import catalogue, trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.oracle.dependences import TooMuch

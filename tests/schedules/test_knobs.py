@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang.schedules.spaces.knobs import Choice, Factors, Log2, Order, Sizes, Split
 from tensorlang.schedules.spaces.serialization import Reader

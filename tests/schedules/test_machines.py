@@ -10,8 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.cache import program_key
-from tensorlang.codegen.target import description as targets
-from tensorlang.codegen.target import target
+from tensorlang.codegen.target import description as targets, target
 from tensorlang.codegen.target.caches import Caches
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.strategies import choose

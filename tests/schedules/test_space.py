@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling, tile_sizes
 

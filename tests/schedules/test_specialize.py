@@ -134,8 +134,8 @@ def test_too_much_code_and_moving_one_of_the_versions_are_refused() -> None:
     assert code(s.can("specialize", "n > 20")) == "TL-S202"
 
 
-@pytest.mark.parametrize("copy", ["s.specialize('n == 8')", "s.peel('C.i', first=1)", "s.fission('C.i')"])
-def test_storage_whose_extents_speak_of_a_loop_is_renamed_with_it(copy: str) -> None:
+def copied_in_each_row() -> tuple[Any, Any, Any]:
+    """A schedule in which the extent of a copy speaks of the loop around it."""
     n = tl.dim("n")
     A = tl.placeholder((n,), "int32", name="A")
     P = tl.compute((4, n), lambda i, j: tl.cast(i, "int32") + tl.cast(j, "int32"), name="P")
@@ -143,6 +143,12 @@ def test_storage_whose_extents_speak_of_a_loop_is_renamed_with_it(copy: str) -> 
     s = tl.Schedule(C)
     s.compute_at("P", "C.i")
     s.cache_write("P", at="P.i")
+    return A, C, s
+
+
+@pytest.mark.parametrize("copy", ["s.specialize('n == 8')", "s.peel('C.i', first=1)", "s.fission('C.i')"])
+def test_storage_whose_extents_speak_of_a_loop_is_renamed_with_it(copy: str) -> None:
+    A, C, s = copied_in_each_row()
     eval(copy)  # noqa: S307
     for size in (1, 5, 8):
         a = np.arange(size, dtype="i4")
@@ -151,13 +157,7 @@ def test_storage_whose_extents_speak_of_a_loop_is_renamed_with_it(copy: str) -> 
 
 @pytest.mark.parametrize("step", ["s.set_memory('P_cache', 'heap')", "s.pad_to('P_cache', 0, 8)", "s.align('P_cache', 64)"])
 def test_each_version_keeps_its_own_storage(step: str) -> None:
-    n = tl.dim("n")
-    A = tl.placeholder((n,), "int32", name="A")
-    P = tl.compute((4, n), lambda i, j: tl.cast(i, "int32") + tl.cast(j, "int32"), name="P")
-    C = tl.compute((n + 3,), lambda i: tl.select((i >= 1) & (i - 1 < n), P[tl.clamp(3 * i - 1, 0, 3), i - 1] + A[i - 1], 0), name="C")
-    s = tl.Schedule(C)
-    s.compute_at("P", "C.i")
-    s.cache_write("P", at="P.i")
+    A, C, s = copied_in_each_row()
     s.specialize("n >= 8")
     eval(step)  # noqa: S307
     for size in (1, 5, 9):

@@ -7,19 +7,18 @@ emitted twice, `if` the tile is whole without its conditions, `else` with them. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.ranges import may_protect, read_in, runs
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Store
+from tensorlang.codegen.lowering.passes.ranges import may_protect, runs
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, dtype_of, map_statements, statements, substatements, substitute
+from tensorlang.ir.traverse import axes_of, dtype_of, map_statements, read_in, substatements, substitute, written_in
 from tensorlang.schedules.legality.code_size import instructions
 
 MAX_VERSIONED: Final = 8192
@@ -33,7 +32,7 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     """
     if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
         return map_statements(stmt, lambda part: hoist(part, scope | ({stmt.loop} if isinstance(stmt, For) else set()), depth, decided))
-    inside, made = scope | {stmt.loop}, _written(stmt.body)
+    inside, made = scope | {stmt.loop}, written_in(stmt.body)  # what is read of that cannot be tested before
     found = {
         guard: whole
         for guard, whole in _guards(stmt.body, {}, frozenset(), ())
@@ -47,11 +46,6 @@ def hoist(stmt: Stmt, scope: frozenset[str] = frozenset(), depth: int = 0, decid
     fast = hoist(_without(stmt.body, frozenset(found)), inside, depth + 1, decided)
     slow = hoist(stmt.body, inside, depth + 2, decided | frozenset(found.values())) if depth < 2 else stmt.body
     return replace(stmt, body=If(test, fast, slow))
-
-
-def _written(stmt: Stmt) -> frozenset[str]:
-    """The storage that a statement writes: what is read of it cannot be tested before."""
-    return frozenset(buffer.name for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)
 
 
 def _guards(
@@ -123,7 +117,7 @@ def scalar_rests(stmt: Stmt, loops: frozenset[str], failed: frozenset[Expr] = fr
     stmt = map_statements(stmt, lambda part: scalar_rests(part, loops, failed))
     if not isinstance(stmt, For) or stmt.kind != "vector" or stmt.loop not in loops:
         return stmt
-    made = _written(stmt.body)
+    made = written_in(stmt.body)
     held = {
         guard: whole
         for guard, whole in _guards(stmt.body, {stmt.loop: stmt}, frozenset(), (), surely=runs(stmt))

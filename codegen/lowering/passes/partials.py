@@ -49,6 +49,7 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.dtype import INT32
 from tensorlang.ir.mentions import allocations
+from tensorlang.ir.names import unique
 from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 from tensorlang.language.reduction import single
 from tensorlang.schedules.legality.accesses import facts_of
@@ -79,13 +80,13 @@ def _rewrite(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
     assert store.reducer is not None
     width = 1 << (lanes - 1).bit_length()
     lane = simplify(Binary("sub", Axis(vector.loop), vector.lo))
-    local = tuple(Buffer(_fresh(f"{buffer.name}_part", taken), (ir.const(width),), buffer.dtype, "register") for buffer in store.buffers)
+    local = tuple(Buffer(unique(f"{buffer.name}_part", taken), (ir.const(width),), buffer.dtype, "register") for buffer in store.buffers)
     partial = _Partials(f"{store.stage}.part", vector.loop, local, width, store.reducer)
     into = _edited(vector, store, replace(store, buffers=local, index=(lane,)))
     combined: Stmt = replace(store, values=partial.first())
     if not _only_sometimes(stmt, store, facts):
         return partial.around(block(partial.start(), _edited(stmt, vector, into), partial.halved(), combined))
-    ran = Buffer(_fresh(f"{store.buffers[0].name}_ran", taken), (ir.const(width),), INT32, "register")
+    ran = Buffer(unique(f"{store.buffers[0].name}_ran", taken), (ir.const(width),), INT32, "register")
     flags = _Partials(f"{store.stage}.ran", f"{vector.loop}.ran", (ran,), width, single("max", "max", 0, INT32))
     note = _edited(vector, store, Store(flags.stage, (ran,), (lane,), (Const(1, INT32),)))
     noted = _renamed(note, vector.loop, flags.loop)
@@ -151,15 +152,6 @@ def _renamed(stmt: Stmt, loop: str, name: str) -> Stmt:
 
 def _vector(loop: str, lanes: int, body: Stmt) -> For:
     return For(loop, ir.const(0), ir.const(lanes), body, "vector" if lanes > 1 else "serial")
-
-
-def _fresh(label: str, taken: set[str]) -> str:
-    name, count = label, 0
-    while name in taken:
-        count += 1
-        name = f"{label}_{count}"
-    taken.add(name)
-    return name
 
 
 def _reduction(stmt: Stmt, outer: Sequence[str] = ()) -> tuple[For, Store] | None:

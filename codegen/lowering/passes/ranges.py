@@ -24,9 +24,9 @@ from tensorlang import ir
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.bounds import bounded, conjuncts
-from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Load, Stmt, Store
+from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Load, Stmt
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, map_statements, statements, substitute, walk
+from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, map_statements, read_in, substitute, walk, written_in
 
 Link: TypeAlias = "For | Expr"
 """A loop, or a condition."""
@@ -75,7 +75,7 @@ class _Use:
 def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
     """The conditions that move in front of a loop, and the loop bounded by the conditions on data inside it."""
     links, body = _links(loop.body)
-    written = {buffer.name for part in statements(body) if isinstance(part, Store) for buffer in part.buffers}
+    written = written_in(body)
     uses = [use for use in _uses(loop, links, lanes) if not written & read_in(use.says)]
     tight = loop
     kept: list[_Use] = []
@@ -160,11 +160,6 @@ def _plain(bound: Expr) -> Expr:
             return new
         case _:
             return bound
-
-
-def read_in(expr: Expr) -> set[str]:
-    """The names of the buffers that an expression reads."""
-    return {getattr(load.buffer, "name", "") for load in loads_of(expr)}
 
 
 def runs(loop: For) -> bool:

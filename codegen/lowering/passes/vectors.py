@@ -18,7 +18,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Block, Expr, For, If, Prefetch, Stmt, Store, allocate, block
 from tensorlang.ir.dtype import DType
-from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
+from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, read_in, statements, substitute, written_in
 
 
 def distribute(stmt: Stmt) -> Stmt:
@@ -70,8 +70,7 @@ def narrow(stmt: Stmt, lanes: Callable[[DType], int]) -> Stmt:
 
 def _changes(stmt: Stmt, cond: Expr) -> bool:
     """Do the stores inside write what the condition reads?"""
-    read = {load.buffer for load in loads_of(cond)}
-    return any(buffer in read for part in statements(stmt) if isinstance(part, Store) for buffer in part.buffers)
+    return bool(read_in(cond) & written_in(stmt))
 
 
 def _chunks(vector: For, body: Stmt, lanes: Callable[[DType], int]) -> Stmt:
