@@ -221,6 +221,7 @@ def test_a_tuning_result_shows_winner_schedule_trials_and_failures() -> None:
     assert "matmul: 100 us, 1.25 times the default (95 %: 1.20 to 1.30)" in text
     assert repr(result.best.schedule) in text and str(result.best.schedule) in text
     assert "1 wrong_result" in text
+    assert ", ".join(f"{knob} = {value}" for knob, value in result.best.config.items()) in text
     assert text.index("100 us") < text.index("200 us") < text.rindex("300 us")
 
 

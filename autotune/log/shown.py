@@ -8,7 +8,7 @@ from tensorlang.autotune.log.index import Study, study_of
 from tensorlang.autotune.log.record import Trial
 from tensorlang.codegen.reports.spelling import seconds
 from tensorlang.errors import LogError
-from tensorlang.schedules.spaces.space import spelling
+from tensorlang.schedules.spaces.space import Config
 from tensorlang.system import markup
 
 if TYPE_CHECKING:
@@ -29,8 +29,13 @@ def html(log: Log) -> str:
     return markup.display(markup.title(repr(log)), markup.table(_HEAD, map(_row, studies.values()), numbers=(2, 3, 4, 5)), skipped)
 
 
+def spelled(config: Config) -> str:
+    """A configuration as people read it: `rows = 6, vectors = 2`."""
+    return ", ".join(f"{knob} = {value}" for knob, value in config.items())
+
+
 def _row(trials: list[Trial]) -> tuple[object, ...]:
     first, valid = trials[0], [(trial.time, trial) for trial in trials if trial.time is not None]
     time, best = min(valid, key=lambda entry: entry[0], default=(None, None))
     cpu, told = first.target.get("cpu"), "-" if time is None else seconds(time)
-    return first.task.get("op"), cpu, first.threads, len(trials), len(valid), told, "" if best is None else spelling(best.config)
+    return first.task.get("op"), cpu, first.threads, len(trials), len(valid), told, "" if best is None else spelled(best.config)

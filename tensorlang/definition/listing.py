@@ -97,8 +97,10 @@ def _lines(definition: Definition, names: Mapping[int, str]) -> Iterator[str]:
                 yield f"{pad}if {spell(where)}:"
                 pad += "    "
             target = f"{name}[{', '.join(map(spell, index))}]"
-            update = "=" if reducer is None else UPDATE.get(reducer.name)
-            yield f"{pad}{target} {update} {spell(value)}" if update else f"{pad}{target} = {reducer.name}({target}, {spell(value)})"
+            if reducer is None or reducer.name in UPDATE:
+                yield f"{pad}{target} {'=' if reducer is None else UPDATE[reducer.name]} {spell(value)}"
+            else:
+                yield f"{pad}{target} = {reducer.name}({target}, {spell(value)})"
         case Scan(axis=steps, init=init, states=states, following=following, body=body, keep=keep):
             kept = [names[id(state)] for state in states]
             yield f"{', '.join(kept)} = {', '.join(_tensor(tensor, names) for tensor in init)}"
@@ -106,8 +108,8 @@ def _lines(definition: Definition, names: Mapping[int, str]) -> Iterator[str]:
             for part in body:
                 yield from (f"    {line}" for line in _lines(part, names))
             yield f"    {', '.join(kept)} = {', '.join(_tensor(tensor, names) for tensor in following)}"
-            targets = ", ".join(of_component(name, definition, place) for place in range(len(init)))
-            yield f"{targets} = {', '.join(kept)}   ({'after every step' if keep == 'all' else 'after the last step'})"
+            made = ", ".join(of_component(name, definition, place) for place in range(len(init)))
+            yield f"{made} = {', '.join(kept)}   ({'after every step' if keep == 'all' else 'after the last step'})"
         case State():
             yield f"{name}   (of a step of a scan)"
 

@@ -13,7 +13,7 @@ from typing import Final
 
 STYLE: Final = (
     ".tensorlang{font-size:.9em;line-height:1.45;color:inherit}"
-    ".tensorlang pre{margin:.4em 0;padding:.5em .8em;overflow-x:auto;white-space:pre;color:inherit;font-size:.92em;"
+    ".tensorlang pre{margin:.4em 0;padding:.5em .8em;overflow-x:auto;white-space:pre;color:inherit;font-size:.96em;"
     "background:rgba(128,128,128,.09);border:1px solid rgba(128,128,128,.3);border-radius:6px}"
     ".tensorlang pre b{font-weight:650}.tensorlang pre i,.tensorlang .soft,.tensorlang dt{opacity:.66;font-style:normal}"
     ".tensorlang p{margin:.4em 0;max-width:62em}.tensorlang .title{font-weight:650}"
