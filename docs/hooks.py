@@ -84,14 +84,13 @@ def brought(pages: list[Path]) -> dict[str, str]:
     return found
 
 
-def navigation() -> dict[str, dict[str, Path]]:
-    """The sections of the site, each with its pages by their titles."""
-    sections: dict[str, dict[str, Path]] = {}
+def navigation() -> dict[str, dict[str, Path | list[Path]]]:
+    """The sections of the site, each with its pages by their titles; a folder has the list of its pages."""
+    sections: dict[str, dict[str, Path | list[Path]]] = {}
     for name, body in SECTION.findall((DOCS / "index.md").read_text()):
         entries = sections[name] = {}
         for words, path in linked(body, DOCS / "index.md"):
-            inside = {title(page): page for page in sorted(path.glob("*.md"))} if path.is_dir() else {words[:1].upper() + words[1:]: path}
-            entries |= inside
+            entries[words[:1].upper() + words[1:]] = sorted(path.glob("*.md")) if path.is_dir() else path
     return sections
 
 
@@ -100,7 +99,11 @@ def navigation() -> dict[str, dict[str, Path]]:
 
 def on_config(config: MkDocsConfig) -> None:
     """Give the site its navigation."""
-    sections = [{name: [{words: place(path)} for words, path in pages.items()]} for name, pages in navigation().items()]
+
+    def entry(found: Path | list[Path]) -> str | list[dict[str, str]]:
+        return [{title(page): place(page)} for page in found] if isinstance(found, list) else place(found)
+
+    sections = [{name: [{words: entry(found)} for words, found in entries.items()]} for name, entries in navigation().items()]
     config.nav = [{"All pages": "index.md"}, *sections]
 
 
