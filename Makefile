@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -43,6 +43,10 @@ bench-peers-suites:
 docs:
 	$(PYTHON) -m docs.make_errors
 	$(PYTHON) -m pytest tests/test_readme.py
+
+# Into out/site (the extra `site`); what does not resolve fails it. To search in it: python -m http.server -d out/site
+site:
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 CASES ?= 2000
 SEED ?= 0

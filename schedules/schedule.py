@@ -75,6 +75,13 @@ class Schedule(Methods):
         outputs = ", ".join(buffer.name for buffer in self._nests[0].outputs)
         return "\n".join([f"s = tl.Schedule({outputs})", *(trace.call(step) for step in self._directives)])
 
+    def _repr_html_(self) -> str:
+        from tensorlang.system import markup  # noqa: PLC0415 - for notebooks alone
+
+        count = len(self._directives)
+        steps = markup.folded(f"{count} step{'s' * (count != 1)}", markup.code(repr(self)), unfolded=True)
+        return markup.display(steps, markup.nest(str(self)))
+
     # Names ------------------------------------------------------------------------------------------------------------------
 
     def loops(self, stage: str) -> tuple[Loop, ...]:

@@ -70,6 +70,11 @@ class Result:
         rows = [{**{name: getattr(trial, name) for name in _COLUMNS}, "error": trial.why} for trial in self.records]
         return pd.DataFrame(rows, columns=[*_COLUMNS, "error"])
 
+    def _repr_html_(self) -> str:
+        from tensorlang.autotune.jobs.shown import html  # noqa: PLC0415 - for notebooks alone
+
+        return html(self)
+
     def __str__(self) -> str:
         gain = "" if self.speedup is None else f", {self.speedup:.2f} times the default"
         return f"{self.task.op}: {self.best.time * 1e6:.1f} us{gain}, after {len(self.records)} trials: {self.best.config}"

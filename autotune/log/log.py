@@ -55,6 +55,11 @@ class Log:
     def __repr__(self) -> str:
         return f"Log({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        from tensorlang.autotune.log.shown import html  # noqa: PLC0415 - for notebooks alone
+
+        return html(self)
+
     def __iter__(self) -> Iterator[Trial]:
         return (trial for trial in self.records("trial") if isinstance(trial, Trial))
 

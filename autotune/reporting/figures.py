@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.reporting import markup
+from tensorlang.autotune.reporting import page
 from tensorlang.autotune.reporting.analysis import Baseline, Effect, Level, default_of, improvements, samples_of, text_of
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, spread, thinned
 from tensorlang.autotune.reporting.display import duration, plural
 from tensorlang.schedules.spaces.space import spelling
+from tensorlang.system import markup
 
 SOURCES: Final = {"default": "default", "seed": "seed", "random": "random", "model": "model", "neighbour": "neighbour", "grid": "grid-walk"}
 ROW: Final = 22
@@ -61,7 +62,7 @@ def progress(trials: Sequence[Trial], at: Sequence[float], chance: Baseline | No
     entries += [("cross", "fail", "failed (at the top)")] if lost else []
     numbers = markup.table([unit, "best so far"], [(f"{place:.4g}", duration(time)) for place, time in steps], numbers=(0, 1))
     caption = f"{len(kept):,} of {plural(len(valid), 'valid trial')} drawn, extremes included." if len(kept) < len(valid) else ""
-    return markup.figure(title, chart.svg(), caption, key=markup.key(entries), numbers=numbers)
+    return page.figure(title, chart.svg(), caption, key=page.key(entries), numbers=numbers)
 
 
 def _chance(chart: Chart, chance: Baseline, begin: float, each: float) -> None:
@@ -94,7 +95,7 @@ def knob(effect: Effect, scale: Scale, most: int) -> str:
         chart.dots([(ratio, centre + 0.55 * off) for ratio, off in zip(ratios, spread(len(ratios)), strict=True)], "model", size=2.6)
     head = ["value", "valid", "failed", "least", "median", "greatest"]
     cells = [(level.label, len(level.ratios), level.failed, *_range(level)) for level in effect.levels]
-    return markup.figure(effect.name, chart.svg(), aside=effect.explains, numbers=markup.table(head, cells, numbers=(1, 2, 3, 4, 5)))
+    return page.figure(effect.name, chart.svg(), aside=effect.explains, numbers=markup.table(head, cells, numbers=(1, 2, 3, 4, 5)))
 
 
 def _range(level: Level) -> tuple[str, str, str]:
@@ -122,7 +123,7 @@ def noise(trials: Sequence[Trial], most: int) -> str:
     below = ((share, ranks[min(int(share * len(ranks)), len(ranks) - 1)]) for share in (0.5, 0.9, 0.99))
     rows = [(f"{share:.0%} of the trials below", f"{level:.2f}%") for share, level in below]
     caption = "Spread of a trial's samples; it estimates one standard deviation."
-    return markup.figure("Noise of each trial", chart.svg(), caption, numbers=markup.table(["share", "noise"], rows, numbers=(1,)))
+    return page.figure("Noise of each trial", chart.svg(), caption, numbers=markup.table(["share", "noise"], rows, numbers=(1,)))
 
 
 def series(title: str, caption: str, points: Sequence[tuple[float, float]], label: str, most: int, *, level: float | None = None) -> str:
@@ -133,7 +134,7 @@ def series(title: str, caption: str, points: Sequence[tuple[float, float]], labe
         chart.level(level, "base")
     kept = [points[place] for place in thinned(points, most)]
     chart.line(kept, "best")
-    return markup.figure(title, chart.svg(), caption)
+    return page.figure(title, chart.svg(), caption)
 
 
 def finalists(final: Mapping[str, Any], trials: Sequence[Trial]) -> str:
@@ -164,7 +165,7 @@ def finalists(final: Mapping[str, Any], trials: Sequence[Trial]) -> str:
     numbers = markup.table(["finalist", "least time", "median ratio", "configuration"], cells, numbers=(1, 2))
     where = "a fresh process" if len(runs) == 1 else f"{len(runs)} fresh processes"
     caption = f"One dot for each round in {where}; bars are medians. The winner is 1 by definition."
-    return markup.figure("The finalists, side by side", chart.svg(), caption, numbers=numbers)
+    return page.figure("The finalists, side by side", chart.svg(), caption, numbers=numbers)
 
 
 def _role(final: Mapping[str, Any], key: str) -> str:
@@ -197,7 +198,7 @@ def coverage(trials: Sequence[Trial], values: Mapping[str, Sequence[Any]], *, wh
     if not whole:
         caption = "Only the values in the log: this program's space cannot be rebuilt here."
     numbers = markup.table(["knob", "values tried", "values"], rows, numbers=(1, 2))
-    return markup.figure("Values tried", chart.svg(), caption, numbers=numbers, kind="narrow")
+    return page.figure("Values tried", chart.svg(), caption, numbers=numbers, kind="narrow")
 
 
 def failures(rows: Sequence[tuple[str, int, str]]) -> str:
@@ -213,7 +214,7 @@ def failures(rows: Sequence[tuple[str, int, str]]) -> str:
         chart.text(118, top + 13, status.replace("_", " "), "label end")
         chart.box(126, top, max(width, 2), 18, "bar", f"{count} {status}: {example}")
         chart.text(126 + max(width, 2) + 6, top + 13, f"{count:,}", "note")
-    return markup.figure("Failures by reason", chart.svg())
+    return page.figure("Failures by reason", chart.svg())
 
 
 def roofline(points: Mapping[str, tuple[float, float]], peak: Peak, notes: str) -> str:
@@ -241,7 +242,7 @@ def roofline(points: Mapping[str, tuple[float, float]], peak: Peak, notes: str) 
     entries = [("diamond", "winner" if name == "best" else "default", name) for name in points]
     rows = [(name, f"{x:.3g}", f"{y / 1e9:.4g}", f"{y / flops:.1%}") for name, (x, y) in points.items()]
     numbers = markup.table(["schedule", "FLOP/byte", "GFLOP/s", "share of peak"], rows, numbers=(1, 2, 3))
-    return markup.figure("Roofline", chart.svg(), notes, key=markup.key(entries), numbers=numbers)
+    return page.figure("Roofline", chart.svg(), notes, key=page.key(entries), numbers=numbers)
 
 
 def _told(trial: Trial) -> str:

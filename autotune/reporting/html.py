@@ -21,7 +21,7 @@ from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.reporting import figures, markup, replay
+from tensorlang.autotune.reporting import figures, page, replay
 from tensorlang.autotune.reporting.analysis import Gain, baseline, default_of, elapsed, gain, knob_effects, number, overhead, slow, text_of
 from tensorlang.autotune.reporting.charts import Scale
 from tensorlang.autotune.reporting.display import clock, duration, plural, shape_of
@@ -29,6 +29,7 @@ from tensorlang.autotune.reporting.replay import mapping
 from tensorlang.autotune.reporting.report import Tuned, studies
 from tensorlang.errors import LogError, did_you_mean
 from tensorlang.schedules.spaces.space import spelling
+from tensorlang.system import markup
 from tensorlang.system.files import replacing
 
 MARKS: Final = 12_000
@@ -60,7 +61,7 @@ def write(log: Log, path: str | os.PathLike[str], task: str | None = None, *, me
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
         with replacing(where) as file:
-            file.write(markup.document(f"autotune: {', '.join(dict.fromkeys(map(_op, chosen)))[:80]}", body).encode())
+            file.write(page.document(f"autotune: {', '.join(dict.fromkeys(map(_op, chosen)))[:80]}", body).encode())
     except OSError as error:
         raise LogError(f"cannot write {where}: {error.strerror}") from None
     return where
@@ -80,7 +81,7 @@ def _study(tuned: Tuned, anchor: str, most: int, *, measure: bool) -> str:
         markup.paragraph(", ".join(where), "soft"),
         markup.paragraph(_verdict(tuned, won)),
         _unquiet(trials),
-        markup.tiles(_headline(tuned, won, peak)),
+        page.tiles(_headline(tuned, won, peak)),
         _came_about(tuned, most),
         _knobs(trials, most),
         _trouble(trials, most),

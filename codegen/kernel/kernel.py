@@ -50,6 +50,17 @@ class Kernel(Runnable):
         """Write the kernel to a file, whole or not at all. Raises `BuildError` where that fails."""
         archive.write(self.program, path)
 
+    def _repr_html_(self) -> str:
+        from tensorlang.system import markup  # noqa: PLC0415 - for notebooks alone
+
+        told = [
+            ("C", self.signature),
+            ("target", str(self.target)),
+            ("schedule", self.provenance or ""),
+            ("workspace", f"{self.workspace_bytes:,} bytes" if self.workspace_bytes else ""),
+        ]
+        return markup.display(markup.title(str(self.program.signature)), markup.facts(told), markup.nest(self.program.nest))
+
     def __reduce__(self) -> tuple[Callable[[bytes], Kernel], tuple[bytes]]:
         """A kernel that is copied, or sent to a worker, is built again from its own file format."""
         return _from_bytes, (archive.encode(self.program),)

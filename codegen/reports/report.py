@@ -147,33 +147,51 @@ class Report:
         return svg
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 - for notebooks alone
+        from tensorlang.system import markup  # noqa: PLC0415 - for notebooks alone
 
-        return f"{self.picture()}<pre>{escape(str(self))}</pre>"
+        moved = [(name, *row) for name, row in self._moved()]
+        loops = [
+            ("\u2003" * depth + name, trips, size(level.bytes), level.home) for depth, (name, trips, level) in enumerate(self._loops())
+        ]
+        return markup.display(
+            markup.title(self.signature),
+            markup.paragraph(self._where(), "soft"),
+            markup.paragraph(self.sentence),
+            markup.facts(self._rows()),
+            self.picture(),
+            markup.table(("moved in a call (estimate)", "bytes", "rate", ""), moved, numbers=(1, 2)) if moved else "",
+            markup.table(("loop", "trips", "an iteration touches", "fits"), loops, numbers=(1, 2)) if loops else "",
+        )
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        rows = [("time", self._time()), ("arithmetic", self._arithmetic()), ("operands", self._operands()), ("code", self._code())]
-        lines = [self.signature, f"on {self.target}, {self.threads} thread{'s' * (self.threads > 1)}{self._dims()}", ""]
-        lines += [f"  {name:<12}{told}" for name, told in rows]
+        lines = [self.signature, self._where(), ""]
+        lines += [f"  {name:<12}{told}" for name, told in self._rows()]
         if self.sent:
             lines += ["", "  moved in a call (estimate)"]
-            lines += [f"    {name:<8}{self._moved(name)}" for name in HOMES if name in self.sent]
-        shown = [level for level in self.levels if level.trips != 1][:SHOWN]
-        if shown:
-            names = [f"{'  ' * depth}{level.loop}{_kind(level)}" for depth, level in enumerate(shown)]
+            lines += [f"    {name:<8}{moved:>9}  {speed:>10}   {share}" for name, (moved, speed, share) in self._moved()]
+        if shown := self._loops():
+            names = [f"{'  ' * depth}{name}" for depth, (name, _, _) in enumerate(shown)]
             wide = max(20, *map(len, names))
             lines += ["", f"  {'loop':<{wide}}{'trips':>10}   an iteration touches"]
             lines += [
-                f"  {name:<{wide}}{_trips(level):>10}   {size(level.bytes):>9}, fits {level.home}"
-                for name, level in zip(names, shown, strict=True)
+                f"  {name:<{wide}}{trips:>10}   {size(level.bytes):>9}, fits {level.home}"
+                for name, (_, trips, level) in zip(names, shown, strict=True)
             ]
         return "\n".join([*lines, "", *wrap(self.sentence, 110, initial_indent="  ", subsequent_indent="  ")])
 
-    def _dims(self) -> str:
-        return f", {', '.join(f'{name} = {value}' for name, value in self.dims.items())}" if self.dims else ""
+    def _where(self) -> str:
+        dims = f", {', '.join(f'{name} = {value}' for name, value in self.dims.items())}" if self.dims else ""
+        return f"on {self.target}, {self.threads} thread{'s' * (self.threads > 1)}{dims}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [("time", self._time()), ("arithmetic", self._arithmetic()), ("operands", self._operands()), ("code", self._code())]
+
+    def _loops(self) -> list[tuple[str, str, Level]]:
+        shown = [level for level in self.levels if level.trips != 1][:SHOWN]
+        return [(f"{level.loop}{_kind(level)}", _trips(level), level) for level in shown]
 
     def _time(self) -> str:
         told = f"{seconds(self.time)} (fastest of {len(self.timing.samples)}, median {seconds(self.timing.median)}), warm caches"
@@ -206,10 +224,13 @@ class Report:
         counts = f"{self.hot.vector + self.hot.scalar} of {self.hot.instructions} instructions compute, {self.hot.fused} multiply and add"
         return f"{vectors}, {share}, {self.spills} spills; {where}: {counts}"
 
-    def _moved(self, name: Home) -> str:
-        speed = self.sent[name] / self.time
-        told = f"{percent(speed / self.rates.bandwidth[name])} of the measured {rate(self.rates.bandwidth[name], 'B')}"
-        return f"{size(self.sent[name]):>9}  {rate(speed, 'B'):>10}   {told}"
+    def _moved(self) -> list[tuple[Home, tuple[str, str, str]]]:
+        """For each level of memory what it sends in a call, how fast, and how that compares."""
+        return [(name, self._moved_from(name)) for name in HOMES if name in self.sent]
+
+    def _moved_from(self, name: Home) -> tuple[str, str, str]:
+        speed, most = self.sent[name] / self.time, self.rates.bandwidth[name]
+        return size(self.sent[name]), rate(speed, "B"), f"{percent(speed / most)} of the measured {rate(most, 'B')}"
 
 
 def _kind(level: Level) -> str:

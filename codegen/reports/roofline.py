@@ -17,10 +17,12 @@ from tensorlang.codegen.reports.spelling import rate, seconds
 WIDTH: Final = 640
 HEIGHT: Final = 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 44, 46
+# scoped: in a notebook the style of one picture holds for the whole page
 STYLE: Final = (
-    "text{font:12px system-ui,sans-serif;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:3px}.title{font-size:14px;font-weight:600}"
-    ".grid{stroke:#e3e3e3}.roof,.home{stroke:#222;stroke-width:2}.slope{stroke:#a9b1bf}.own{stroke:#d1342f;stroke-dasharray:5 4}"
-    ".dot,.hot{fill:#d1342f}.end{text-anchor:end}.mid{text-anchor:middle}"
+    ".roofline text{font:12px system-ui,sans-serif;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:3px}"
+    ".roofline .title{font-size:14px;font-weight:600}.roofline .grid{stroke:#e3e3e3}.roofline .slope{stroke:#a9b1bf}"
+    ".roofline .roof,.roofline .home{stroke:#222;stroke-width:2}.roofline .own{stroke:#d1342f;stroke-dasharray:5 4}"
+    ".roofline .dot,.roofline .hot{fill:#d1342f}.roofline .end{text-anchor:end}.roofline .mid{text-anchor:middle}"
 )
 
 
@@ -89,7 +91,8 @@ def picture(name: str, flops: int, size: int, time: float, rates: Rates, home: H
         )
         x, y = at(math.sqrt(low * high), min(reach * math.sqrt(low * high), top))
         marks.append(text(x + 12, y + 12, f"no arithmetic; {rate(reach, 'B')} in and out", "hot"))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">'
+    extent = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="roofline" {extent} role="img">'
     return (
         f'{head}<title>{escape(name)}</title><style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(marks)}</svg>\n'
     )

@@ -329,6 +329,11 @@ class Space:
         parts = [[_shape(knob) for knob in self.knobs], [constraint.label for constraint in self.constraints]]
         return hashlib.sha256(spelling(parts).encode()).hexdigest()
 
+    def _repr_html_(self) -> str:
+        from tensorlang.system import markup  # noqa: PLC0415 - for notebooks alone
+
+        return markup.display(markup.code(str(self)))
+
     def __str__(self) -> str:
         count = self.count
         about = "" if count.exact else "about "

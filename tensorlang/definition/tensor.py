@@ -161,6 +161,11 @@ class Tensor(Whole):
     def __repr__(self) -> str:
         return f"{self.name or 'tensor'}: {self.dtype}[{', '.join(str(entry) for entry in self.shape)}]"
 
+    def _repr_html_(self) -> str:
+        from tensorlang.definition.listing import html  # noqa: PLC0415 - for notebooks alone
+
+        return html(self)
+
     def __getitem__(self, index: object) -> Expr:
         parts = index_parts(repr(self), self.ndim, index)
         return Expr(ir.Load(self, tuple(part.node for part in parts)), parts)

@@ -348,6 +348,12 @@ class Nest:
     limits: tuple[Limit, ...] = ()
     products: tuple[Expr, ...] = ()
 
+    def _repr_html_(self) -> str:
+        from tensorlang.ir.printer import print_nest  # noqa: PLC0415 - for notebooks alone, as the next
+        from tensorlang.system import markup  # noqa: PLC0415
+
+        return markup.display(markup.nest(print_nest(self)))
+
 
 def const(value: int) -> Const:
     """An int64 literal."""

@@ -47,7 +47,7 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FUNCTION = {"min": "minimum", "max": "maximum"}
-_UPDATE = {"sum": "+=", "prod": "*="}
+UPDATE = {"sum": "+=", "prod": "*="}
 _HEADER = {"serial": "for", "parallel": "parallel", "vector": "vector", "unroll": "unroll", "tensor": "tensor"}
 _WHERE = {"register": "in registers", "stack": "on stack", "heap": "on heap", "auto": "", "argument": ""}
 _COMMENT_COLUMN = 60
@@ -177,8 +177,8 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: 
             new = ", ".join(text(value, name) for value in values)
             if reducer is None:
                 line = f"{', '.join(targets)} = {new}"
-            elif reducer.name in _UPDATE:
-                line = f"{targets[0]} {_UPDATE[reducer.name]} {new}"
+            elif reducer.name in UPDATE:
+                line = f"{targets[0]} {UPDATE[reducer.name]} {new}"
             else:
                 line = f"{', '.join(targets)} = {reducer.name}({', '.join(targets)}, {new})"
             yield _with_note(pad + line, f"{stage}   stream" if stmt.stream else stage)

@@ -1,18 +1,18 @@
 """From definitions to the obvious loop nest: names, arguments and storage; `lowering` makes the loops.
 
-Names are given here: `t0, t1, ...` to unnamed tensors, `r0, r1, ...` to unnamed reduction axes, `_1, _2, ...` to a second tensor or axis
-of one name; nothing depends on a process-wide counter. Operands bound by `tl.buffer` are arguments of the nest like placeholders.
+Names are given here: those of `definition.naming` to tensors, `r0, r1, ...` to unnamed reduction axes, `_1, _2, ...` to a second axis of
+one name; nothing depends on a process-wide counter. Operands bound by `tl.buffer` are arguments of the nest like placeholders.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from tensorlang import ir
 from tensorlang.definition.extent import dims_in, limits, products
+from tensorlang.definition.naming import tensor_names
 from tensorlang.definition.tensor import Definition, Placeholder, State, Tensor, as_inputs, as_outputs, components, definitions, with_steps
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
@@ -32,7 +32,7 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
     results = as_outputs(outputs)
     program = definitions(results)
     given = _unread(program, inputs)
-    names = _tensor_names(program, given)
+    names = tensor_names(program, given)
     for position, tensor in enumerate(results):
         if isinstance(tensor.definition, Placeholder):
             raise DefinitionError(f"output {names[tensor.definition]!r} is a placeholder; define what to compute from it")
@@ -54,7 +54,7 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
 def bound_arrays(outputs: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     """The arrays of the operands that `tl.buffer` bound, by the names that `lower_definition` gives them."""
     program = definitions(as_outputs(outputs))
-    names = _tensor_names(program)
+    names = tensor_names(program)
     return {
         names[definition]: definition.array
         for definition in program
@@ -79,32 +79,6 @@ def _arguments(program: tuple[Definition, ...], inputs: Sequence[Tensor] | None,
         if definition.array is None and definition not in given:
             raise DefinitionError(f"inputs= leaves out {names[definition]!r}, which the outputs read")
     return [*given, *(definition for definition in found if definition.array is not None)]
-
-
-def _tensor_names(program: tuple[Definition, ...], unread: tuple[Placeholder, ...] = ()) -> dict[Definition, str]:
-    """The names of all definitions; arguments that are not read come last, so that they change no other name."""
-    taken: set[str] = set()
-    names: dict[Definition, str] = {}
-    unnamed = 0
-    for definition in (*with_steps(program), *unread):
-        if isinstance(definition, State):
-            continue
-        label = definition.name
-        if label is None:
-            label, unnamed = f"t{unnamed}", unnamed + 1
-        names[definition] = _with_components(label, components(definition), taken)
-    return names
-
-
-def _with_components(label: str, count: int, taken: set[str]) -> str:
-    """A name that is free together with the names of its components."""
-    for number in itertools.count():
-        name = f"{label}_{number}" if number else label
-        wanted = {name, *(f"{name}_{component}" for component in range(count if count > 1 else 0))}
-        if not wanted & taken:
-            taken |= wanted
-            return name
-    raise AssertionError
 
 
 def _places(program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]) -> dict[tuple[int, int], Place]:

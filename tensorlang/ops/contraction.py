@@ -73,6 +73,7 @@ def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None, name: str |
 
 
 linear = dense
+"""`dense`, under torch's name."""
 
 
 def attention(

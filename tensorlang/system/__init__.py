@@ -1,1 +1,1 @@
-"""What the operating system and the interpreter need: files that are whole or not there, forks, imports and values on first use."""
+"""What the system and the interpreter need: files that are whole or not there, forks, values on first use; and the HTML of displays."""

@@ -1,4 +1,4 @@
-"""The parts that a page is made of: one document with its style inside, figures with their numbers as tables, facts, tiles.
+"""The parts that are a page's own: one document with its style inside, figures with their numbers as tables, tiles.
 
 Everything that comes from a log goes through `escape` here or in the charts. The page asks for nothing from anywhere, runs no script,
 and its colours follow the reader's scheme.
@@ -6,10 +6,11 @@ and its colours follow the reader's scheme.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
 from tensorlang.autotune.reporting.style import STYLE
+from tensorlang.system.markup import folded
 
 
 def document(title: str, body: str) -> str:
@@ -21,23 +22,6 @@ def document(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n'
     )
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ()) -> str:
-    """A table; the columns at `numbers` are set flush right."""
-
-    def cell(tag: str, at: int, value: object) -> str:
-        kind = ' class="n"' if at in numbers else ' class="long"' if tag == "td" else ""
-        return f"<{tag}{kind}>{escape(str(value))}</{tag}>"
-
-    top = "".join(cell("th", at, name) for at, name in enumerate(head))
-    body = "".join("<tr>" + "".join(cell("td", at, value) for at, value in enumerate(row)) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def folded(summary: str, inside: str) -> str:
-    """What opens on a click, without a script."""
-    return f"<details><summary>{escape(summary)}</summary>{inside}</details>"
 
 
 def figure(title: str, svg: str, caption: str = "", *, aside: str = "", key: str = "", numbers: str = "", kind: str = "") -> str:
@@ -70,14 +54,3 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
         for place, (name, value, note) in enumerate(entries)
     )
     return f'<div class="tiles">{"".join(cards)}</div>'
-
-
-def facts(entries: Iterable[tuple[str, str]]) -> str:
-    """Names and values, one a line; empty ones are left out."""
-    lines = (f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in entries if value)
-    return f'<dl class="facts">{"".join(lines)}</dl>'
-
-
-def paragraph(text: str, kind: str = "") -> str:
-    """Words."""
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
