@@ -52,7 +52,7 @@ s.vectorize(j_i)
 s.unroll(i_i)
 show("a tile of C in registers", s)
 
-# Columns of B that a tile needs lie K rows apart. Copy them next to each other, once for all tiles below each other.
+# What a tile reads of B lies in K rows, N elements apart. Copy it side by side, once for all tiles below each other.
 s = tl.Schedule(C)
 i_o, j_o, i_i, j_i = s.tile("C.i", "C.j", 4, 32)
 s.reorder(j_o, i_o, "C.k", i_i, j_i)
