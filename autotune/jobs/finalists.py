@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.measurement.interval import Ratio, paired_ratio
+from tensorlang.autotune.measurement.interval import deviation, paired_ratio, ratios_by_process
 from tensorlang.autotune.workers.evaluator import Evaluator
 from tensorlang.autotune.workers.protocol import Candidate, Outcome, Where
 
@@ -86,22 +86,17 @@ def winner(finalists: Sequence[Finalist], default: Trial | None, former: str | N
 
 def beats(one: Finalist, other: Finalist) -> bool:
     """Is the paired ratio of times below one in every process, and by more than its noise (two standard errors, at least one per cent)?"""
-    ratios = [a / b for a, b in zip(one.samples, other.samples, strict=True)]
-    middle = median(ratios)
-    error = 1.4826 * median(abs(value - middle) for value in ratios) / math.sqrt(len(ratios))
-    return middle < 1 - max(MARGIN, 2 * error) and max(ratio(one, other).medians) < 1
-
-
-def ratio(one: Finalist, other: Finalist) -> Ratio:
-    """The paired ratio of the times of one to the other's, with its interval."""
-    return paired_ratio(one.samples, other.samples, one.runs)
+    groups = ratios_by_process(one.samples, other.samples, one.runs)
+    ratios = [value for group in groups for value in group]
+    error = deviation(ratios) / math.sqrt(len(ratios))
+    return median(ratios) < 1 - max(MARGIN, 2 * error) and max(map(median, groups)) < 1
 
 
 def compared(base: Finalist | None, best: Finalist) -> JsonObject:
     """The speed-up as a record has it; None where the default has no time."""
     if base is None:
         return {"default_time": None, "speedup": None, "speedup_interval": None}
-    found = ratio(base, best)
+    found = paired_ratio(base.samples, best.samples, base.runs)
     return {"default_time": base.time, "speedup": found.middle, "speedup_interval": [found.low, found.high]}
 
 

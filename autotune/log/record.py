@@ -20,12 +20,14 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tensorlang.autotune.log.migrate import JsonObject, migrate
+from tensorlang.autotune.measurement.interval import DEVIATION
 
 SCHEMA: Final = 1
 KINDS: Final = ("run_start", "trial", "final", "run_end")
@@ -229,8 +231,8 @@ class Trial:
 
     @property
     def noise(self) -> float:
-        """The relative spread of the samples: 1.4826 MAD / median, which estimates a standard deviation; 0 where unknown."""
-        return 1.4826 * self.mad / self.median if self.mad and self.median else 0.0
+        """The standard deviation of the samples over their median, by their median absolute deviation; 0 where unknown."""
+        return DEVIATION * self.mad / self.median if self.mad and self.median else 0.0
 
     @property
     def why(self) -> str:
@@ -300,11 +302,5 @@ def summary(samples: list[float]) -> dict[str, float | None]:
     """Least, median and median absolute deviation; None for no samples."""
     if not samples:
         return {"min": None, "median": None, "mad": None}
-    median = _median(samples)
-    return {"min": min(samples), "median": median, "mad": _median([abs(sample - median) for sample in samples])}
-
-
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    middle = median(samples)
+    return {"min": min(samples), "median": middle, "mad": median(abs(sample - middle) for sample in samples)}

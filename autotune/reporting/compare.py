@@ -18,7 +18,8 @@ from rich.table import Table
 
 from tensorlang.autotune.log.database import study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import Trial, summary
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.interval import deviation
 from tensorlang.autotune.reporting.analysis import default_of, number, samples_of
 from tensorlang.autotune.reporting.display import duration
 from tensorlang.autotune.reporting.report import Tuned, studies
@@ -129,8 +130,7 @@ def _error(tuned: Tuned) -> float:
     samples = samples_of(tuned.final, tuned.final.get("winner"))[0] if tuned.final is not None else []
     if not samples and tuned.best is not None:
         samples = list(tuned.best.samples)
-    told = summary(samples)
-    return 1.4826 * (told["mad"] or 0.0) / (told["median"] or 1.0) / math.sqrt(max(len(samples), 1))
+    return deviation(samples) / median(samples) / math.sqrt(len(samples)) if samples else 0.0
 
 
 def _default_changed(a: Tuned, b: Tuned) -> float:
