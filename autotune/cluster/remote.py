@@ -19,7 +19,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tensorlang.autotune.cluster.messages import About, Order, Question
-from tensorlang.autotune.log.record import Fault
+from tensorlang.autotune.log.status import Fault
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.protocol import (
     Build,

@@ -19,7 +19,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, summary
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.sentinel import Slow, slow_stretches
+from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task

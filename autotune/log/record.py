@@ -21,29 +21,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias, get_args
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tensorlang.autotune.log.migrate import JsonObject, migrate
+from tensorlang.autotune.log.status import STATUSES
 from tensorlang.autotune.measurement.interval import DEVIATION
 
 SCHEMA: Final = 1
 KINDS: Final = ("run_start", "trial", "final", "run_end")
-Status: TypeAlias = Literal[
-    "ok",
-    "compile_error",
-    "compile_crash",
-    "compile_timeout",
-    "run_timeout",
-    "crash",
-    "wrong_result",
-    "oom",
-    "killed",
-    "infra",
-]
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 SHARED: Final = ("task", "strategy", "target", "threads", "cache", "policy", "machine", "software")
 """What the lines of a study have in common, in the order in which it is written."""
 
@@ -163,15 +151,6 @@ def _refuse(constant: str) -> NoReturn:
 
 
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What went wrong: its kind, one line, and the number of the signal if it was one."""
-
-    type: str
-    message: str
-    signal: int | None = None
 
 
 _Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]

@@ -19,7 +19,7 @@ import numpy as np
 from tensorlang.autotune.jobs.ledger import covered
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.interval import paired_ratio
-from tensorlang.autotune.measurement.sentinel import Slow, slow_stretches
+from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.schedules.spaces.space import spelling
 
 LEAST_RANDOM: Final = 3

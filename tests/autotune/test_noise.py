@@ -9,7 +9,8 @@ from tensorlang.autotune.jobs.ledger import covered
 from tensorlang.autotune.measurement.cold_caches import Flush
 from tensorlang.autotune.measurement.interval import paired_ratio
 from tensorlang.autotune.measurement.measure import Policy, interleave, measure
-from tensorlang.autotune.measurement.sentinel import Sentinel, slow_stretches
+from tensorlang.autotune.measurement.sentinel import Sentinel
+from tensorlang.autotune.measurement.slowness import slow_stretches
 from tensorlang.codegen.target.caches import Caches
 from tests.autotune.test_measure import Machine
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tensorlang.autotune.log.record import STATUSES, Fault
+from tensorlang.autotune.log.status import STATUSES, Fault
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.workers.channel import Broken, Channel, Closed, Late
 from tensorlang.autotune.workers.protocol import (
