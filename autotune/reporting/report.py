@@ -33,11 +33,42 @@ class Tuned:
     """What its runs set out to do."""
 
     @property
+    def op(self) -> str:
+        """The name of the operator."""
+        return str(self.trials[0].task.get("op"))
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the program."""
+        return str(self.trials[0].task.get("fingerprint"))
+
+    @property
+    def name(self) -> str:
+        """The operator and its result."""
+        task = self.trials[0].task
+        return f"{self.op} {shape_of(task)} {task.get('dtype')}"
+
+    @property
     def title(self) -> str:
         """The operator, its result and where it ran."""
         first = self.trials[0]
-        where = f"{first.target.get('cpu')}, {plural(first.threads, 'thread')}, {first.cache} cache"
-        return f"{first.task.get('op')} {shape_of(first.task)} {first.task.get('dtype')} on {where}"
+        return f"{self.name} on {first.target.get('cpu')}, {plural(first.threads, 'thread')}, {first.cache} cache"
+
+    @property
+    def strategy(self) -> str:
+        """How its last run searched; empty if the log does not say."""
+        return str(self.starts[-1].get("search")) if self.starts else ""
+
+    @property
+    def points(self) -> int | None:
+        """The feasible points of its space, as its last run counted them; None if the log does not say."""
+        points = number(self.starts[-1].get("points")) if self.starts else None
+        return None if points is None else int(points)
+
+    @property
+    def default_stands(self) -> bool:
+        """Did the default win the final measurement?"""
+        return self.final is not None and self.final.get("winner") == self.final.get("default")
 
     @property
     def best(self) -> Trial | None:
