@@ -25,6 +25,7 @@ from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.study_records import JobPlan, JobTask
 from tensorlang.autotune.measurement import host
 from tensorlang.errors import LogError, TensorlangError, TuningError
 
@@ -77,7 +78,7 @@ class Batch:
     def run(self, tell: Callable[[Overview], None]) -> None:
         """Search slice by slice, then measure the finalists of every task again. Raises `LogError` if the folder cannot be written."""
         own = _own_log(self.job)
-        own.append(self._record("run_start", job=self._plan()))
+        own.append(self._record("run_start", job=self._plan().to_json()))
         reason = "failed"
         try:
             reason = self._search(tell)
@@ -143,13 +144,13 @@ class Batch:
         for study, trials in found.items():
             self.studies[study].recalled = trials
 
-    def _plan(self) -> JsonObject:
+    def _plan(self) -> JobPlan:
         """What the job sets out to do, for `status`."""
-        tasks = [
-            {"title": task.title, "study": list(study), "trials": task.entry.trials, "weight": task.entry.weight}
+        tasks = tuple(
+            JobTask(title=task.title, study=study, trials=task.entry.trials, weight=task.entry.weight)
             for study, task in self.studies.items()
-        ]
-        return {"file": str(self.job.path), "pid": os.getpid(), "budget": self.job.budget, "spent": round(self._spent, 3), "tasks": tasks}
+        )
+        return JobPlan(file=str(self.job.path), pid=os.getpid(), budget=self.job.budget, spent=round(self._spent, 3), tasks=tasks)
 
     def _record(self, kind: str, **fields: Any) -> JsonObject:
         shared = {"id": uuid.uuid4().hex, "run": self._run, "time_unix": round(time.time(), 3), "machine": host.machine()}

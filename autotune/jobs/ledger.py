@@ -18,6 +18,7 @@ from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, summary
+from tensorlang.autotune.log.study_records import Decision, FinalRecord, RunPlan
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
@@ -55,8 +56,11 @@ class Ledger:
         if not self._open:
             self._open = True
             wanted = self.settings
-            self._append({"kind": "run_start", "trials": wanted.trials, "seed": wanted.seed, "search": wanted.strategy, "pid": os.getpid(),
-                          "budget": wanted.budget, "timeout": wanted.timeout, "workers": wanted.workers, "points": points})  # fmt: skip
+            plan = RunPlan(
+                trials=wanted.trials, seed=wanted.seed, search=wanted.strategy, pid=os.getpid(),
+                budget=wanted.budget, timeout=wanted.timeout, workers=wanted.workers, points=points,
+            )  # fmt: skip
+            self._append({"kind": "run_start", **plan.to_json()})
 
     def end(self, reason: str) -> None:
         """The run ended; nothing if it never began or its end is written."""
@@ -105,9 +109,9 @@ class Ledger:
         self.trials.append(trial)
         return trial
 
-    def final(self, fields: JsonObject, where: Where | None) -> JsonObject:
+    def final(self, decision: Decision, where: Where | None) -> FinalRecord:
         """Write down the final measurement; `where` is the host of a cluster that made it."""
-        return self._append({"kind": "final", **fields, **_of(where)})
+        return FinalRecord.of(self._append({"kind": "final", **decision.to_json(), **_of(where)}))
 
     def accounts(self) -> JsonObject:
         """Where the time of this run went, and what the machine did meanwhile."""

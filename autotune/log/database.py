@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 
 from tensorlang.autotune.log.index import Index, Known, LineAt, Study, dims_of, study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Reader, Trial
 from tensorlang.autotune.log.scan import Entry, Position, Problem, Scan
+from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.host import software, target_fields
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as named_target
@@ -242,19 +242,19 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: Scan) -> Iterator[tuple[Entry, Trial | JsonObject]]:
-    """Valid trials and final measurements; a malformed trial is one more problem."""
+def _parsed(scan: Scan) -> Iterator[tuple[Entry, Trial | FinalRecord]]:
+    """Valid trials and final measurements; a malformed one is one more problem."""
     for entry in scan:
         fields = entry.fields
         if not entry.known or fields["kind"] not in ("trial", "final"):
             continue
-        if fields["kind"] == "final":
-            yield entry, fields
-        elif fields.get("status") == "ok":
-            try:
+        try:
+            if fields["kind"] == "final":
+                yield entry, FinalRecord.of(fields)
+            elif fields.get("status") == "ok":
                 yield entry, Trial.of(fields)
-            except ValueError as reason:
-                scan.problems.append(Problem(scan.path, entry.line, entry.offset, str(reason)[:200]))
+        except ValueError as reason:
+            scan.problems.append(Problem(scan.path, entry.line, entry.offset, str(reason)[:200]))
 
 
 def _strategy(trial: Trial) -> object:

@@ -153,7 +153,7 @@ def _refuse(constant: str) -> NoReturn:
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
-_Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 """A finite number that a float can hold."""
 
 _Whole: TypeAlias = int | bool
@@ -167,15 +167,15 @@ class _Line(Struct):
     seq: _Whole
     config: JsonObject
     status: str
-    samples: tuple[_Number, ...]
-    median: _Number | None
-    mad: _Number | None
+    samples: tuple[Number, ...]
+    median: Number | None
+    mad: Number | None
     schedule: str | None
     source: str
     censored: Any
-    compile_s: _Number
-    run_s: _Number
-    wall_s: _Number
+    compile_s: Number
+    run_s: Number
+    wall_s: Number
     task: JsonObject
     target: JsonObject
     threads: _Whole
@@ -272,7 +272,7 @@ def _in_words(wrong: msgspec.ValidationError, fields: JsonObject) -> str:
 def moment(fields: Mapping[str, Any], unknown: float) -> float:
     """When a record was written, in seconds since 1970; `unknown` if it does not say."""
     try:
-        return float(msgspec.convert(fields.get("time_unix"), _Number))
+        return float(msgspec.convert(fields.get("time_unix"), Number))
     except msgspec.ValidationError:
         return unknown
 

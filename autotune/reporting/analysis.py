@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorlang.autotune.jobs.ledger import covered
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.study_records import Decision, RunStart
 from tensorlang.autotune.measurement.interval import paired_ratio
 from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.schedules.spaces.space import spelling
@@ -54,7 +55,7 @@ def improvements(trials: Sequence[Trial]) -> list[tuple[int, float]]:
     return found
 
 
-def elapsed(trials: Sequence[Trial], starts: Sequence[Mapping[str, Any]] = ()) -> list[float]:
+def elapsed(trials: Sequence[Trial], starts: Sequence[RunStart] = ()) -> list[float]:
     """For each trial the seconds of tuning until it ended: runs that overlap count once, pauses between runs not at all.
 
     Where a record does not say when it ended, the wall times are added up.
@@ -63,7 +64,7 @@ def elapsed(trials: Sequence[Trial], starts: Sequence[Mapping[str, Any]] = ()) -
     known = [end for end in ends if end is not None]
     if len(known) < len(ends):
         return list(np.cumsum([trial.wall_s for trial in trials]))
-    begun = {str(start.get("run")): number(start.get("time_unix")) for start in starts}
+    begun = {start.run: start.time_unix for start in starts}
     spans: dict[str, tuple[float, float]] = {}
     for trial, end in zip(trials, known, strict=True):
         run = str(trial.fields.get("run"))
@@ -299,39 +300,27 @@ class Gain:
         return f"{self.ratio:.3g}x default" + ("" if self.low is None else f" (95%: {self.low:.3g} to {self.high:.3g})")
 
 
-def gain(final: Mapping[str, Any] | None, trials: Sequence[Trial], best: Trial | None) -> Gain | None:
+def gain(final: Decision | None, trials: Sequence[Trial], best: Trial | None) -> Gain | None:
     """The speed-up over the default: from the paired rounds of the final measurement, else from the trials (then without an interval)."""
-    if final is not None and (ratio := number(final.get("speedup"))) is not None:
-        if final.get("winner") == final.get("default"):
+    if final is not None and final.speedup is not None:
+        if final.default_stands:
             return Gain(1.0, 1.0, 1.0, "the default itself won the final measurement")
-        base, won = (samples_of(final, final.get(name)) for name in ("default", "winner"))
-        runs = max(len(won[1]), 1)
-        how = f"median of {len(won[0])} paired rounds in {f'{runs} fresh processes' if runs > 1 else 'a fresh process'}"
-        told = final.get("speedup_interval")
-        if isinstance(told, list) and len(told) == 2 and (low := number(told[0])) is not None and (high := number(told[1])) is not None:
-            return Gain(ratio, low, high, how)
-        if len(base[0]) == len(won[0]) > 1 and sum(won[1]) == len(won[0]):
-            found = paired_ratio(base[0], won[0], won[1])
-            return Gain(ratio, found.low, found.high, how)
-        return Gain(ratio, None, None, "the final measurement")
+        base, won = final.finalist(final.default), final.finalist(final.winner)
+        low, high = final.speedup_interval or (None, None)
+        if won is None:
+            return Gain(final.speedup, low, high, "the final measurement")
+        runs = len(won.by_process)
+        how = f"median of {len(won.samples)} paired rounds in {f'{runs} fresh processes' if runs > 1 else 'a fresh process'}"
+        if low is not None:
+            return Gain(final.speedup, low, high, how)
+        if base is not None and len(base.samples) == len(won.samples) > 1:
+            found = paired_ratio(base.samples, won.samples, won.by_process)
+            return Gain(final.speedup, found.low, found.high, how)
+        return Gain(final.speedup, None, None, "the final measurement")
     default = default_of(trials)
     if default is None or best is None or not default.time or not best.time:
         return None
     return Gain(default.time / best.time, None, None, "least times of single trials, not yet measured side by side")
-
-
-def samples_of(final: Mapping[str, Any], key: object) -> tuple[list[float], list[int]]:
-    """The samples of a finalist in the final measurement, and how many came from each process; empty where the log does not have them."""
-    rows = final.get("finalists")
-    row = next((row for row in rows if isinstance(row, dict) and row.get("id") == key), {}) if isinstance(rows, list) else {}
-    samples = row.get("samples")
-    values = [number(sample) for sample in samples] if isinstance(samples, list) else []
-    held = [value for value in values if value is not None and value > 0]
-    if len(held) < len(values):
-        return [], []
-    runs = row.get("runs")
-    whole = isinstance(runs, list) and all(isinstance(run, int) and run > 0 for run in runs) and sum(runs) == len(held)
-    return held, list(runs) if whole and isinstance(runs, list) else [len(held)]
 
 
 def number(value: object) -> float | None:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.reporting.analysis import samples_of
+from tensorlang.autotune.log.study_records import Decision
 from tensorlang.autotune.reporting.charts import Chart, Scale, spread, thinned
 from tensorlang.autotune.reporting.display import duration, plural
 from tensorlang.autotune.reporting.parts import Figure, Mark, Table
 from tensorlang.schedules.spaces.space import spelling
 
 
-def finalists(final: Mapping[str, Any], trials: Sequence[Trial]) -> Figure | None:
+def finalists(final: Decision, trials: Sequence[Trial]) -> Figure | None:
     """The paired rounds: each finalist's time over the winner's in the same round. None where the log does not have them."""
-    won, runs = samples_of(final, final.get("winner"))
+    winner = final.finalist(final.winner)
+    if winner is None or not winner.samples:
+        return None
+    won, runs = winner.samples, winner.by_process
     configs = {trial.id: trial.config for trial in trials}
-    found = {key: samples_of(final, key)[0] for key in configs}
-    ratios = {key: [a / b for a, b in zip(some, won, strict=True)] for key, some in found.items() if won and len(some) == len(won)}
+    found = {row.id: row.samples for row in final.finalists if row.id in configs and len(row.samples) == len(won)}
+    ratios = {key: [a / b for a, b in zip(some, won, strict=True)] for key, some in found.items()}
     if not ratios:
         return None
     every = [ratio for some in ratios.values() for ratio in some]
@@ -38,7 +40,7 @@ def finalists(final: Mapping[str, Any], trials: Sequence[Trial]) -> Figure | Non
         y = chart.place(chart.x.low, centre)[1]
         chart.text(148, y + 4, names[key], "label end")
         chart.dots([(ratio, centre + 0.5 * off) for ratio, off in zip(some, spread(len(some)), strict=True)],
-                   "default" if key == final.get("default") else "model", [f"{ratio:.4f}x" for ratio in some])  # fmt: skip
+                   "default" if key == final.default else "model", [f"{ratio:.4f}x" for ratio in some])  # fmt: skip
         chart.stroke(chart.place(median(some), centre)[0], y, 12, "middle", f"{names[key]}: median {median(some):.4f}x")
     cells = [(names[key], duration(min(found[key])), f"{median(some):.4f}x", spelling(configs[key])) for key, some in ratios.items()]
     numbers = Table(["finalist", "least time", "median ratio", "configuration"], cells, numbers=(1, 2))
@@ -47,8 +49,8 @@ def finalists(final: Mapping[str, Any], trials: Sequence[Trial]) -> Figure | Non
     return Figure("The finalists, side by side", chart.svg(), caption, numbers=numbers)
 
 
-def _role(final: Mapping[str, Any], key: str) -> str:
-    return (" default" if key == final.get("default") else "") + (" winner" if key == final.get("winner") else "")
+def _role(final: Decision, key: str) -> str:
+    return (" default" if key == final.default else "") + (" winner" if key == final.winner else "")
 
 
 def noise(trials: Sequence[Trial], most: int) -> Figure:

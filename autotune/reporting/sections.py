@@ -203,7 +203,7 @@ def _winner(tuned: Tuned, peak: Peak | None, why: str) -> Winner | None:
     if flops and moved and tuned.time and peak is not None and peak.flops:
         points = {"best": (flops / moved, flops / tuned.time)}
         base = default_of(tuned.trials)
-        again = number((tuned.final or {}).get("default_time")) or (base.time if base is not None else None)
+        again = (tuned.final and tuned.final.default_time) or (base.time if base is not None else None)
         if again and not tuned.default_stands:
             points["default"] = (flops / moved, flops / again)
         roofline = measurement_figures.roofline(points, peak, f"{why} {replay.fits(moved)}")
@@ -229,7 +229,7 @@ def _facts(tuned: Tuned) -> tuple[tuple[str, str], ...]:
     return (
         ("machine", "; ".join(map(_listed, _distinct(tuned.trials, "machine")))),
         ("software", "; ".join(map(_listed, _distinct(tuned.trials, "software")))),
-        ("search", ", ".join(dict.fromkeys(f"{start.get('search')}, seed {start.get('seed')}" for start in tuned.starts))),
+        ("search", ", ".join(dict.fromkeys(f"{start.search}, seed {start.seed}" for start in tuned.starts))),
         ("last run ended", tuned.ended or "it did not: running, or killed"),
         ("measured", "" if begun is None else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(begun))),
         ("policy", _listed(mapping(last, "policy"))),
