@@ -15,8 +15,9 @@ from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, RunStart
-from tensorlang.autotune.reporting.analysis import gain, improvements, knob_effects, ordered, overhead, slow
+from tensorlang.autotune.reporting.analysis import gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
+from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.errors import LogError
 from tensorlang.schedules.spaces.space import spelling
 

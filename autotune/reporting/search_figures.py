@@ -12,10 +12,12 @@ from statistics import median
 from typing import Any, Final
 
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.reporting.analysis import Baseline, Effect, Level, default_of, improvements, text_of
+from tensorlang.autotune.reporting.analysis import default_of, improvements
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, spread, thinned
 from tensorlang.autotune.reporting.display import duration, plural
+from tensorlang.autotune.reporting.knob_effects import Effect, Level, text_of
 from tensorlang.autotune.reporting.parts import Figure, Mark, Table
+from tensorlang.autotune.reporting.random_search import Baseline
 from tensorlang.schedules.spaces.space import spelling
 
 SOURCES: Final = {"default": "default", "seed": "seed", "random": "random", "model": "model", "neighbour": "neighbour", "grid": "grid-walk"}

@@ -17,11 +17,13 @@ from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.reporting import measurement_figures, replay, search_figures
-from tensorlang.autotune.reporting.analysis import Baseline, baseline, default_of, elapsed, knob_effects, number, slow, text_of
+from tensorlang.autotune.reporting.analysis import default_of, elapsed, number, slow
 from tensorlang.autotune.reporting.charts import Scale
 from tensorlang.autotune.reporting.display import duration, plural
 from tensorlang.autotune.reporting.headline import Headline, cost
+from tensorlang.autotune.reporting.knob_effects import knob_effects, text_of
 from tensorlang.autotune.reporting.parts import Figure, Table
+from tensorlang.autotune.reporting.random_search import Baseline, baseline
 from tensorlang.autotune.reporting.replay import mapping
 from tensorlang.autotune.reporting.report import Tuned
 from tensorlang.schedules.spaces.space import spelling

@@ -13,19 +13,10 @@ from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, RunStart
 from tensorlang.autotune.reporting import report
-from tensorlang.autotune.reporting.analysis import (
-    Gain,
-    baseline,
-    elapsed,
-    explained,
-    gain,
-    improvements,
-    knob_effects,
-    ordered,
-    overhead,
-    slow,
-)
+from tensorlang.autotune.reporting.analysis import Gain, elapsed, gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import share_of_peak
+from tensorlang.autotune.reporting.knob_effects import explained, knob_effects
+from tensorlang.autotune.reporting.random_search import baseline
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, write
 
