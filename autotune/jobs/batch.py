@@ -19,7 +19,7 @@ from typing import Any, Final
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs.allocation import FIRST, choose, slice_of
 from tensorlang.autotune.jobs.batch_task import BatchTask
-from tensorlang.autotune.jobs.jobfile import Entry, Job
+from tensorlang.autotune.jobs.jobfile import Job, TaskSpec
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
@@ -54,7 +54,7 @@ class Batch:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.tasks = [BatchTask(entry, name, outputs, job) for entry in job.entries for name, outputs in _programs(job, entry)]
+        self.tasks = [BatchTask(spec, name, outputs, job) for spec in job.specs for name, outputs in _programs(job, spec)]
         self.studies: dict[Study, BatchTask] = {}
         for task in self.tasks:
             try:
@@ -62,9 +62,9 @@ class Batch:
             except LogError:
                 raise
             except TensorlangError as error:
-                raise TuningError(f"{job.path}: {task.entry.place}: {error}") from None
+                raise TuningError(f"{job.path}: {task.spec.place}: {error}") from None
             if (twin := self.studies.setdefault(study, task)) is not task:
-                raise TuningError(f"{job.path}: {task.entry.place} is the same program as {twin.entry.place}: {task.title}; remove one")
+                raise TuningError(f"{job.path}: {task.spec.place} is the same program as {twin.spec.place}: {task.title}; remove one")
         self._recall()
         self._started = time.monotonic()
         self._spent = sum(trial.wall_s for task in self.tasks for trial in task.trials)
@@ -125,7 +125,7 @@ class Batch:
         return told
 
     def _overview(self, task: BatchTask, state: Progress, done: int) -> Overview:
-        total = sum(max(other.entry.trials, len(other.trials)) if other.left else len(other.trials) for other in self.tasks)
+        total = sum(max(other.spec.trials, len(other.trials)) if other.left else len(other.trials) for other in self.tasks)
         passed = time.monotonic() - self._started
         rate = max(done - sum(len(other.recalled) for other in self.tasks), 0) / passed if passed else 0.0
         ends = [(total - done) / rate] if rate else []
@@ -147,8 +147,7 @@ class Batch:
     def _plan(self) -> JobPlan:
         """What the job sets out to do, for `status`."""
         tasks = tuple(
-            JobTask(title=task.title, study=study, trials=task.entry.trials, weight=task.entry.weight)
-            for study, task in self.studies.items()
+            JobTask(title=task.title, study=study, trials=task.spec.trials, weight=task.spec.weight) for study, task in self.studies.items()
         )
         return JobPlan(file=str(self.job.path), pid=os.getpid(), budget=self.job.budget, spent=round(self._spent, 3), tasks=tasks)
 
@@ -157,12 +156,12 @@ class Batch:
         return {"kind": kind, **shared, "software": host.software(), **fields}
 
 
-def _programs(job: Job, entry: Entry) -> Iterator[tuple[str, Any]]:
-    """The programs of an entry: one, or those of a function that returns a dict of kernels."""
+def _programs(job: Job, spec: TaskSpec) -> Iterator[tuple[str, Any]]:
+    """The programs of an spec: one, or those of a function that returns a dict of kernels."""
     try:
-        name, outputs = operators.program(entry.operator, entry.shape, entry.dtype)
+        name, outputs = operators.program(spec.operator, spec.shape, spec.dtype)
     except TensorlangError as error:
-        raise TuningError(f"{job.path}: {entry.place}: {error}") from None
+        raise TuningError(f"{job.path}: {spec.place}: {error}") from None
     if isinstance(outputs, Mapping):
         yield from ((f"{name}.{kernel}", made) for kernel, made in outputs.items())
     else:

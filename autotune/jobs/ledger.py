@@ -103,7 +103,7 @@ class Ledger:
             "sentinel": facts.sentinel,
             "drift": self._drifted(outcome),
             "load": host.load(),
-            **_of(outcome.where),
+            **_host_fields(outcome.where),
         })  # fmt: skip
         trial = Trial.of(fields)
         self.trials.append(trial)
@@ -111,7 +111,7 @@ class Ledger:
 
     def final(self, decision: Decision, where: Where | None) -> FinalRecord:
         """Write down the final measurement; `where` is the host of a cluster that made it."""
-        return FinalRecord.of(self._append({"kind": "final", **decision.to_json(), **_of(where)}))
+        return FinalRecord.of(self._append({"kind": "final", **decision.to_json(), **_host_fields(where)}))
 
     def accounts(self) -> JsonObject:
         """Where the time of this run went, and what the machine did meanwhile."""
@@ -120,7 +120,7 @@ class Ledger:
         return {
             "wall_s": round(time.monotonic() - self.started, 3),
             "measured": len(self.trials),
-            "overhead": round(max(1 - covered(spans) / wall, 0.0), 4) if wall and spans else None,
+            "overhead": round(max(1 - seconds_covered(spans) / wall, 0.0), 4) if wall and spans else None,
             "noise": noise_of(self.trials),
         }
 
@@ -141,12 +141,12 @@ class Ledger:
         return self.drift
 
 
-def _of(where: Where | None) -> JsonObject:
+def _host_fields(where: Where | None) -> JsonObject:
     """What another host says of itself, as fields of a record."""
     return {} if where is None else {"machine": where.machine, "software": where.software, "load": where.load}
 
 
-def covered(spans: Iterable[Sequence[float]]) -> float:
+def seconds_covered(spans: Iterable[Sequence[float]]) -> float:
     """Seconds in at least one of the spans (start, end)."""
     total, until = 0.0, float("-inf")
     for start, end in sorted((span[0], span[1]) for span in spans):

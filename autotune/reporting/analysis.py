@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorlang.autotune.jobs.ledger import covered
+from tensorlang.autotune.jobs.ledger import seconds_covered
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import Decision, RunStart
 from tensorlang.autotune.measurement.interval import paired_ratio
@@ -87,7 +87,7 @@ def overhead(trials: Sequence[Trial]) -> float | None:
             for span in told.values()
             if isinstance(span, list) and len(span) == 2 and None not in map(number, span)
         ]
-    return max(0.0, 1 - sum(map(covered, spans.values())) / wall)
+    return max(0.0, 1 - sum(map(seconds_covered, spans.values())) / wall)
 
 
 def slow(trials: Sequence[Trial]) -> list[Slow]:

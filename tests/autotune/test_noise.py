@@ -5,7 +5,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from tensorlang.autotune.jobs.ledger import covered
+from tensorlang.autotune.jobs.ledger import seconds_covered
 from tensorlang.autotune.measurement.cold_caches import Flush
 from tensorlang.autotune.measurement.interval import paired_ratio
 from tensorlang.autotune.measurement.measure import Policy, interleave, measure
@@ -66,8 +66,8 @@ def test_the_sentinel_takes_about_as_long_each_time() -> None:
 
 
 def test_seconds_in_spans_that_overlap_count_once() -> None:
-    assert covered([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4
-    assert covered([]) == 0
+    assert seconds_covered([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4
+    assert seconds_covered([]) == 0
 
 
 def test_with_cold_caches_a_sample_is_one_call_after_a_flush() -> None:

@@ -1,6 +1,8 @@
 """Messages arrive as the values that were sent, bytes included, and whatever is not a message is an error of the other side."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -170,3 +172,22 @@ def test_silence_is_late_and_a_hang_up_is_closed(pair: Pair) -> None:
     ours.close()
     with pytest.raises(Closed):
         theirs.receive()
+
+
+def test_a_worker_starts_without_records_reports_and_libraries_of_the_search() -> None:
+    """Every worker pays for what it imports, in a job hundreds of times."""
+    heavy = (
+        "jinja2",
+        "matplotlib",
+        "pandas",
+        "platformdirs",
+        "rich",
+        "scipy",
+        "skopt",
+        "typer",
+        "statistics",
+        "tensorlang.autotune.log.record",
+    )
+    modules = "tensorlang.autotune.workers.worker, tensorlang.autotune.workers.candidate, tensorlang.autotune.workers.measurer"
+    code = f"import sys, {modules}; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr.strip() == ""
