@@ -11,14 +11,14 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, summary
-from tensorlang.autotune.log.study_records import Decision, FinalRecord, RunPlan
+from tensorlang.autotune.log.study_records import Decision, FinalRecord, Noise, RunEnd, RunPlan, StrategyFields, StudyFields
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
@@ -31,21 +31,22 @@ from tensorlang.codegen.target import Target
 class Ledger:
     """The records of one run on one task. Every method that writes raises `LogError` if the log cannot be written."""
 
-    def __init__(self, log: Log | None, task: Task, target: Target, settings: Settings, strategy: JsonObject) -> None:
+    def __init__(self, log: Log | None, task: Task, target: Target, settings: Settings, strategy: StrategyFields) -> None:
         self.log = log
         self.run = uuid.uuid4().hex
         self.settings = settings
         self.started = time.monotonic()
-        self.shared: JsonObject = {
-            "task": task.to_json(),
-            "strategy": strategy,
-            "target": host.target_fields(target),
-            "threads": settings.threads,
-            "cache": settings.policy.cache,
-            "policy": settings.policy.to_json(),
-            "machine": host.machine(),
-            "software": host.software(),
-        }
+        self.study = StudyFields(
+            task=task.to_json(),
+            strategy=strategy,
+            target=host.target_fields(target),
+            threads=settings.threads,
+            cache=settings.policy.cache,
+            policy=settings.policy,
+            machine=host.machine(),
+            software=host.software(),
+        )
+        self._shared = self.study.to_json()
         self.trials: list[Trial] = []
         self.drift: float | None = None
         self._least: dict[str | None, float] = {}
@@ -66,7 +67,7 @@ class Ledger:
         """The run ended; nothing if it never began or its end is written."""
         if self._open:
             self._open = False
-            self._append({"kind": "run_end", "reason": reason, **self.accounts()})
+            self._append({"kind": "run_end", **self._summary(reason).to_json()})
 
     def trial(self, seq: int, proposal: Proposal, outcome: Outcome, wall_s: float, asked: dict[str, int]) -> Trial:
         """Write down what came of a candidate. `wall_s` is the time since the outcome before it, so that they add up to the search's."""
@@ -113,20 +114,25 @@ class Ledger:
         """Write down the final measurement; `where` is the host of a cluster that made it."""
         return FinalRecord.of(self._append({"kind": "final", **decision.to_json(), **_host_fields(where)}))
 
-    def accounts(self) -> JsonObject:
+    def _summary(self, reason: str) -> RunEnd:
         """Where the time of this run went, and what the machine did meanwhile."""
         wall = sum(trial.wall_s for trial in self.trials)
         spans = [(start, end) for trial in self.trials for start, end in trial.fields["spans"].values()]
-        return {
-            "wall_s": round(time.monotonic() - self.started, 3),
-            "measured": len(self.trials),
-            "overhead": round(max(1 - seconds_covered(spans) / wall, 0.0), 4) if wall and spans else None,
-            "noise": noise_of(self.trials),
-        }
+        spreads = sorted(trial.noise for trial in self.trials if trial.time is not None)
+        return RunEnd(
+            reason=reason,
+            wall_s=round(time.monotonic() - self.started, 3),
+            measured=len(self.trials),
+            overhead=round(max(1 - seconds_covered(spans) / wall, 0.0), 4) if wall and spans else None,
+            noise=Noise(
+                spread=round(spreads[len(spreads) // 2], 4) if spreads else None,
+                slow=tuple(replace(stretch, by=round(stretch.by, 4)) for stretch in slowed(self.trials)),
+            ),
+        )
 
     def _append(self, fields: JsonObject) -> JsonObject:
         own = {"id": uuid.uuid4().hex, "run": self.run, "time_unix": round(time.time(), 3)}
-        record = {**own, **self.shared, **fields}  # a cluster's hosts say of themselves what they are
+        record = {**own, **self._shared, **fields}  # a cluster's hosts say of themselves what they are
         if self.log is not None:
             self.log.append(record)
         return record
@@ -153,13 +159,6 @@ def seconds_covered(spans: Iterable[Sequence[float]]) -> float:
         total += max(end - max(start, until), 0.0)
         until = max(until, end)
     return total
-
-
-def noise_of(trials: Sequence[Trial]) -> JsonObject:
-    """The median relative spread of samples, and the stretches in which the machine was slower than usual."""
-    spreads = sorted(trial.noise for trial in trials if trial.time is not None)
-    stretches = slowed(trials)
-    return {"spread": round(spreads[len(spreads) // 2], 4) if spreads else None, "slow": [stretch.to_json() for stretch in stretches]}
 
 
 def slowed(trials: Sequence[Trial]) -> tuple[Slow, ...]:

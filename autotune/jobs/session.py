@@ -25,7 +25,7 @@ from tensorlang.autotune.log.database import Database, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.study_records import FinalRecord
+from tensorlang.autotune.log.study_records import FinalRecord, StrategyFields
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import Machine
 from tensorlang.autotune.search.factory import searcher
@@ -62,7 +62,7 @@ class Session:
         self._library = log  # the whole folder, where it is one
         self.trials: list[Trial] = []
         self.final: FinalRecord | None = None
-        strategy = {"name": plan.name, "space": plan.space.fingerprint}
+        strategy = StrategyFields(name=plan.name, space=plan.space.fingerprint)
         self._ledger = Ledger(self.log, task, target, settings, strategy)
         self._progress: Callable[[Progress], None] | None = None
         self._model: str | None = None if settings.dask else host.machine()["model"]
@@ -281,7 +281,7 @@ class Session:
             return
         self._recalled = True
         wanted, strikes = self.settings, Counter[str]()
-        study = (self.task.fingerprint, self._ledger.shared["target"]["fingerprint"], wanted.threads, wanted.policy.cache)
+        study = (self.task.fingerprint, self._ledger.study.target["fingerprint"], wanted.threads, wanted.policy.cache)
         for record in self.log.records("trial", "final"):
             if isinstance(record, Trial):
                 if study_of(record) != study or record.task.get("dims", {}) != self.task.dims or not self._comparable(record):
@@ -306,7 +306,7 @@ class Session:
         """Did a final measurement with this software follow the last trial?"""
         if self.final is None or self.final.trials != len(self.trials):
             return False
-        return all(self.final.software.get(name) == self._ledger.shared["software"][name] for name in CODE)
+        return all(self.final.software.get(name) == self._ledger.study.software[name] for name in CODE)
 
     def _tell(self, stage: str, last: Trial | None) -> None:
         if self._progress is not None:

@@ -1,7 +1,7 @@
-"""What a log holds beside trials, as checked types: what a run or a job set out to do, and what its final measurement decided.
+"""What a log holds beside trials, as checked types: what a run or a job set out to do, how it ended, what its final measurement decided.
 
 Each reads a record of any version and of anyone: what a field says has its type, what is not said has a default, what is said beyond
-these fields is left to later versions. The fields of `Decision` are written in this order.
+these fields is left to later versions. Fields are written in the order in which they stand here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from msgspec import Meta, Struct
 
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Number
+from tensorlang.autotune.measurement.host import Machine, Software, TargetFields
+from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.measurement.slowness import Slow
 
 Seconds: TypeAlias = Annotated[int, Meta(gt=0, lt=1 << 53)] | Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 """A time that was measured."""
@@ -36,6 +39,26 @@ class _Record(Struct, frozen=True, kw_only=True):
         """As a record has it."""
         fields: JsonObject = msgspec.to_builtins(self)
         return fields
+
+
+class StrategyFields(_Record, frozen=True, kw_only=True):
+    """Which strategy made the space, and the fingerprint of the space."""
+
+    name: str
+    space: str
+
+
+class StudyFields(_Record, frozen=True, kw_only=True):
+    """What the records of a run have in common; `task` holds the program (`Task.to_json`)."""
+
+    task: JsonObject
+    strategy: StrategyFields
+    target: TargetFields
+    threads: int
+    cache: str
+    policy: Policy
+    machine: Machine
+    software: Software
 
 
 class FinalistRecord(_Record, frozen=True, kw_only=True):
@@ -91,7 +114,7 @@ class FinalRecord(Decision, frozen=True, kw_only=True):
     """A decision as a log has it: when it was written, and with which software it was measured."""
 
     time_unix: Number | None = None
-    software: dict[str, str] = {}
+    software: Software = {}
 
 
 class JobTask(_Record, frozen=True, kw_only=True):
@@ -131,3 +154,20 @@ class RunStart(RunPlan, frozen=True, kw_only=True):
 
     run: str = "None"
     time_unix: Number | None = None
+
+
+class Noise(_Record, frozen=True, kw_only=True):
+    """The median relative spread of samples, and the stretches in which the machine was slower than usual."""
+
+    spread: Number | None = None
+    slow: tuple[Slow, ...] = ()
+
+
+class RunEnd(_Record, frozen=True, kw_only=True):
+    """Why a run ended, its seconds and trials, the share of its time in which nothing was built or measured, and the noise meanwhile."""
+
+    reason: str
+    wall_s: Number | None = None
+    measured: Count | None = None
+    overhead: Number | None = None
+    noise: Noise | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 SLOW: Final = 0.10
 """The drift that is worth a word; single times of the sentinel scatter by less."""
@@ -26,10 +26,6 @@ class Slow:
     def __str__(self) -> str:
         during = f"trial {self.first}" if self.first == self.last else f"trials {self.first} to {self.last}"
         return f"the machine slowed by {self.by:.0%} during {during}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As a record has it."""
-        return {"first": self.first, "last": self.last, "by": round(self.by, 4)}
 
 
 def slow_stretches(times: Sequence[tuple[int, float]]) -> tuple[Slow, ...]:

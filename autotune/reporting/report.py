@@ -14,7 +14,7 @@ from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.study_records import FinalRecord, RunStart
+from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart
 from tensorlang.autotune.reporting.analysis import gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
 from tensorlang.autotune.reporting.knob_effects import knob_effects
@@ -113,7 +113,7 @@ def studies(log: Log) -> list[Tuned]:
                     start = RunStart.of(record)
                     starts[start.run] = start
                 case "run_end":
-                    ended[str(record.get("run"))] = str(record.get("reason"))
+                    ended[str(record.get("run"))] = RunEnd.of(record).reason
     if not trials:
         lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
         raise LogError(f"{log.path} holds no trial{lines}")
