@@ -8,9 +8,9 @@ of 20 seeds. Every method begins with the same point: a random one, which differ
 compared; and again the default schedule, as a job does. The machine was shared when the logs were recorded, so that part of what
 sets neighbours apart is noise; a search meets the same noise in life.
 
-`skopt.Optimizer` and Optuna's TPE (an extra; left out where it is not installed) have their defaults and get every help that they can use:
-sizes by their rank, times as logarithms; skopt a constraint that admits the points that are left, without which it repeats points and
-leaves the space; of Optuna neither a point outside the space nor a repeated one counts as a trial.
+`skopt.Optimizer` and Optuna's TPE (of the extra `peers`; left out where it is not installed) have their defaults and get every help that
+they can use: sizes by their rank, times as logarithms; skopt a constraint that admits the points that are left, without which it repeats
+points and leaves the space; of Optuna neither a point outside the space nor a repeated one counts as a trial.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ import numpy as np
 import threadpoolctl
 
 from bench.measure import Figure
+from bench.simulate import Table, read
+from bench.transfer import priors
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation
-from tensorlang.autotune.search.simulate import Table, read
 from tensorlang.autotune.search.surrogate import preload
-from tensorlang.autotune.search.transfer import priors
 from tensorlang.schedules.spaces.space import Config, Knob, Sizes, spelling
 
 FOLDER: Final = Path(__file__).resolve().parent / "recorded"
@@ -100,7 +100,7 @@ def skopt_optimizer(table: Table, start: Config, seed: int) -> Iterator[Observat
 
 def optuna_tpe(table: Table, start: Config, seed: int) -> Iterator[Observation]:
     """Optuna's tree-structured Parzen estimator; a point outside the space is a failed trial, which it leaves out of its model."""
-    import optuna  # noqa: PLC0415 - an extra
+    import optuna  # noqa: PLC0415 - of the extra `peers`
     from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -20,7 +20,7 @@ from typing import Any
 from bench import child, matmul
 from bench.measure import Figure
 from tensorlang.autotune import Log
-from tensorlang.autotune.jobs.ledger import covered
+from tensorlang.autotune.jobs.ledger import seconds_covered
 
 SEEDS = 3
 
@@ -30,7 +30,7 @@ def job(log: Path, seed: int) -> dict[str, Any]:
     matmul.tuned(log, seed)
     trials = list(Log(log))
     wall = sum(trial.wall_s for trial in trials)  # each is the time since the outcome before it
-    busy = covered(span for trial in trials for span in trial.fields["spans"].values())
+    busy = seconds_covered(span for trial in trials for span in trial.fields["spans"].values())
     return {
         "overhead": (wall - busy) / wall,
         "trials": len(trials),

@@ -48,7 +48,7 @@ def test_every_error_of_the_user_is_a_tensorlang_error() -> None:
 
 
 def test_importing_the_package_loads_no_compiler_and_no_tuner() -> None:
-    heavy = ("skopt", "sklearn", "pandas", "scipy", "llvmlite", "islpy", "rich", "typer", "ml_dtypes")
+    heavy = ("skopt", "sklearn", "pandas", "scipy", "llvmlite", "islpy", "rich", "typer", "ml_dtypes", "msgspec", "jinja2", "platformdirs")
     code = f"import sys, tensorlang; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.stderr.strip() == ""

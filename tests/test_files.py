@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from bench import simulate
 from tensorlang.autotune.jobs import jobfile
 from tensorlang.autotune.log import export
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.merge import merge
 from tensorlang.autotune.reporting import html
-from tensorlang.autotune.search import simulate
 from tensorlang.codegen.kernel.kernel import Kernel, forget, load
 from tensorlang.system import files
 

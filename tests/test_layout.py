@@ -51,3 +51,14 @@ def test_the_mapping_names_nothing_else(setuptools: Any) -> None:
 
 def test_the_package_is_marked_as_typed() -> None:
     assert (ROOT / "tensorlang" / "py.typed").is_file()
+
+
+def test_files_that_are_not_python_are_package_data(setuptools: Any) -> None:
+    """A wheel has no others, and a template that is missing would be missed only by who installed one."""
+    folders = {name: ROOT / name.replace(".", "/") for name in setuptools["packages"]}
+    listed = {path for name, patterns in setuptools["package-data"].items() for each in patterns for path in folders[name].glob(each)}
+    found = set()
+    for top in ("tensorlang", *(f"tensorlang/{folder}" for folder in FOLDERS)):
+        for folder, _, files in os.walk(ROOT / top):
+            found |= {Path(folder, file) for file in files if not file.endswith((".py", ".pyc"))}
+    assert found == listed

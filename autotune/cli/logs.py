@@ -53,10 +53,10 @@ def report(
         return
     if len(opened) > 1:
         raise Usage("--html takes one log; `autotune merge` makes one of several")
-    from tensorlang.autotune.reporting import html as page  # noqa: PLC0415
+    from tensorlang.autotune.reporting import html as html_report  # noqa: PLC0415
     from tensorlang.autotune.reporting.display import plain  # noqa: PLC0415
 
-    plain(screen, f"written: {page.write(opened[0], html, task)}")
+    plain(screen, f"written: {html_report.write(opened[0], html, task)}")
 
 
 def merge(

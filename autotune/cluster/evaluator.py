@@ -23,7 +23,7 @@ from tensorlang.autotune.cluster.hosts import Member
 from tensorlang.autotune.cluster.link import Link, News
 from tensorlang.autotune.cluster.messages import Order
 from tensorlang.autotune.cluster.worker_pool import WorkerPool
-from tensorlang.autotune.log.record import Fault
+from tensorlang.autotune.log.status import Fault
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import Machine, TargetFields
 from tensorlang.autotune.workers.process import Limits

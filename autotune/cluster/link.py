@@ -50,11 +50,11 @@ class Link:
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._futures: dict[str, Future[Any]] = {}
         self._asking: list[threading.Thread] = []
-        self._hushed = _Hushed()
+        self._quiet = _QuietLogging()
         try:
             self._client = _connected(address, min(patience, 5.0))
         except BaseException:
-            self._hushed.end()
+            self._quiet.end()
             raise
         self._client.subscribe_topic(self.topic, self._heard)
 
@@ -114,7 +114,7 @@ class Link:
             asking.join(max(end - time.monotonic(), 0))
         with contextlib.suppress(Exception):
             self._client.close(timeout=2)
-        self._hushed.end()
+        self._quiet.end()
 
     def _heard(self, event: tuple[float, Any]) -> None:
         self._news.put(News(str(event[1]), "begun"))
@@ -168,7 +168,7 @@ def how_to_start(address: str) -> str:
     return f'dask worker {address} --nworkers 1 --nthreads 4 --resources "{RESOURCE}=1"'
 
 
-class _Hushed:
+class _QuietLogging:
     """Dask's own messages are held back: what they say of a lost worker or scheduler is told in the tuner's words."""
 
     def __init__(self) -> None:

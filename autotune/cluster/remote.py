@@ -19,7 +19,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tensorlang.autotune.cluster.messages import About, Order, Question
-from tensorlang.autotune.log.record import Fault
+from tensorlang.autotune.log.status import Fault
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.protocol import (
     Build,
@@ -35,7 +35,7 @@ from tensorlang.autotune.workers.protocol import (
     encode,
     read_request,
 )
-from tensorlang.autotune.workers.runner import Runner, joined, kernels_of
+from tensorlang.autotune.workers.runner import Runner, kernels_of, with_builds
 from tensorlang.codegen.target import Target, target as named_target, why_foreign
 from tensorlang.errors import TensorlangError, TuningError
 
@@ -151,7 +151,7 @@ class HeldTask:
             if outcome.status != "ok":
                 return replace(outcome, place=place)
             built.append(outcome.facts)
-        return joined(built, self._measuring().paired(candidates, kernels_of(built), until))
+        return with_builds(built, self._measuring().paired(candidates, kernels_of(built), until))
 
     def close(self) -> None:
         """End the processes, those at work as soon as they are done."""

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from tensorlang.autotune.measurement.interval import deviation
+
 FIRST: Final = 6
 """Trials of the warm-up, the default schedule first."""
 WINDOW: Final = 12
@@ -87,7 +89,4 @@ def _best(times: Sequence[float | None]) -> float | None:
 def _spread(times: Sequence[float | None]) -> float:
     """The standard deviation of the log times, by their median absolute deviation: a few very slow schedules say nothing."""
     logs = [math.log(time) for time in times if time is not None]
-    if not logs:
-        return UNKNOWN
-    middle = median(logs)
-    return 1.4826 * median(abs(value - middle) for value in logs)
+    return deviation(logs) if logs else UNKNOWN

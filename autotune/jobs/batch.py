@@ -19,12 +19,13 @@ from typing import Any, Final
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs.allocation import FIRST, choose, slice_of
 from tensorlang.autotune.jobs.batch_task import BatchTask
-from tensorlang.autotune.jobs.jobfile import Entry, Job
+from tensorlang.autotune.jobs.jobfile import Job, TaskSpec
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.study_records import JobPlan, JobTask
 from tensorlang.autotune.measurement import host
 from tensorlang.errors import LogError, TensorlangError, TuningError
 
@@ -53,7 +54,7 @@ class Batch:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.tasks = [BatchTask(entry, name, outputs, job) for entry in job.entries for name, outputs in _programs(job, entry)]
+        self.tasks = [BatchTask(spec, name, outputs, job) for spec in job.specs for name, outputs in _programs(job, spec)]
         self.studies: dict[Study, BatchTask] = {}
         for task in self.tasks:
             try:
@@ -61,9 +62,9 @@ class Batch:
             except LogError:
                 raise
             except TensorlangError as error:
-                raise TuningError(f"{job.path}: {task.entry.place}: {error}") from None
+                raise TuningError(f"{job.path}: {task.spec.place}: {error}") from None
             if (twin := self.studies.setdefault(study, task)) is not task:
-                raise TuningError(f"{job.path}: {task.entry.place} is the same program as {twin.entry.place}: {task.title}; remove one")
+                raise TuningError(f"{job.path}: {task.spec.place} is the same program as {twin.spec.place}: {task.title}; remove one")
         self._recall()
         self._started = time.monotonic()
         self._spent = sum(trial.wall_s for task in self.tasks for trial in task.trials)
@@ -77,7 +78,7 @@ class Batch:
     def run(self, tell: Callable[[Overview], None]) -> None:
         """Search slice by slice, then measure the finalists of every task again. Raises `LogError` if the folder cannot be written."""
         own = _own_log(self.job)
-        own.append(self._record("run_start", job=self._plan()))
+        own.append(self._record("run_start", job=self._plan().to_json()))
         reason = "failed"
         try:
             reason = self._search(tell)
@@ -124,7 +125,7 @@ class Batch:
         return told
 
     def _overview(self, task: BatchTask, state: Progress, done: int) -> Overview:
-        total = sum(max(other.entry.trials, len(other.trials)) if other.left else len(other.trials) for other in self.tasks)
+        total = sum(max(other.spec.trials, len(other.trials)) if other.left else len(other.trials) for other in self.tasks)
         passed = time.monotonic() - self._started
         rate = max(done - sum(len(other.recalled) for other in self.tasks), 0) / passed if passed else 0.0
         ends = [(total - done) / rate] if rate else []
@@ -143,25 +144,24 @@ class Batch:
         for study, trials in found.items():
             self.studies[study].recalled = trials
 
-    def _plan(self) -> JsonObject:
+    def _plan(self) -> JobPlan:
         """What the job sets out to do, for `status`."""
-        tasks = [
-            {"title": task.title, "study": list(study), "trials": task.entry.trials, "weight": task.entry.weight}
-            for study, task in self.studies.items()
-        ]
-        return {"file": str(self.job.path), "pid": os.getpid(), "budget": self.job.budget, "spent": round(self._spent, 3), "tasks": tasks}
+        tasks = tuple(
+            JobTask(title=task.title, study=study, trials=task.spec.trials, weight=task.spec.weight) for study, task in self.studies.items()
+        )
+        return JobPlan(file=str(self.job.path), pid=os.getpid(), budget=self.job.budget, spent=round(self._spent, 3), tasks=tasks)
 
     def _record(self, kind: str, **fields: Any) -> JsonObject:
         shared = {"id": uuid.uuid4().hex, "run": self._run, "time_unix": round(time.time(), 3), "machine": host.machine()}
         return {"kind": kind, **shared, "software": host.software(), **fields}
 
 
-def _programs(job: Job, entry: Entry) -> Iterator[tuple[str, Any]]:
-    """The programs of an entry: one, or those of a function that returns a dict of kernels."""
+def _programs(job: Job, spec: TaskSpec) -> Iterator[tuple[str, Any]]:
+    """The programs of an spec: one, or those of a function that returns a dict of kernels."""
     try:
-        name, outputs = operators.program(entry.operator, entry.shape, entry.dtype)
+        name, outputs = operators.program(spec.operator, spec.shape, spec.dtype)
     except TensorlangError as error:
-        raise TuningError(f"{job.path}: {entry.place}: {error}") from None
+        raise TuningError(f"{job.path}: {spec.place}: {error}") from None
     if isinstance(outputs, Mapping):
         yield from ((f"{name}.{kernel}", made) for kernel, made in outputs.items())
     else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorlang.autotune.jobs.allocation import Curve
-from tensorlang.autotune.jobs.jobfile import Entry, Job
+from tensorlang.autotune.jobs.jobfile import Job, TaskSpec
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.jobs.result import Result, best_of
 from tensorlang.autotune.jobs.session import Session
@@ -26,7 +26,7 @@ Tell = Callable[[Progress], None]
 class BatchTask:
     """A task and how far it is: its trials, the result of its final measurement, and why it failed, if it did."""
 
-    entry: Entry
+    spec: TaskSpec
     name: str
     outputs: Any
     job: Job
@@ -38,8 +38,8 @@ class BatchTask:
 
     @property
     def title(self) -> str:
-        """What is tuned, as its entry says; with the kernel's name where the entry has several."""
-        own = self.entry.title.split(" ", 1)
+        """What is tuned, as its spec says; with the kernel's name where the spec has several."""
+        own = self.spec.title.split(" ", 1)
         return " ".join([self.name, *own[1:]])
 
     @property
@@ -55,22 +55,22 @@ class BatchTask:
     @property
     def left(self) -> int:
         """Trials that may follow."""
-        return 0 if self.failed or self.exhausted else max(self.entry.trials - len(self.trials), 0)
+        return 0 if self.failed or self.exhausted else max(self.spec.trials - len(self.trials), 0)
 
     def curve(self) -> Curve:
         """What the allocation of time needs to know."""
         best = self.best
         scale = best.time if self.job.objective == "latency" and best is not None and best.time else 1.0
         times, walls = [trial.time for trial in self.trials], [trial.wall_s for trial in self.trials]
-        return Curve(times, walls, self.left, self.entry.weight * scale)
+        return Curve(times, walls, self.left, self.spec.weight * scale)
 
     def open(self) -> Study:
         """Check that the task can be tuned here; the study in which its trials are. Raises `TensorlangError` where it cannot."""
-        entry, job = self.entry, self.job
-        wanted: dict[str, Any] = {name: getattr(entry, name) for name in ("strategy", "seed", "timeout", "cache")}
+        spec, job = self.spec, self.job
+        wanted: dict[str, Any] = {name: getattr(spec, name) for name in ("strategy", "seed", "timeout", "cache")}
         wanted |= {"workers": job.workers, "dask": job.dask}
         given = {name: value for name, value in wanted.items() if value is not None}
-        ready = session(self.outputs, Log(job.log), name=self.name, threads=entry.threads, trials=entry.trials, budget=None, **given)
+        ready = session(self.outputs, Log(job.log), name=self.name, threads=spec.threads, trials=spec.trials, budget=None, **given)
         self._session = ready
         return ready.task.fingerprint, target_fields(ready.target)["fingerprint"], ready.settings.threads, ready.settings.policy.cache
 

@@ -9,14 +9,14 @@ a former winner, and a former winner before a new one: a tuned result cannot los
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
-from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.measurement.interval import Ratio, paired_ratio
+from tensorlang.autotune.log.study_records import Decision, FailedFinalist, FinalistRecord
+from tensorlang.autotune.measurement.interval import deviation, paired_ratio, ratios_by_process
 from tensorlang.autotune.workers.evaluator import Evaluator
 from tensorlang.autotune.workers.protocol import Candidate, Outcome, Where
 
@@ -38,11 +38,11 @@ class Finalist:
         """The least sample, in seconds."""
         return min(self.samples)
 
-    def to_json(self) -> JsonObject:
-        """As a record has it."""
-        trial, runs = self.trial, list(self.runs or (len(self.samples),))
-        facts = {"samples": list(self.samples), "runs": runs, "min": self.time, "schedule": self.schedule}
-        return {"id": trial.id, "config": trial.config, **facts}
+    def record(self) -> FinalistRecord:
+        """As a log has it."""
+        runs = self.runs or (len(self.samples),)
+        id, config = self.trial.id, self.trial.config
+        return FinalistRecord(id=id, config=config, samples=self.samples, runs=runs, least=self.time, schedule=self.schedule)
 
 
 def nominate(trials: Sequence[Trial], default: Trial | None, former: str | None) -> list[Trial]:
@@ -86,29 +86,25 @@ def winner(finalists: Sequence[Finalist], default: Trial | None, former: str | N
 
 def beats(one: Finalist, other: Finalist) -> bool:
     """Is the paired ratio of times below one in every process, and by more than its noise (two standard errors, at least one per cent)?"""
-    ratios = [a / b for a, b in zip(one.samples, other.samples, strict=True)]
-    middle = median(ratios)
-    error = 1.4826 * median(abs(value - middle) for value in ratios) / math.sqrt(len(ratios))
-    return middle < 1 - max(MARGIN, 2 * error) and max(ratio(one, other).medians) < 1
+    groups = ratios_by_process(one.samples, other.samples, one.runs)
+    ratios = [value for group in groups for value in group]
+    error = deviation(ratios) / math.sqrt(len(ratios))
+    return median(ratios) < 1 - max(MARGIN, 2 * error) and max(map(median, groups)) < 1
 
 
-def ratio(one: Finalist, other: Finalist) -> Ratio:
-    """The paired ratio of the times of one to the other's, with its interval."""
-    return paired_ratio(one.samples, other.samples, one.runs)
-
-
-def compared(base: Finalist | None, best: Finalist) -> JsonObject:
-    """The speed-up as a record has it; None where the default has no time."""
-    if base is None:
-        return {"default_time": None, "speedup": None, "speedup_interval": None}
-    found = ratio(base, best)
-    return {"default_time": base.time, "speedup": found.middle, "speedup_interval": [found.low, found.high]}
-
-
-def interval_in(record: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The interval of the speed-up in a final record; None in an older one, and without a default."""
-    match record.get("speedup_interval"):
-        case [float(low), float(high)]:
-            return low, high
-        case _:
-            return None
+def decision(found: Contest, trials: int, default: Trial | None, former: str | None) -> Decision:
+    """What a contest after so many trials comes to: the winner, and how much faster it is than the default, where that is valid."""
+    best = winner(found.finalists, default, former)
+    base = next((finalist for finalist in found.finalists if finalist.trial is default), None)
+    ratio = None if base is None else paired_ratio(base.samples, best.samples, base.runs)
+    return Decision(
+        trials=trials,
+        finalists=tuple(finalist.record() for finalist in found.finalists),
+        failed=tuple(FailedFinalist(id=trial.id, status=outcome.status) for trial, outcome in found.failed),
+        winner=best.trial.id,
+        time=best.time,
+        default=None if base is None else base.trial.id,
+        default_time=None if base is None else base.time,
+        speedup=None if ratio is None else ratio.middle,
+        speedup_interval=None if ratio is None else (ratio.low, ratio.high),
+    )

@@ -45,7 +45,7 @@ Objective: TypeAlias = Literal["speedup", "latency"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TaskSpec:
     """One program to tune: an operator at one shape (its defaults for what `shape` does not say), and how.
 
     `weight` is how much its gain counts, `None` stands for the default of `tune`, `place` says where in the file it is.
@@ -78,7 +78,7 @@ class Job:
     """
 
     path: Path
-    entries: tuple[Entry, ...]
+    specs: tuple[TaskSpec, ...]
     log: str = "logs/"
     budget: float | None = None
     objective: Objective = "speedup"
@@ -153,12 +153,12 @@ def read(path: str | os.PathLike[str]) -> Job:
     given = _checked(file, "", values, _OfFile, _How)
     own = {field.name for field in fields_of(Job)}
     common = {name: value for name, value in given.items() if name not in own}
-    entries = tuple(entry for place, task in enumerate(tasks, 1) for entry in _entries(file, f"task {place}", task, common))
+    specs = tuple(spec for place, task in enumerate(tasks, 1) for spec in _specs(file, f"task {place}", task, common))
     log = os.path.join(file.parent, given.pop("log", "logs"), "")  # noqa: PTH118 - a `Path` would lose the separator of a folder
-    return Job(path=file, entries=entries, log=log, **{name: value for name, value in given.items() if name in own})
+    return Job(path=file, specs=specs, log=log, **{name: value for name, value in given.items() if name in own})
 
 
-def _entries(file: Path, where: str, values: JsonObject, common: JsonObject) -> Iterator[Entry]:
+def _specs(file: Path, where: str, values: JsonObject, common: JsonObject) -> Iterator[TaskSpec]:
     given = _checked(file, f"{where}: ", values, _OfTask, _How)
     if "operator" not in given:
         raise TuningError(f"{file}: {where} has no operator; write {_OPERATOR}")
@@ -169,7 +169,7 @@ def _entries(file: Path, where: str, values: JsonObject, common: JsonObject) -> 
         operator = str(file.parent / operator)
     shape, shapes = given.pop("shape", {}), given.pop("shapes", None)
     for place, one in enumerate([shape] if shapes is None else shapes, 1):
-        yield Entry(operator=operator, shape=one, place=where if shapes is None else f"{where}, shape {place}", **common | given)
+        yield TaskSpec(operator=operator, shape=one, place=where if shapes is None else f"{where}, shape {place}", **common | given)
 
 
 def _checked(file: Path, where: str, values: JsonObject, *keys: type[Struct]) -> JsonObject:
@@ -181,14 +181,14 @@ def _checked(file: Path, where: str, values: JsonObject, *keys: type[Struct]) ->
             hint = did_you_mean(name, known) or "; known: " + ", ".join(known)
             raise TuningError(f"{file}: {where}there is no key {name!r}{hint}")
         try:
-            found[name] = msgspec.convert(value, kind, dec_hook=_spelled)
+            found[name] = msgspec.convert(value, kind, dec_hook=_length_or_shape)
         except (msgspec.ValidationError, TuningError) as error:
             because = f" ({error})" if isinstance(error, TuningError) else did_you_mean(str(value), _names(kind))
             raise TuningError(f"{file}: {where}{name} = {value!r:.60}: write {_expected(kind)}{because}") from None
     return found
 
 
-def _spelled(kind: type, value: Any) -> Any:
+def _length_or_shape(kind: type, value: Any) -> Any:
     """A length of time or a shape, of the ways in which they may be written."""
     if kind is _Shape:
         if not isinstance(value, str | dict):

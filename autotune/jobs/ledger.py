@@ -11,15 +11,16 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, summary
+from tensorlang.autotune.log.study_records import Decision, FinalRecord, Noise, RunEnd, RunPlan, StrategyFields, StudyFields
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.sentinel import Slow, slow_stretches
+from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task
@@ -30,21 +31,22 @@ from tensorlang.codegen.target import Target
 class Ledger:
     """The records of one run on one task. Every method that writes raises `LogError` if the log cannot be written."""
 
-    def __init__(self, log: Log | None, task: Task, target: Target, settings: Settings, strategy: JsonObject) -> None:
+    def __init__(self, log: Log | None, task: Task, target: Target, settings: Settings, strategy: StrategyFields) -> None:
         self.log = log
         self.run = uuid.uuid4().hex
         self.settings = settings
         self.started = time.monotonic()
-        self.shared: JsonObject = {
-            "task": task.to_json(),
-            "strategy": strategy,
-            "target": host.target_fields(target),
-            "threads": settings.threads,
-            "cache": settings.policy.cache,
-            "policy": settings.policy.to_json(),
-            "machine": host.machine(),
-            "software": host.software(),
-        }
+        self.study = StudyFields(
+            task=task.to_json(),
+            strategy=strategy,
+            target=host.target_fields(target),
+            threads=settings.threads,
+            cache=settings.policy.cache,
+            policy=settings.policy,
+            machine=host.machine(),
+            software=host.software(),
+        )
+        self._shared = self.study.to_json()
         self.trials: list[Trial] = []
         self.drift: float | None = None
         self._least: dict[str | None, float] = {}
@@ -55,14 +57,17 @@ class Ledger:
         if not self._open:
             self._open = True
             wanted = self.settings
-            self._append({"kind": "run_start", "trials": wanted.trials, "seed": wanted.seed, "search": wanted.strategy, "pid": os.getpid(),
-                          "budget": wanted.budget, "timeout": wanted.timeout, "workers": wanted.workers, "points": points})  # fmt: skip
+            plan = RunPlan(
+                trials=wanted.trials, seed=wanted.seed, search=wanted.strategy, pid=os.getpid(),
+                budget=wanted.budget, timeout=wanted.timeout, workers=wanted.workers, points=points,
+            )  # fmt: skip
+            self._append({"kind": "run_start", **plan.to_json()})
 
     def end(self, reason: str) -> None:
         """The run ended; nothing if it never began or its end is written."""
         if self._open:
             self._open = False
-            self._append({"kind": "run_end", "reason": reason, **self.accounts()})
+            self._append({"kind": "run_end", **self._summary(reason).to_json()})
 
     def trial(self, seq: int, proposal: Proposal, outcome: Outcome, wall_s: float, asked: dict[str, int]) -> Trial:
         """Write down what came of a candidate. `wall_s` is the time since the outcome before it, so that they add up to the search's."""
@@ -99,30 +104,35 @@ class Ledger:
             "sentinel": facts.sentinel,
             "drift": self._drifted(outcome),
             "load": host.load(),
-            **_of(outcome.where),
+            **_host_fields(outcome.where),
         })  # fmt: skip
         trial = Trial.of(fields)
         self.trials.append(trial)
         return trial
 
-    def final(self, fields: JsonObject, where: Where | None) -> JsonObject:
+    def final(self, decision: Decision, where: Where | None) -> FinalRecord:
         """Write down the final measurement; `where` is the host of a cluster that made it."""
-        return self._append({"kind": "final", **fields, **_of(where)})
+        return FinalRecord.of(self._append({"kind": "final", **decision.to_json(), **_host_fields(where)}))
 
-    def accounts(self) -> JsonObject:
+    def _summary(self, reason: str) -> RunEnd:
         """Where the time of this run went, and what the machine did meanwhile."""
         wall = sum(trial.wall_s for trial in self.trials)
         spans = [(start, end) for trial in self.trials for start, end in trial.fields["spans"].values()]
-        return {
-            "wall_s": round(time.monotonic() - self.started, 3),
-            "measured": len(self.trials),
-            "overhead": round(max(1 - covered(spans) / wall, 0.0), 4) if wall and spans else None,
-            "noise": noise_of(self.trials),
-        }
+        spreads = sorted(trial.noise for trial in self.trials if trial.time is not None)
+        return RunEnd(
+            reason=reason,
+            wall_s=round(time.monotonic() - self.started, 3),
+            measured=len(self.trials),
+            overhead=round(max(1 - seconds_covered(spans) / wall, 0.0), 4) if wall and spans else None,
+            noise=Noise(
+                spread=round(spreads[len(spreads) // 2], 4) if spreads else None,
+                slow=tuple(replace(stretch, by=round(stretch.by, 4)) for stretch in slowed(self.trials)),
+            ),
+        )
 
     def _append(self, fields: JsonObject) -> JsonObject:
         own = {"id": uuid.uuid4().hex, "run": self.run, "time_unix": round(time.time(), 3)}
-        record = {**own, **self.shared, **fields}  # a cluster's hosts say of themselves what they are
+        record = {**own, **self._shared, **fields}  # a cluster's hosts say of themselves what they are
         if self.log is not None:
             self.log.append(record)
         return record
@@ -137,25 +147,18 @@ class Ledger:
         return self.drift
 
 
-def _of(where: Where | None) -> JsonObject:
+def _host_fields(where: Where | None) -> JsonObject:
     """What another host says of itself, as fields of a record."""
     return {} if where is None else {"machine": where.machine, "software": where.software, "load": where.load}
 
 
-def covered(spans: Iterable[Sequence[float]]) -> float:
+def seconds_covered(spans: Iterable[Sequence[float]]) -> float:
     """Seconds in at least one of the spans (start, end)."""
     total, until = 0.0, float("-inf")
     for start, end in sorted((span[0], span[1]) for span in spans):
         total += max(end - max(start, until), 0.0)
         until = max(until, end)
     return total
-
-
-def noise_of(trials: Sequence[Trial]) -> JsonObject:
-    """The median relative spread of samples, and the stretches in which the machine was slower than usual."""
-    spreads = sorted(trial.noise for trial in trials if trial.time is not None)
-    stretches = slowed(trials)
-    return {"spread": round(spreads[len(spreads) // 2], 4) if spreads else None, "slow": [stretch.to_json() for stretch in stretches]}
 
 
 def slowed(trials: Sequence[Trial]) -> tuple[Slow, ...]:

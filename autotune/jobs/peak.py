@@ -15,11 +15,9 @@ from tensorlang.autotune.verification.reference import worker_task
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate
 from tensorlang.autotune.workers.runner import Runner
-from tensorlang.codegen.reports.machine import multiply_adds, stream
 from tensorlang.codegen.target import Target
 from tensorlang.errors import TuningError
 from tensorlang.ir.dtype import dtype
-from tensorlang.schedules.schedule import Schedule
 
 POLICY: Final = Policy(least=10, most=40, spread=0.005)
 
@@ -34,15 +32,18 @@ class Peak:
 
 def measure_peak(target: Target, threads: int, kind: str) -> Peak:
     """Measure both with this many threads; the first in the type `kind`, float32 for types without multiply-add."""
+    from tensorlang.codegen.reports.machine import multiply_adds, stream  # noqa: PLC0415 - the compiler; tables of logs do without
+
     element = dtype(kind) if kind in ("float32", "float64") else dtype("float32")
     return Peak(_rate(multiply_adds(target, threads, element), target, threads, "flops"), _rate(stream(), target, threads, "bytes"))
 
 
 def _rate(program: Any, target: Target, threads: int, what: Literal["flops", "bytes"]) -> float | None:
+    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - as above
+    from tensorlang.schedules.strategies import choose  # noqa: PLC0415
+
     given = isinstance(program, Schedule)
     task = Task.of(program.outputs if given else program, "peak")
-    from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - as in session
-
     candidate = Candidate(schedule=program.to_json()) if given else Candidate(choose(task.outputs, target, threads).default)
     try:
         with Runner(worker_task(task, target, threads, POLICY), Limits(memory=host.memory())) as runner:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.measurement.sentinel import Slow
+from tensorlang.autotune.measurement.slowness import Slow
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import Target
 from tensorlang.schedules.spaces.space import Config

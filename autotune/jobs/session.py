@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from tensorlang.autotune.jobs.finalists import compared, contest, interval_in, nominate, winner
+from tensorlang.autotune.jobs.finalists import contest, decision, nominate
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
 from tensorlang.autotune.jobs.result import Choice, Result, best_of
@@ -25,6 +25,7 @@ from tensorlang.autotune.log.database import Database, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.study_records import FinalRecord, StrategyFields
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import Machine
 from tensorlang.autotune.search.factory import searcher
@@ -60,8 +61,8 @@ class Session:
         self.log = None if log is None else log.of_task(task.op, task.fingerprint)
         self._library = log  # the whole folder, where it is one
         self.trials: list[Trial] = []
-        self.final: JsonObject | None = None
-        strategy = {"name": plan.name, "space": plan.space.fingerprint}
+        self.final: FinalRecord | None = None
+        strategy = StrategyFields(name=plan.name, space=plan.space.fingerprint)
         self._ledger = Ledger(self.log, task, target, settings, strategy)
         self._progress: Callable[[Progress], None] | None = None
         self._model: str | None = None if settings.dask else host.machine()["model"]
@@ -147,7 +148,7 @@ class Session:
         if self._model is None and machine is not None:
             self._model = machine["model"]
             self.trials = [trial for trial in self.trials if self._comparable(trial)]
-            if self.final is not None and self.final["winner"] not in {trial.id for trial in self.trials}:
+            if self.final is not None and self.final.winner not in {trial.id for trial in self.trials}:
                 self.final = None
 
     @property
@@ -246,37 +247,26 @@ class Session:
     def _decide(self) -> None:
         """Measure the finalists again, choose, and write it down."""
         self._tell("final", None)
-        former = None if self.final is None else str(self.final.get("winner"))
+        former = None if self.final is None else self.final.winner
         found = contest(self._opened(), nominate(self.trials, self.default, former), self._until)
         if not found.finalists:
             (trial, outcome), *_ = found.failed
             raise TuningError(f"no finalist could be verified again; {trial.config}: {outcome.why}")
-        best = winner(found.finalists, self.default, former)
-        base = next((finalist for finalist in found.finalists if finalist.trial is self.default), None)
-        fields = {
-            "trials": len(self.trials),
-            "finalists": [finalist.to_json() for finalist in found.finalists],
-            "failed": [{"id": trial.id, "status": outcome.status} for trial, outcome in found.failed],
-            "winner": best.trial.id,
-            "time": best.time,
-            "default": base and base.trial.id,
-            **compared(base, best),
-        }
-        self.final = self._ledger.final(fields, found.where)
+        self.final = self._ledger.final(decision(found, len(self.trials), self.default, former), found.where)
 
     def _result(self, reason: str) -> Result:
-        by_id = {trial.id: trial for trial in self.trials}
-        rows = {} if self.final is None else {row["id"]: row for row in self.final["finalists"]}
-        if self.final is None:
+        final = self.final
+        if final is None:
             raise TuningError(why_no_winner(self.task.op, self.trials, self.settings.budget))
+        by_id = {trial.id: trial for trial in self.trials}
         choices = {
-            key: Choice(row["min"], row["config"], row["schedule"], by_id[key], self.task.outputs)
-            for key, row in rows.items()
-            if key in by_id
+            row.id: Choice(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
+            for row in final.finalists
+            if row.id in by_id
         }
         return Result(
-            self.task, self.target, self.settings.threads, choices[self.final["winner"]], choices.get(self.final["default"] or ""),
-            self.final["speedup"], tuple(self.trials), reason, interval_in(self.final), slowed(self.trials),
+            self.task, self.target, self.settings.threads, choices[final.winner], choices.get(final.default or ""),
+            final.speedup, tuple(self.trials), reason, final.speedup_interval, slowed(self.trials),
         )  # fmt: skip
 
     # The log ---------------------------------------------------------------------------------------------------------------------
@@ -291,7 +281,7 @@ class Session:
             return
         self._recalled = True
         wanted, strikes = self.settings, Counter[str]()
-        study = (self.task.fingerprint, self._ledger.shared["target"]["fingerprint"], wanted.threads, wanted.policy.cache)
+        study = (self.task.fingerprint, self._ledger.study.target["fingerprint"], wanted.threads, wanted.policy.cache)
         for record in self.log.records("trial", "final"):
             if isinstance(record, Trial):
                 if study_of(record) != study or record.task.get("dims", {}) != self.task.dims or not self._comparable(record):
@@ -299,8 +289,8 @@ class Session:
                 strikes[spelling(record.config)] += record.status == "infra"
                 if record.status != "infra" or strikes[spelling(record.config)] == STRIKES:
                     self.trials.append(record)
-            elif record.get("winner") in {trial.id for trial in self.trials}:
-                self.final = record
+            elif (final := _usable(record)) is not None and final.winner in {trial.id for trial in self.trials}:
+                self.final = final
 
     def _comparable(self, trial: Trial) -> bool:
         """Was it measured on a processor of the model that is measured on now, as far as the two are known?"""
@@ -314,11 +304,21 @@ class Session:
 
     def _decided(self) -> bool:
         """Did a final measurement with this software follow the last trial?"""
-        if self.final is None or self.final["trials"] != len(self.trials):
+        if self.final is None or self.final.trials != len(self.trials):
             return False
-        return all(self.final["software"].get(name) == self._ledger.shared["software"][name] for name in CODE)
+        return all(self.final.software.get(name) == self._ledger.study.software[name] for name in CODE)
 
     def _tell(self, stage: str, last: Trial | None) -> None:
         if self._progress is not None:
             done, best = len(self.trials), best_of(self.trials)
             self._progress(Progress(done, self.settings.trials, last, best, self.default, stage, self._ledger.drift))
+
+
+def _usable(record: JsonObject) -> FinalRecord | None:
+    """A final measurement that says of its winner what a result needs; None leaves the finalists to be measured again."""
+    try:
+        final = FinalRecord.of(record)
+    except ValueError:
+        return None
+    won = final.finalist(final.winner)
+    return final if won is not None and won.samples and all(row.samples for row in final.finalists) else None

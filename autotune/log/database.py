@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 
 from tensorlang.autotune.log.index import Index, Known, LineAt, Study, dims_of, study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Reader, Trial
-from tensorlang.autotune.log.scan import Entry, Position, Problem, Scan
+from tensorlang.autotune.log.scan import LocatedRecord, Position, Problem, Scan
+from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.host import software, target_fields
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as named_target
@@ -151,9 +151,9 @@ class Database:
         found = _parsed(scan)
         while batch := list(islice(found, BATCH)):
             with self._lock:
-                for entry, record in batch:
+                for located, record in batch:
                     if isinstance(record, Trial):
-                        index.add(record, entry.data, LineAt(scan.path, entry.offset, len(entry.data)))
+                        index.add(record, located.data, LineAt(scan.path, located.offset, len(located.data)))
                     else:
                         index.decide(record)
 
@@ -242,19 +242,19 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: Scan) -> Iterator[tuple[Entry, Trial | JsonObject]]:
-    """Valid trials and final measurements; a malformed trial is one more problem."""
-    for entry in scan:
-        fields = entry.fields
-        if not entry.known or fields["kind"] not in ("trial", "final"):
+def _parsed(scan: Scan) -> Iterator[tuple[LocatedRecord, Trial | FinalRecord]]:
+    """Valid trials and final measurements; a malformed one is one more problem."""
+    for located in scan:
+        fields = located.fields
+        if not located.known or fields["kind"] not in ("trial", "final"):
             continue
-        if fields["kind"] == "final":
-            yield entry, fields
-        elif fields.get("status") == "ok":
-            try:
-                yield entry, Trial.of(fields)
-            except ValueError as reason:
-                scan.problems.append(Problem(scan.path, entry.line, entry.offset, str(reason)[:200]))
+        try:
+            if fields["kind"] == "final":
+                yield located, FinalRecord.of(fields)
+            elif fields.get("status") == "ok":
+                yield located, Trial.of(fields)
+        except ValueError as reason:
+            scan.problems.append(Problem(scan.path, located.line, located.offset, str(reason)[:200]))
 
 
 def _strategy(trial: Trial) -> object:

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.autotune.log.migrate import JsonObject
-from tensorlang.autotune.log.record import Trial, from_line, moment
+from tensorlang.autotune.log.record import Trial, from_line
+from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.system.files import opened
 
 KEPT: Final = 4
@@ -153,7 +153,7 @@ class Index:
     programs: dict[str, list[Known]] = field(default_factory=dict)
     families: dict[tuple[str, int, str, int], Shapes] = field(default_factory=dict)
     places: dict[str, tuple[Known, LineAt]] = field(default_factory=dict)
-    waiting: dict[str, JsonObject] = field(default_factory=dict)
+    waiting: dict[str, FinalRecord] = field(default_factory=dict)
     instructions: dict[tuple[object, ...], frozenset[str] | None] = field(default_factory=dict)
 
     def add(self, trial: Trial, line: bytes, place: LineAt) -> None:
@@ -167,16 +167,14 @@ class Index:
         if (final := self.waiting.pop(trial.id, None)) is not None:
             self.decide(final)
 
-    def decide(self, final: JsonObject) -> None:
+    def decide(self, final: FinalRecord) -> None:
         """A final measurement: its winner stands before the other trials of its study, until a later one."""
-        winner, time, when = final.get("winner"), final.get("time"), moment(final, -math.inf)
-        if not isinstance(winner, str) or not isinstance(time, float) or not 0 < time < math.inf:
+        if final.winner not in self.places:
+            self.waiting[final.winner] = final
             return
-        if winner not in self.places:
-            self.waiting[winner] = final
-            return
-        known, place = self.places[winner]
-        if when >= known.decided and known.decide(winner, time, place.line()):
+        known, place = self.places[final.winner]
+        when = -math.inf if final.time_unix is None else final.time_unix
+        if when >= known.decided and known.decide(final.winner, final.time, place.line()):
             known.decided = when
 
     def _new(self, study: Study, trial: Trial) -> Known:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import CHECKSUM, Reader, Trial, to_line
-from tensorlang.autotune.log.scan import Entry, Problem, Scan, holds_records
+from tensorlang.autotune.log.scan import LocatedRecord, Problem, Scan, holds_records
 from tensorlang.errors import LogError
 from tensorlang.system import files
 
@@ -71,23 +71,23 @@ class Log:
         problems: list[Problem] = []
         seen: dict[str, bytes] = {}
         try:
-            for path, entry in self.entries(problems):
-                fields, content = entry.fields, entry.data[-CHECKSUM:]
-                if not entry.known or (kinds and fields["kind"] not in kinds):
+            for path, located in self.located_records(problems):
+                fields, content = located.fields, located.data[-CHECKSUM:]
+                if not located.known or (kinds and fields["kind"] not in kinds):
                     continue
                 if seen.setdefault(fields.get("id", ""), content) is not content and "id" in fields:
                     if seen[fields["id"]] != content:
                         reason = f"the id of an earlier record, {fields['id']!r:.60}, with other content"
-                        problems.append(Problem(path, entry.line, entry.offset, reason))
+                        problems.append(Problem(path, located.line, located.offset, reason))
                     continue
                 try:
                     yield Trial.of(fields) if fields["kind"] == "trial" else fields
                 except ValueError as reason:
-                    problems.append(Problem(path, entry.line, entry.offset, str(reason)[:200]))
+                    problems.append(Problem(path, located.line, located.offset, str(reason)[:200]))
         finally:
             self.problems = tuple(problems)
 
-    def entries(self, problems: list[Problem]) -> Iterator[tuple[Path, Entry]]:
+    def located_records(self, problems: list[Problem]) -> Iterator[tuple[Path, LocatedRecord]]:
         """The whole records with their places, repeated ones and those of later schemas included; adds to `problems`.
 
         A file of a folder that vanishes or cannot be read is a problem; raises `LogError` if the log itself is missing or unreadable.
@@ -96,8 +96,8 @@ class Log:
         for path in self.files():
             scan = Scan(path, read=read, problems=problems)
             try:
-                for entry in scan:
-                    yield path, entry
+                for located in scan:
+                    yield path, located
             except OSError as error:
                 if not self.folder:
                     raise LogError(f"cannot read {path}: {error.strerror}") from None

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from tensorlang.autotune.log.log import Log, locked
 from tensorlang.autotune.log.record import KINDS, moment
-from tensorlang.autotune.log.scan import Entry, Problem, holds_records
+from tensorlang.autotune.log.scan import LocatedRecord, Problem, holds_records
 from tensorlang.errors import LogError
 from tensorlang.system import files
 
@@ -48,12 +48,12 @@ class _Union:
 
     def add(self, log: Log) -> None:
         """The lines of one log."""
-        for path, entry in log.entries(self.problems):
+        for path, located in log.located_records(self.problems):
             self.met += 1
-            digest = hashlib.sha256(entry.data).digest()[:16]
+            digest = hashlib.sha256(located.data).digest()[:16]
             if digest not in self.lines:
-                key = _key(entry, digest)
-                self.lines[digest] = (path, entry.offset, len(entry.data), key)
+                key = _key(located, digest)
+                self.lines[digest] = (path, located.offset, len(located.data), key)
                 self.starts[key[1]] = min(self.starts.get(key[1], _ENDLESS), key[0])
 
     def ordered(self) -> Iterable[tuple[Path, int, int]]:
@@ -112,8 +112,8 @@ def _write(union: _Union, into: Path) -> None:
             handle.close()
 
 
-def _key(entry: Entry, digest: bytes) -> Key:
-    fields = entry.fields
+def _key(located: LocatedRecord, digest: bytes) -> Key:
+    fields = located.fields
     seq, kind, when = fields.get("seq"), fields.get("kind"), moment(fields, _ENDLESS)
     rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
     place = seq if isinstance(seq, int) else 0

@@ -20,28 +20,18 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias, get_args
+from statistics import median
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tensorlang.autotune.log.migrate import JsonObject, migrate
+from tensorlang.autotune.log.status import STATUSES
+from tensorlang.autotune.measurement.interval import DEVIATION
 
 SCHEMA: Final = 1
 KINDS: Final = ("run_start", "trial", "final", "run_end")
-Status: TypeAlias = Literal[
-    "ok",
-    "compile_error",
-    "compile_crash",
-    "compile_timeout",
-    "run_timeout",
-    "crash",
-    "wrong_result",
-    "oom",
-    "killed",
-    "infra",
-]
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 SHARED: Final = ("task", "strategy", "target", "threads", "cache", "policy", "machine", "software")
 """What the lines of a study have in common, in the order in which it is written."""
 
@@ -163,16 +153,7 @@ def _refuse(constant: str) -> NoReturn:
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What went wrong: its kind, one line, and the number of the signal if it was one."""
-
-    type: str
-    message: str
-    signal: int | None = None
-
-
-_Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 """A finite number that a float can hold."""
 
 _Whole: TypeAlias = int | bool
@@ -186,15 +167,15 @@ class _Line(Struct):
     seq: _Whole
     config: JsonObject
     status: str
-    samples: tuple[_Number, ...]
-    median: _Number | None
-    mad: _Number | None
+    samples: tuple[Number, ...]
+    median: Number | None
+    mad: Number | None
     schedule: str | None
     source: str
     censored: Any
-    compile_s: _Number
-    run_s: _Number
-    wall_s: _Number
+    compile_s: Number
+    run_s: Number
+    wall_s: Number
     task: JsonObject
     target: JsonObject
     threads: _Whole
@@ -229,8 +210,8 @@ class Trial:
 
     @property
     def noise(self) -> float:
-        """The relative spread of the samples: 1.4826 MAD / median, which estimates a standard deviation; 0 where unknown."""
-        return 1.4826 * self.mad / self.median if self.mad and self.median else 0.0
+        """The standard deviation of the samples over their median, by their median absolute deviation; 0 where unknown."""
+        return DEVIATION * self.mad / self.median if self.mad and self.median else 0.0
 
     @property
     def why(self) -> str:
@@ -291,7 +272,7 @@ def _in_words(wrong: msgspec.ValidationError, fields: JsonObject) -> str:
 def moment(fields: Mapping[str, Any], unknown: float) -> float:
     """When a record was written, in seconds since 1970; `unknown` if it does not say."""
     try:
-        return float(msgspec.convert(fields.get("time_unix"), _Number))
+        return float(msgspec.convert(fields.get("time_unix"), Number))
     except msgspec.ValidationError:
         return unknown
 
@@ -300,11 +281,5 @@ def summary(samples: list[float]) -> dict[str, float | None]:
     """Least, median and median absolute deviation; None for no samples."""
     if not samples:
         return {"min": None, "median": None, "mad": None}
-    median = _median(samples)
-    return {"min": min(samples), "median": median, "mad": _median([abs(sample - median) for sample in samples])}
-
-
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    middle = median(samples)
+    return {"min": min(samples), "median": middle, "mad": median(abs(sample - middle) for sample in samples)}

@@ -70,7 +70,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LocatedRecord:
     """A whole record: line number and byte offset, its bytes without the newline, its fields; `known` unless its schema is a later one."""
 
     line: int
@@ -93,7 +93,7 @@ class Scan:
     read: Reader = field(default_factory=Reader)
     problems: list[Problem] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LocatedRecord]:
         try:
             stream = opened(self.path, BUFFER)
         except NotRegular:
@@ -110,11 +110,11 @@ class Scan:
                 if not ended and len(line) == LONGEST:
                     excess, ended = _rest(file)
                     offset += excess
-                yield from self._entries(number, start, line if not excess else None)
+                yield from self._records(number, start, line if not excess else None)
                 if ended:
                     self.position = Position(offset, number, b"\n" if excess else line[-CHECKSUM - 1 :], identity)
 
-    def _entries(self, number: int, offset: int, line: bytes | None) -> Iterator[Entry]:
+    def _records(self, number: int, offset: int, line: bytes | None) -> Iterator[LocatedRecord]:
         if line is None:
             self._problem(number, offset, f"a line of more than {LONGEST} bytes")
             return
@@ -122,21 +122,21 @@ class Scan:
             fields = self.read(line)
         except Newer as newer:
             self._problem(number, offset, str(newer))
-            yield Entry(number, offset, line.rstrip(b"\r\n"), newer.fields, known=False)
+            yield LocatedRecord(number, offset, line.rstrip(b"\r\n"), newer.fields, known=False)
         except ValueError as reason:
             found = list(self._salvaged(number, offset, line))
             kept = f"; {len(found)} whole records in it are kept" if found else ""
             self._problem(number, offset, f"{str(reason)[:200]}{kept}")
             yield from found
         else:
-            yield Entry(number, offset, line.rstrip(b"\r\n"), fields)
+            yield LocatedRecord(number, offset, line.rstrip(b"\r\n"), fields)
 
-    def _salvaged(self, number: int, offset: int, line: bytes) -> Iterator[Entry]:
+    def _salvaged(self, number: int, offset: int, line: bytes) -> Iterator[LocatedRecord]:
         for at, data in pieces(line):
             try:
-                yield Entry(number, offset + at, data, self.read(data))
+                yield LocatedRecord(number, offset + at, data, self.read(data))
             except Newer as newer:
-                yield Entry(number, offset + at, data, newer.fields, known=False)
+                yield LocatedRecord(number, offset + at, data, newer.fields, known=False)
             except ValueError:
                 continue
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from functools import cache
@@ -37,6 +36,8 @@ Software: TypeAlias = dict[str, str]
 
 def target_fields(target: Target) -> TargetFields:
     """A target as records have it."""
+    import hashlib  # noqa: PLC0415 - as in `_version`
+
     isa = sorted(target.isa)
     digest = hashlib.sha256("\n".join([target.triple, target.cpu, *isa]).encode()).hexdigest()[:16]
     return {"triple": target.triple, "cpu": target.cpu, "features": isa, "fingerprint": digest}

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import mean, median, stdev
+from statistics import mean, median
 from typing import Final, NamedTuple
 
-TAIL: Final = 0.025
-STUDENT: Final = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""The upper 2.5 % points of Student's distribution with 2, 3, ... degrees of freedom; the last serves beyond, a little wide."""
+CONFIDENCE: Final = 0.95
+DEVIATION: Final = 1.4826
+"""The standard deviation over the median absolute deviation, for normal noise."""
 
 
 class Ratio(NamedTuple):
@@ -28,28 +28,33 @@ class Ratio(NamedTuple):
     medians: tuple[float, ...]
 
 
+def deviation(values: Sequence[float]) -> float:
+    """A standard deviation that a few outliers do not move: 1.4826 times the median absolute deviation. 0 for a single value."""
+    middle = median(values)
+    return DEVIATION * median(abs(value - middle) for value in values)
+
+
+def ratios_by_process(above: Sequence[float], below: Sequence[float], runs: Sequence[int] = ()) -> list[list[float]]:
+    """The ratios of times that are paired by place, `runs` of them in each process (default: all in one)."""
+    ratios = [a / b for a, b in zip(above, below, strict=True)]
+    groups, at = list[list[float]](), 0
+    for count in runs or (len(ratios),):
+        groups.append(ratios[at : at + count])
+        at += count
+    return groups
+
+
 def paired_ratio(above: Sequence[float], below: Sequence[float], runs: Sequence[int] = ()) -> Ratio:
     """The ratio of times that are paired by place, `runs` of them in each process (default: all in one)."""
-    ratios = [a / b for a, b in zip(above, below, strict=True)]
-    medians, at = list[float](), 0
-    for count in runs or (len(ratios),):
-        medians.append(median(ratios[at : at + count]))
-        at += count
+    from scipy import stats  # noqa: PLC0415 - a second of processor time, once in a job
+
+    groups = ratios_by_process(above, below, runs)
+    medians = tuple(map(median, groups))
     if len(medians) < 3:
-        middle, (low, high) = median(ratios), _of_median(ratios)
-        return Ratio(middle, low, high, tuple(medians))
+        ratios = [value for group in groups for value in group]
+        found = stats.quantile_test(ratios, p=0.5).confidence_interval(CONFIDENCE)
+        low, high = (min(ratios), max(ratios)) if math.isnan(found.low) else (float(found.low), float(found.high))  # too few values
+        return Ratio(median(ratios), low, high, medians)
     logs = [math.log(value) for value in medians]
-    half = STUDENT[min(len(logs) - 3, len(STUDENT) - 1)] * stdev(logs) / math.sqrt(len(logs))
-    return Ratio(math.exp(mean(logs)), math.exp(mean(logs) - half), math.exp(mean(logs) + half), tuple(medians))
-
-
-def _of_median(values: Sequence[float]) -> tuple[float, float]:
-    """The order statistics between which the median lies with 95 %; the extremes where there are too few values for that."""
-    ordered, outside = sorted(values), 0
-    chance = 0.5 ** len(ordered)
-    below = chance
-    while outside < (len(ordered) - 1) // 2 and below <= TAIL:
-        outside += 1
-        chance *= (len(ordered) - outside + 1) / outside
-        below += chance
-    return ordered[max(outside - 1, 0)], ordered[-max(outside, 1)]
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1) * stats.sem(logs))
+    return Ratio(math.exp(mean(logs)), math.exp(mean(logs) - half), math.exp(mean(logs) + half), medians)

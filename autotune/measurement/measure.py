@@ -12,8 +12,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 Call = Callable[[], object]
 Clock = Callable[[], int]
@@ -36,10 +35,6 @@ class Policy:
     rounds: int = 15
     processes: int = 3
     cache: str = "warm"
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

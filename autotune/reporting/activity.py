@@ -18,7 +18,7 @@ from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, moment
-from tensorlang.autotune.reporting.analysis import number
+from tensorlang.autotune.log.study_records import JobPlan, RunStart
 from tensorlang.autotune.reporting.display import clock, duration, plain, shape_of
 
 SILENT_S: Final = 300.0
@@ -44,28 +44,31 @@ class Start:
 
     @classmethod
     def of(cls, record: JsonObject) -> Start | None:
-        """The start in a record; None where it does not say of what."""
+        """The start in a record; None where it does not say of what, or says what cannot be."""
         job, study, machine = record.get("job"), _study(record), record.get("machine")
-        if isinstance(job, dict):
-            listed = job.get("tasks")
-            tasks = dict(filter(None, map(_task, listed))) if isinstance(listed, list) else {}
-            title, file, about = f"job {job.get('file')}", str(job.get("file")), job
-        elif study is not None:
-            name = f"{record['task'].get('op')} {shape_of(record['task'])}".strip()
-            tasks, title, file, about = {study: (name, _count(record.get("trials")))}, f"run of {name}", None, record
-        else:
+        try:
+            if isinstance(job, dict):
+                about: JobPlan | RunStart = (plan := JobPlan.of(job))
+                tasks = {task.study: (task.title, task.trials) for task in plan.tasks}
+                title, file, spent = f"job {plan.file}", plan.file, plan.spent or 0.0
+            elif study is not None:
+                about = RunStart.of(record)
+                name = f"{record['task'].get('op')} {shape_of(record['task'])}".strip()
+                tasks, title, file, spent = {study: (name, about.trials or 0)}, f"run of {name}", None, 0.0
+            else:
+                return None
+        except ValueError:
             return None
-        budget, pid = number(about.get("budget")), about.get("pid")
         return cls(
             title,
             file,
             study,
             tasks,
-            number(record.get("time_unix")) or 0.0,
+            moment(record, 0.0),
             str(machine.get("host") if isinstance(machine, dict) else None),
-            pid if isinstance(pid, int) else None,
-            None if budget is None else budget - (number(about.get("spent")) or 0.0),
-            number(record.get("points")),
+            about.pid,
+            None if about.budget is None else about.budget - spent,
+            about.points if isinstance(about, RunStart) else None,
         )
 
     def same(self, other: Start) -> bool:
@@ -186,15 +189,6 @@ def _study(record: JsonObject) -> Study | None:
     if not isinstance(task, dict) or not isinstance(target, dict):
         return None
     return str(task.get("fingerprint")), str(target.get("fingerprint")), _count(record.get("threads") or 1), str(record.get("cache"))
-
-
-def _task(entry: object) -> tuple[Study, tuple[str, int]] | None:
-    """A task of a job: its study, its title and its trials."""
-    match entry:
-        case {"study": [str(program), str(target), int(threads), str(cache)], "title": str(title), "trials": int(trials)}:
-            return (program, target, threads, cache), (title, _count(trials))
-        case _:
-            return None
 
 
 def _count(value: object) -> int:

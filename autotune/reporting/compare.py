@@ -18,8 +18,9 @@ from rich.table import Table
 
 from tensorlang.autotune.log.database import study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import Trial, summary
-from tensorlang.autotune.reporting.analysis import default_of, number, samples_of
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.interval import deviation
+from tensorlang.autotune.reporting.analysis import default_of, number
 from tensorlang.autotune.reporting.display import duration
 from tensorlang.autotune.reporting.report import Tuned, studies
 
@@ -126,11 +127,9 @@ def _fastest(tuned: Tuned) -> float:
 
 def _error(tuned: Tuned) -> float:
     """The relative standard error of a side's best time: of its samples in the final measurement, else of its trial."""
-    samples = samples_of(tuned.final, tuned.final.get("winner"))[0] if tuned.final is not None else []
-    if not samples and tuned.best is not None:
-        samples = list(tuned.best.samples)
-    told = summary(samples)
-    return 1.4826 * (told["mad"] or 0.0) / (told["median"] or 1.0) / math.sqrt(max(len(samples), 1))
+    won = None if tuned.final is None else tuned.final.finalist(tuned.final.winner)
+    samples = won.samples if won is not None and won.samples else () if tuned.best is None else tuned.best.samples
+    return deviation(samples) / median(samples) / math.sqrt(len(samples)) if samples else 0.0
 
 
 def _default_changed(a: Tuned, b: Tuned) -> float:
@@ -152,7 +151,7 @@ def _changed(one: float | None, other: float | None) -> float:
 
 
 def _final_default(tuned: Tuned) -> float | None:
-    return number(tuned.final.get("default_time")) if tuned.final is not None else None
+    return tuned.final.default_time if tuned.final is not None else None
 
 
 def _differences(a: Sequence[Trial], b: Sequence[Trial]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def fits(moved: float) -> str:
 
 
 @lru_cache(maxsize=32)
-def _rebuilt(definition: str, threads: int) -> Space | None:
+def _rebuilt_space(definition: str, threads: int) -> Space | None:
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - other pages do without
 
     try:
@@ -77,7 +77,7 @@ def space(trial: Trial) -> Space | None:
     """The space that was searched, if this version and machine still make the same one."""
     if host.target_fields(named_target())["fingerprint"] != trial.target.get("fingerprint"):
         return None
-    space = _rebuilt(spelling(trial.task.get("definition")), trial.threads)
+    space = _rebuilt_space(spelling(trial.task.get("definition")), trial.threads)
     return space if space is not None and space.fingerprint == mapping(trial, "strategy").get("space") else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from statistics import median
@@ -12,10 +13,11 @@ from rich.table import Table
 from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.reporting.analysis import gain, improvements, knob_effects, number, ordered, overhead, slow
+from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart
+from tensorlang.autotune.reporting.analysis import gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
+from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.errors import LogError
 from tensorlang.schedules.spaces.space import spelling
 
@@ -27,35 +29,65 @@ class Tuned:
     """The trials of one study, its last final measurement and how its last run ended."""
 
     trials: tuple[Trial, ...]
-    final: JsonObject | None
+    final: FinalRecord | None
     ended: str | None
-    starts: tuple[JsonObject, ...] = ()
+    starts: tuple[RunStart, ...] = ()
     """What its runs set out to do."""
+
+    @property
+    def op(self) -> str:
+        """The name of the operator."""
+        return str(self.trials[0].task.get("op"))
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the program."""
+        return str(self.trials[0].task.get("fingerprint"))
+
+    @property
+    def name(self) -> str:
+        """The operator and its result."""
+        task = self.trials[0].task
+        return f"{self.op} {shape_of(task)} {task.get('dtype')}"
 
     @property
     def title(self) -> str:
         """The operator, its result and where it ran."""
         first = self.trials[0]
-        where = f"{first.target.get('cpu')}, {plural(first.threads, 'thread')}, {first.cache} cache"
-        return f"{first.task.get('op')} {shape_of(first.task)} {first.task.get('dtype')} on {where}"
+        return f"{self.name} on {first.target.get('cpu')}, {plural(first.threads, 'thread')}, {first.cache} cache"
+
+    @property
+    def strategy(self) -> str:
+        """How its last run searched; empty if the log does not say."""
+        return str(self.starts[-1].search) if self.starts else ""
+
+    @property
+    def points(self) -> int | None:
+        """The feasible points of its space, as its last run counted them; None if the log does not say."""
+        points = self.starts[-1].points if self.starts else None
+        return None if points is None else int(points)
+
+    @property
+    def default_stands(self) -> bool:
+        """Did the default win the final measurement?"""
+        return self.final is not None and self.final.default_stands
 
     @property
     def best(self) -> Trial | None:
         """The winner of the final measurement, else the fastest trial."""
-        winner = None if self.final is None else self.final.get("winner")
+        winner = None if self.final is None else self.final.winner
         return next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
 
     @property
     def time(self) -> float | None:
         """The winner's time in the final measurement, else the fastest trial's."""
-        return self.final["time"] if self.final is not None else None if self.best is None else self.best.time
+        return self.final.time if self.final is not None else None if self.best is None else self.best.time
 
     @property
     def speedup(self) -> float | None:
         """Over the default, in the final measurement or else among trials."""
         if self.final is not None:
-            speedup: float | None = self.final.get("speedup")
-            return speedup
+            return self.final.speedup
         default = best_of([trial for trial in self.trials if trial.source == "default"])
         return default.time / self.time if default is not None and default.time and self.time else None
 
@@ -63,32 +95,36 @@ class Tuned:
 def studies(log: Log) -> list[Tuned]:
     """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
     trials: dict[Study, list[Trial]] = {}
-    finals: list[JsonObject] = []
+    finals: list[FinalRecord] = []
     ended: dict[str, str] = {}
     homes: dict[str, Study] = {}
-    starts: dict[str, JsonObject] = {}
+    starts: dict[str, RunStart] = {}
     for record in log.records():
         if isinstance(record, Trial):
             if (study := study_of(record)) is not None:
                 trials.setdefault(study, []).append(record)
                 homes[record.id] = study
-        elif record["kind"] == "final" and isinstance(record.get("time"), float):
-            finals.append(record)
-        elif record["kind"] == "run_start":
-            starts[str(record.get("run"))] = record
-        elif record["kind"] == "run_end":
-            ended[str(record.get("run"))] = str(record.get("reason"))
+            continue
+        with contextlib.suppress(ValueError):  # what does not say what its kind has to is of no use
+            match record["kind"]:
+                case "final":
+                    finals.append(FinalRecord.of(record))
+                case "run_start":
+                    start = RunStart.of(record)
+                    starts[start.run] = start
+                case "run_end":
+                    ended[str(record.get("run"))] = RunEnd.of(record).reason
     if not trials:
         lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
         raise LogError(f"{log.path} holds no trial{lines}")
-    last: dict[Study, JsonObject] = {}
-    for record in sorted(finals, key=lambda record: number(record.get("time_unix")) or 0.0):  # a merged log may hold them in any order
-        if (study := homes.get(str(record.get("winner")))) is not None:
-            last[study] = record
+    last: dict[Study, FinalRecord] = {}
+    for final in sorted(finals, key=lambda final: final.time_unix or 0.0):  # a merged log may hold them in any order
+        if (study := homes.get(final.winner)) is not None:
+            last[study] = final
     return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
 
 
-def _tuned(own: tuple[Trial, ...], final: JsonObject | None, ended: dict[str, str], starts: dict[str, JsonObject]) -> Tuned:
+def _tuned(own: tuple[Trial, ...], final: FinalRecord | None, ended: dict[str, str], starts: dict[str, RunStart]) -> Tuned:
     runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
     return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
 

@@ -17,7 +17,7 @@ STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 def searcher(
     strategy: str, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()
 ) -> Searcher:
-    """The searcher of this name; `priors` (see `transfer`) is for the one that models. Raises `TuningError` for an unknown one."""
+    """The searcher of this name; `priors`, of other shapes, are for the one that models. Raises `TuningError` for an unknown one."""
     match strategy:
         case "bayesian":
             from tensorlang.autotune.search.bayesian import Bayesian  # noqa: PLC0415 - the surrogates are slow to import

@@ -23,7 +23,7 @@ def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
 
     set_threads(task.threads)
-    outputs = _rebuilt(_Frozen(task.definition, task.fingerprint))
+    outputs = _rebuilt_outputs(_HashedDefinition(task.definition, task.fingerprint))
     machine = target(task.target)
     if candidate.schedule is not None:
         schedule = Schedule.from_json(outputs, candidate.schedule)
@@ -61,7 +61,7 @@ def warm(task: WorkerTask) -> None:
     target(task.target)
 
 
-class _Frozen:
+class _HashedDefinition:
     """A definition that hashes by its fingerprint, so that one worker rebuilds it once."""
 
     def __init__(self, definition: dict[str, Any], fingerprint: str) -> None:
@@ -69,14 +69,14 @@ class _Frozen:
         self.fingerprint = fingerprint
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen) and self.definition == other.definition
+        return isinstance(other, _HashedDefinition) and self.definition == other.definition
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
 
 @lru_cache(maxsize=4)
-def _rebuilt(frozen: _Frozen) -> Any:
+def _rebuilt_outputs(frozen: _HashedDefinition) -> Any:
     from tensorlang.serialization.rebuild import rebuild  # noqa: PLC0415
 
     return rebuild(frozen.definition)

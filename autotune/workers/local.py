@@ -23,7 +23,7 @@ from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import Machine
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import NOTHING, UNMEASURED, Build, Candidate, Facts, Measure, Outcome, Request, Spans, WorkerTask
-from tensorlang.autotune.workers.runner import allowed, in_turns, incumbent, joined, kernels_of, placed
+from tensorlang.autotune.workers.runner import allowed, in_turns, incumbent, kernels_of, placed, with_builds
 from tensorlang.autotune.workers.worker_slot import WorkerSlot, wait
 
 
@@ -112,7 +112,7 @@ class LocalEvaluator:
         compiled = self._built(candidates)
         if isinstance(compiled, Outcome):
             return compiled
-        return joined(compiled, in_turns(self._measurer, candidates, kernels_of(compiled), until))
+        return with_builds(compiled, in_turns(self._measurer, candidates, kernels_of(compiled), until))
 
     def _built(self, candidates: Sequence[Candidate]) -> list[Facts] | Outcome:
         """What is known of each candidate, its kernel included; or how the first that could not be built failed."""

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tensorlang.autotune.log.record import Fault, Status
+from tensorlang.autotune.log.status import Fault, Status
 from tensorlang.autotune.measurement.arrays import Spec
 from tensorlang.autotune.measurement.host import Machine, Software
 from tensorlang.autotune.measurement.measure import Policy

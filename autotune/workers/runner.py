@@ -105,7 +105,7 @@ def kernels_of(built: Sequence[Facts]) -> tuple[Blob, ...]:
     return tuple(facts.kernel for facts in built if facts.kernel is not None)
 
 
-def joined(built: Sequence[Facts], outcome: Outcome) -> Outcome:
+def with_builds(built: Sequence[Facts], outcome: Outcome) -> Outcome:
     """The outcome of measuring what was built, its rows with what is known of the builds."""
     if outcome.status != "ok":
         return outcome

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tensorlang.autotune.log.record import Fault, Status
+from tensorlang.autotune.log.status import Fault, Status
 from tensorlang.autotune.workers.builder import Builder, Wrong, pin
 from tensorlang.autotune.workers.channel import Channel, Closed
 from tensorlang.autotune.workers.protocol import Build, Hello, Measure, Outcome, Paired, Request, Take, read_request

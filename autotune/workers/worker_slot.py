@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from tensorlang.autotune.log.record import Fault, Status
+from tensorlang.autotune.log.status import Fault, Status
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.channel import Broken, Closed, Late
 from tensorlang.autotune.workers.process import Limits, Worker

@@ -52,9 +52,9 @@ def folder() -> Path | None:
         case "" | "off" | "0" | "no" | "false":
             return None
         case "on" | "1" | "yes" | "true":
-            home = os.environ.get("XDG_CACHE_HOME", "")
-            base = home if os.path.isabs(home) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117 - raise for no user
-            return Path(base, "tensorlang")
+            import platformdirs  # noqa: PLC0415 - few ask for files
+
+            return platformdirs.user_cache_path("tensorlang")
         case _:
             return Path(os.path.expanduser(wanted))  # noqa: PTH111 - raises for no user
 

@@ -12,7 +12,8 @@ import pytest
 
 from tensorlang.autotune.log.export import COLUMNS, FORMATS, INVALIDITY, rows, text, to_pandas, to_t4, write
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import STATUSES, to_line
+from tensorlang.autotune.log.record import to_line
+from tensorlang.autotune.log.status import STATUSES
 from tensorlang.errors import LogError
 from tests.autotune.test_log import checksummed, fields
 

@@ -21,11 +21,11 @@ from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.reporting import html, replay
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, thinned
-from tensorlang.autotune.reporting.style import STYLE
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, matmul, write
 
 MADE = Made()
+STYLE = (Path(html.__file__).parent / "templates" / "style.css").read_text()
 FIXTURES = Path(__file__).parent / "fixtures"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = '</title></style></svg><script>alert(1)</script><img src=x onerror=alert(2)>" onload="alert(3)\'><b>&amp;'

@@ -43,20 +43,20 @@ def test_the_examples_of_the_documentation_are_jobs(tmp_path: Path) -> None:
     for text in examples():
         job = read(written(tmp_path, text))
         assert job.budget == 1800 and job.log == f"{tmp_path}/logs/"
-        assert [entry.weight for entry in job.entries] == [3, 3, 1]
-        assert job.entries[1].title == "matmul M=1024,N=1024,K=1024" and job.entries[1].trials == 64
-        assert job.entries[2].operator == f"{tmp_path}/my_ops.py:my_operator" and job.entries[2].trials == 200
+        assert [spec.weight for spec in job.specs] == [3, 3, 1]
+        assert job.specs[1].title == "matmul M=1024,N=1024,K=1024" and job.specs[1].trials == 64
+        assert job.specs[2].operator == f"{tmp_path}/my_ops.py:my_operator" and job.specs[2].trials == 200
 
 
 def test_a_key_of_a_task_stands_before_that_of_the_file(tmp_path: Path) -> None:
     job = read(
         written(tmp_path, 'trials = 5\nthreads = 2\ncache = "cold"\n' + TWO + 'trials = 7\n[[task]]\noperator = "relu"\nstrategy = "grid"')
     )
-    assert [(entry.trials, entry.threads, entry.cache, entry.strategy) for entry in job.entries] == [
+    assert [(spec.trials, spec.threads, spec.cache, spec.strategy) for spec in job.specs] == [
         (7, 2, "cold", None), (7, 2, "cold", None), (5, 2, "cold", "grid")
     ]  # fmt: skip
-    assert [entry.place for entry in job.entries] == ["task 1, shape 1", "task 1, shape 2", "task 2"]
-    assert job.entries[2].title == "relu" and job.entries[2].shape == {}
+    assert [spec.place for spec in job.specs] == ["task 1, shape 1", "task 1, shape 2", "task 2"]
+    assert job.specs[2].title == "relu" and job.specs[2].shape == {}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """A log stays readable: what any version wrote is read by this one, and what a later one wrote is left alone and reported."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from tensorlang.autotune.log import migrate
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import SCHEMA, Trial, from_line
+from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart, StudyFields
 from tensorlang.autotune.reporting.report import studies
 from tensorlang.codegen.target import target
 from tensorlang.serialization.rebuild import rebuild
@@ -29,6 +32,20 @@ def test_a_log_of_every_version_is_read_whole(version: int) -> None:
     assert not log.problems
     assert len(records) == 17
     assert all(record["v"] == SCHEMA for record in records if isinstance(record, dict))
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA + 1))
+def test_what_a_log_of_every_version_says_beside_trials_is_of_its_type(version: int) -> None:
+    kinds: dict[str, Any] = {"final": FinalRecord, "run_start": RunStart, "run_end": RunEnd}
+    records = [record for record in Log(FIXTURES / f"v{version}.jsonl").records() if isinstance(record, dict)]
+    assert {record["kind"] for record in records} == kinds.keys()
+    for record in records:
+        assert StudyFields.of(record).target["fingerprint"]
+        said = json.loads(json.dumps(kinds[record["kind"]].of(record).to_json()))
+        own = {name: value for name, value in said.items() if name in record and name != "finalists"}
+        assert own == {name: record[name] for name in own} and len(own) >= 4
+        for read, written_down in zip(said.get("finalists", ()), record.get("finalists", ()), strict=True):
+            assert {name: read[name] for name in written_down} == written_down
 
 
 def test_the_log_of_version_1_says_what_it_said() -> None:

@@ -5,11 +5,12 @@ from statistics import median
 import numpy as np
 import pytest
 
-from tensorlang.autotune.jobs.ledger import covered
+from tensorlang.autotune.jobs.ledger import seconds_covered
 from tensorlang.autotune.measurement.cold_caches import Flush
 from tensorlang.autotune.measurement.interval import paired_ratio
 from tensorlang.autotune.measurement.measure import Policy, interleave, measure
-from tensorlang.autotune.measurement.sentinel import Sentinel, slow_stretches
+from tensorlang.autotune.measurement.sentinel import Sentinel
+from tensorlang.autotune.measurement.slowness import slow_stretches
 from tensorlang.codegen.target.caches import Caches
 from tests.autotune.test_measure import Machine
 
@@ -50,7 +51,7 @@ def test_one_stretch_of_a_slow_machine_is_named_with_its_trials() -> None:
     times = [(n, 1e-4 * (1.18 if 12 <= n <= 20 else 1.0) * (1 + 0.01 * rng.random())) for n in range(40)]
     (found,) = slow_stretches(times)
     assert str(found) == "the machine slowed by 18% during trials 12 to 20"
-    assert found.to_json() == {"first": 12, "last": 20, "by": pytest.approx(0.18, abs=0.01)}
+    assert (found.first, found.last) == (12, 20) and found.by == pytest.approx(0.18, abs=0.01)
 
 
 def test_a_single_hiccup_and_a_quiet_machine_are_no_stretch() -> None:
@@ -65,8 +66,8 @@ def test_the_sentinel_takes_about_as_long_each_time() -> None:
 
 
 def test_seconds_in_spans_that_overlap_count_once() -> None:
-    assert covered([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4
-    assert covered([]) == 0
+    assert seconds_covered([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4
+    assert seconds_covered([]) == 0
 
 
 def test_with_cold_caches_a_sample_is_one_call_after_a_flush() -> None:

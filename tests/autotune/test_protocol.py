@@ -1,6 +1,8 @@
 """Messages arrive as the values that were sent, bytes included, and whatever is not a message is an error of the other side."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tensorlang.autotune.log.record import STATUSES, Fault
+from tensorlang.autotune.log.status import STATUSES, Fault
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.workers.channel import Broken, Channel, Closed, Late
 from tensorlang.autotune.workers.protocol import (
@@ -170,3 +172,22 @@ def test_silence_is_late_and_a_hang_up_is_closed(pair: Pair) -> None:
     ours.close()
     with pytest.raises(Closed):
         theirs.receive()
+
+
+def test_a_worker_starts_without_records_reports_and_libraries_of_the_search() -> None:
+    """Every worker pays for what it imports, in a job hundreds of times."""
+    heavy = (
+        "jinja2",
+        "matplotlib",
+        "pandas",
+        "platformdirs",
+        "rich",
+        "scipy",
+        "skopt",
+        "typer",
+        "statistics",
+        "tensorlang.autotune.log.record",
+    )
+    modules = "tensorlang.autotune.workers.worker, tensorlang.autotune.workers.candidate, tensorlang.autotune.workers.measurer"
+    code = f"import sys, {modules}; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr.strip() == ""

@@ -1,7 +1,6 @@
 """What is said of a log is right: random search is exact, shares of knobs mean something, pauses do not count, intervals are the log's."""
 
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,20 +11,12 @@ from rich.console import Console
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.study_records import FinalRecord, RunStart
 from tensorlang.autotune.reporting import report
-from tensorlang.autotune.reporting.analysis import (
-    Gain,
-    baseline,
-    elapsed,
-    explained,
-    gain,
-    improvements,
-    knob_effects,
-    ordered,
-    overhead,
-    slow,
-)
+from tensorlang.autotune.reporting.analysis import Gain, elapsed, gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import share_of_peak
+from tensorlang.autotune.reporting.knob_effects import explained, knob_effects
+from tensorlang.autotune.reporting.random_search import baseline
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, write
 
@@ -110,11 +101,7 @@ def test_time_runs_only_while_tuning_and_once_where_runs_overlap(made: Made) -> 
     def at(run: str, seq: int, end: float) -> Trial:
         return Trial.of(made.trial(seq, {}, 1e-3) | {"run": run, "time_unix": 1e9 + end, "id": f"{run}{seq}"})
 
-    starts: list[Mapping[str, Any]] = [
-        {"run": "a", "time_unix": 1e9},
-        {"run": "b", "time_unix": 1e9 + 1000},
-        {"run": "c", "time_unix": 1e9 + 1002},
-    ]
+    starts = [RunStart(run=run, time_unix=1e9 + after) for run, after in (("a", 0), ("b", 1000), ("c", 1002))]
     trials = [at("a", 0, 2), at("a", 1, 5), at("b", 0, 1003), at("c", 0, 1004), at("b", 1, 1007)]
     assert elapsed(trials, starts) == pytest.approx([2, 5, 8, 9, 12])
     unsaid = [Trial.of({name: value for name, value in trial.fields.items() if name != "time_unix"}) for trial in trials]
@@ -136,11 +123,11 @@ def test_only_trials_that_were_faster_improve(made: Made) -> None:
 def test_the_interval_is_the_recorded_one_else_that_of_the_paired_rounds(made: Made) -> None:
     best, base = made.trial(1, {"v": 1}, 1e-3), made.trial(0, {"v": 0}, 2e-3, "default")
     trials = [Trial.of(base), Trial.of(best)]
-    found = gain(made.final(best, base, speedup_interval=[1.5, 2.5]), trials, trials[1])
+    found = gain(FinalRecord.of(made.final(best, base, speedup_interval=[1.5, 2.5])), trials, trials[1])
     assert found == Gain(2.0, 1.5, 2.5, "median of 15 paired rounds in a fresh process")
-    computed = gain(made.final(best, base), trials, trials[1])
+    computed = gain(FinalRecord.of(made.final(best, base)), trials, trials[1])
     assert computed is not None and [computed.low, computed.high] == pytest.approx([2, 2])
-    assert str(gain(made.final(base, base), trials, trials[0])) == "the default itself won"
+    assert str(gain(FinalRecord.of(made.final(base, base)), trials, trials[0])) == "the default itself won"
     unpaired = gain(None, trials, trials[1])
     assert unpaired is not None and unpaired.ratio == 2 and unpaired.low is None
     assert gain(None, trials[1:], trials[1]) is None, "no default to compare with"

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench import simulate as simulation
+from bench.simulate import Table, read, simulate
+from bench.transfer import distance, priors
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.search import simulate as simulation
 from tensorlang.autotune.search.factory import STRATEGIES, searcher
 from tensorlang.autotune.search.searcher import Observation, Prior, replay
-from tensorlang.autotune.search.simulate import Table, read, simulate
-from tensorlang.autotune.search.transfer import distance, priors
 from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.spaces.space import Choice, Config, Log2, Sizes, Space, spelling
 

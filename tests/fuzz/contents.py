@@ -270,7 +270,7 @@ def read_job(rng: random.Random, data: bytes, folder: Path) -> None:
     """Read it, and define what it names, but for files of programs."""
     path = folder / "jobs.toml"
     path.write_bytes(data)
-    for entry in jobfile.read(path).entries:
+    for entry in jobfile.read(path).specs:
         _ = entry.title
         if ":" not in entry.operator and not entry.operator.endswith(".py"):
             operators.program(entry.operator, entry.shape, entry.dtype)

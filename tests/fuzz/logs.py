@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tensorlang as tl
+from bench import simulate
 from tensorlang.autotune.jobs import tune
 from tensorlang.autotune.log import export
 from tensorlang.autotune.log.database import Database
@@ -20,7 +21,6 @@ from tensorlang.autotune.log.merge import merge
 from tensorlang.autotune.log.record import SCHEMA, to_line
 from tensorlang.autotune.reporting import compare, html, report
 from tensorlang.autotune.reporting.activity import show
-from tensorlang.autotune.search import simulate
 
 from .mutate import copied, restructured, shaken, written
 
