@@ -27,6 +27,8 @@ KINDS: Final = (
 MODES: Final = ("plain", "where", "symbolic", "empty")
 DIRECTIVES: Final = tuple(catalogue.DIRECTIVES)
 
+EMPTY_FIRST: Final = 0.75
+
 Cell = tuple[str, str, str]
 
 
@@ -80,8 +82,11 @@ def refuted(counts: Mapping[str, int]) -> list[Cell]:
 
 
 def rarest(counts: Mapping[str, int], rng: random.Random) -> Cell:
-    """A cell to aim at: the fewer cases have covered it, the likelier."""
+    """A cell to aim at: three times in four an empty one, else any, the fewer cases have covered it, the likelier."""
     every = list(cells())
+    left = empty(counts)
+    if left and rng.random() < EMPTY_FIRST:
+        return rng.choice(left)
     return rng.choices(every, [1 / (1 + counts.get(spelled(cell), 0)) ** 2 for cell in every])[0]
 
 

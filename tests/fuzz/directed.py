@@ -32,6 +32,9 @@ CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 COMBINED: Final = ("accumulate", "rfactor", "decompose_reduction", "tensorize")
 """Directives of reductions: the stage has one inside, or one stands beside it."""
 
+LOCAL: Final = ("compute_root", "cache_write")
+"""Directives that a stage whose steps come in order is refused, and that a reduction inside it is not."""
+
 
 def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     """A definition for a cell, rather a random one, without steps, and what its steps are to cover; None where it came out otherwise."""
@@ -44,7 +47,7 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
         draft.case["fill"] = "wild"
     draft.guarded = {"where": True, "plain": False}.get(mode)
     draft.narrow = directive == "tensorize"
-    draft.inner = (directive in COMBINED or (directive, kind) == ("compute_root", "recurrence")) and kind != "store"
+    draft.inner = kind != "store" and (directive in COMBINED or (directive in LOCAL and kind.split()[0] in ("recurrence", "scan")))
     draft.form = kind.split()[1] if " " in kind else None
     if directive in CONSUMED:
         draft.case["type"] = rng.choice((draft.case["type"], "int32"))

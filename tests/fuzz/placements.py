@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tensorlang.ir import Const
 from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import stage_of, stages, stores
+from tensorlang.schedules.rewriting.edit import stage_of, stores
 
 from .view import Step, View, call, name_of
 
@@ -83,8 +83,7 @@ def window(view: View) -> list[Step]:
 
 def reverse_compute_at(view: View) -> Step | None:
     """A stage at a loop of one whose result it reads."""
-    names = [stage for stage in stages(view.nest) if not stage.endswith((".init", ".load", ".store"))]
-    stage = view.rng.choice(names)
+    stage = view.rng.choice(view.computed())
     used = {name_of(load) for store in stores(view.nest.body) if store.stage == stage for value in store.values for load in loads_of(value)}
     pool = view.writers(used & set(view.allocated()))
     return call("reverse_compute_at", stage, view.rng.choice(pool).loop) if pool else None
