@@ -42,6 +42,17 @@ def joined_first(view: View) -> list[Coming]:
     return [call("fuse_loops", *view.rng.choice(found))] if found else []
 
 
+def joined_twice(view: View) -> list[Coming]:
+    """Two loops of the stage, one in the other, joined with those before or after it: its reduction is then beside another statement."""
+
+    def inside(now: View) -> Step | None:
+        found = neighbours(now.nest.body)
+        return call("fuse_loops", *now.rng.choice(found)) if found else None
+
+    before = joined_first(view) if view.rng.random() < 0.4 else []
+    return [*before, again(view, inside), aimed(view, "rfactor")] if before else []
+
+
 def started_apart(view: View) -> Step | None:
     """A short reduction with its start before the tile of an instruction, whose loops are then around one statement."""
     found = [
@@ -113,6 +124,7 @@ TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "store_root": lambda view: [*placed_first(view), aimed(view, "store_root")],
     "fold_storage": folded,
     "tensorize": tiled_first,
+    "rfactor": joined_twice,
     "reverse_compute_inline": completed_first,
     "accumulate": beside("accumulate"),
     "decompose_reduction": beside("decompose_reduction"),
