@@ -18,7 +18,8 @@ MANY = 2**40
 
 def pointwise() -> tl.Tensor:
     A = tl.placeholder((tl.dim("n"), tl.dim("m")), name="A")
-    return tl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
+    result: tl.Tensor = tl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
+    return result
 
 
 def tiled(s: tl.Schedule) -> None:

@@ -65,7 +65,8 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     beside = neighbour(draft, main) if kind == "store" and directive in COMBINED else []
     if directive == "specialize":  # it needs a dim, which need not be one of this stage
         draft.case["dynamic"] = 1.0
-    if (directive in PRODUCED and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
+    read = directive in PRODUCED or (directive == "reverse_compute_at" and kind.startswith("scan"))
+    if (read and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
         consumer(draft, main["name"])
     case = finished(draft, beside)
     if mode == "empty":

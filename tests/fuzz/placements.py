@@ -82,9 +82,15 @@ def window(view: View) -> list[Step]:
 
 
 def reverse_compute_at(view: View) -> Step | None:
-    """A stage at a loop of one whose result it reads."""
-    stage = view.rng.choice(view.computed())
-    used = {name_of(load) for store in stores(view.nest.body) if store.stage == stage for value in store.values for load in loads_of(value)}
+    """A stage at a loop of one whose result it reads: one that is looked at, or one that reads that."""
+    used_by: dict[str, set[str]] = {}
+    for store in stores(view.nest.body):
+        used_by.setdefault(store.stage, set()).update(name_of(load) for value in store.values for load in loads_of(value))
+    mine = view.computed()
+    written = set(view.allocated()).intersection(name for stage in mine for name in view.written(stage))
+    readers = sorted(stage for stage, names in used_by.items() if names & written and stage not in mine)
+    stage = view.rng.choice(readers if readers and view.rng.random() < 0.5 else mine)
+    used = used_by[stage]
     pool = view.writers(used & set(view.allocated()))
     return call("reverse_compute_at", stage, view.rng.choice(pool).loop) if pool else None
 
