@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from tests.fuzz.inner import TERMS
 from tests.fuzz.mutants import FAULTS
 from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder
+from tests.fuzz.replay import Tally, attempt
 from tests.fuzz.run import main
 
 
@@ -60,6 +62,32 @@ def test_any_statement_may_have_a_reduction_inside_for_the_directives_of_reducti
     assert inside or kind in ("scatter add", "scatter min", "scatter max")
     if directive == "tensorize":
         assert any(node[5] == "int32" and value_of(node[2][0][2], case["extents"]) == TERMS for case, node in inside)
+
+
+RARE = [
+    ("tensorize", "scan all", "empty"),
+    ("cache_write", "recurrence", "plain"),
+    ("reverse_compute_inline", "scan all", "plain"),
+]
+"""Cells that need several steps before, or a definition made for them."""
+
+
+@pytest.mark.parametrize("cell", RARE, ids=" ".join)
+def test_a_rare_cell_is_hit_within_twenty_cases_aimed_at_it(cell: coverage.Cell) -> None:
+    def hit(seed: int) -> bool:
+        case = Judge().generate(seed, cell)
+        return any(cell in covered for covered in accepted(case))
+
+    assert any(hit(seed) for seed in range(20))
+
+
+def accepted(case: dict[str, Any]) -> Iterator[set[coverage.Cell]]:
+    """What each step of a case covers that is accepted."""
+    schedule = tl.Schedule(Builder(case).program().outputs)
+    for step in case["steps"]:
+        before = schedule.nest
+        if attempt(schedule, step, Tally()):
+            yield concerned(case, before, step)
 
 
 def test_the_cells_to_aim_at_are_those_that_few_cases_have_covered() -> None:

@@ -16,6 +16,7 @@ from tensorlang.codegen.lowering.passes.partials import vector_partials
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
+from tensorlang.codegen.lowering.passes.vacant import tested_first
 from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest, Split
@@ -39,6 +40,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("digits", lambda part: replace(part, body=digits(part.body))),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
+        ("tested_first", tested_first),
         ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:

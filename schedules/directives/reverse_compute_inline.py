@@ -12,20 +12,25 @@ So an epilogue (bias, activation, residual, conversion) is computed while its op
 
 Legal where the consumer is one plain statement that reads all of the producer element by element and nobody else reads it, and that
 stores each element at a place of its own (its axes, and fixed places beside them), one plain statement completes the producer (a
-reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then.
+reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then. Both may stand in loops that they
+share, as the stages of a scan do in the loop over its steps: then this is asked within one iteration of these, in which nothing that
+the consumer passes on its way may touch what it touches.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Buffer, Const, Expr, For, If, Load, Nest, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, If, Load, Nest, Stmt, Store, allocate
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.traverse import loads_of, map_children, map_statements, substitute, walk
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_statements, substitute, walk
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
-from tensorlang.schedules.legality.accesses import accesses, conditions_around
+from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
+from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.legality.inside import is_whole_axis, left_out, place_facts
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import (
@@ -50,13 +55,19 @@ class ReverseComputeInline(Directive):
         """The nest without the operand."""
         require_stage(nest, self.stage)
         require_single(nest, self.stage)
-        consumer = self._consumer(nest)
-        read = self._operand(nest, consumer)
+        consumer, own = self._consumer(nest)
+        read = self._operand(nest, consumer, own)
         assert isinstance(read.buffer, Buffer)
         last = self._last(nest, read.buffer)
-        self._require_there(nest, consumer, last, read.buffer)
-        self._require_all(nest, consumer, last, read)
-        at = {axis.name: part for axis, part in zip(read.index, last.index, strict=True) if isinstance(axis, Axis)}
+        shared = self._shared(nest, consumer, own, last)
+        chain = {part.loop for part in own}
+        if any(
+            part != there for part, there in zip(read.index, last.index, strict=True) if not (isinstance(part, Axis) and part.name in chain)
+        ):
+            raise self._refusal("TL-S303", f"it does not read what {last.stage!r} stores in the same iteration")
+        self._require_there(nest, consumer, last, read.buffer, shared)
+        self._require_all(nest, consumer, last, read, shared)
+        at = {axis.name: part for axis, part in zip(read.index, last.index, strict=True) if isinstance(axis, Axis) and axis.name in chain}
         uses = 0
 
         def filled(expr: Expr) -> Expr:
@@ -81,42 +92,56 @@ class ReverseComputeInline(Directive):
     def _refusal(self, code: str, reason: str) -> Refusal:
         return Refusal(code, f"{self.stage!r}: {reason}", stage=self.stage)
 
-    def _consumer(self, nest: Nest) -> Store:
-        """The one plain store of the consumer, over loops of its own."""
+    def _consumer(self, nest: Nest) -> tuple[Store, list[For]]:
+        """The one plain store of the consumer, and the loops of its own over which it stands."""
         path = path_to(nest.body, lambda part: isinstance(part, Store) and part.stage == self.stage)
         store = path[-1]
         assert isinstance(store, Store)
         if store.reducer is not None or sum(part.stage in (self.stage, f"{self.stage}.init") for part in stores(nest.body)) != 1:
             raise self._refusal("TL-S301", "it is not one plain statement, which is what can be written into another")
-        around = [part for part in path if isinstance(part, For)]
-        inner = path[len(path) - 1 - len(around) : -1]
-        names = [part.name for part in store.index if isinstance(part, Axis)]
-        fixed = all(isinstance(part, (Axis, Const)) for part in store.index)  # a scan starts in one slot of its states
-        if tuple(around) != inner or not fixed or sorted(names) != sorted(part.loop for part in around):
+        own = [*reversed([*takewhile(lambda part: isinstance(part, For), reversed(path[:-1]))])]
+        chain = {part.loop for part in own if isinstance(part, For)}
+        names = [part.name for part in store.index if isinstance(part, Axis) and part.name in chain]
+        others = [part for part in store.index if not (isinstance(part, Axis) and part.name in chain)]
+        fixed = not any(closure(nest, axes_of(part)) & chain or any(loads_of(part)) for part in others)  # the slot of a state of a scan
+        if not fixed or sorted(names) != sorted(chain) or any(isinstance(part, For) and part.kind != "serial" for part in own):
             raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
-        if any(part.kind != "serial" for part in around) or remove(around[0] if around else store, lambda part: part is store) is not None:
-            raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
-        return store
+        return store, [part for part in own if isinstance(part, For)]
 
-    def _operand(self, nest: Nest, consumer: Store) -> Load:
+    def _shared(self, nest: Nest, consumer: Store, own: list[For], last: Store) -> list[For]:
+        """The loops that the consumer shares with the statement that completes its operand, which comes first in them."""
+        above, into = path_to(nest.body, lambda part: part is consumer), path_to(nest.body, lambda part: part is last)
+        common = [part for part, other in zip(above, into, strict=False) if part is other]
+        shared = [part for part in common if isinstance(part, For)]
+        left = [part for part in above[len(common) : -1] if isinstance(part, (For, If))]
+        order = list(stores(nest.body))
+        early = next(place for place, part in enumerate(order) if part is consumer) < next(
+            place for place, part in enumerate(order) if part is last
+        )
+        moved = set(consumer.buffers) - set(nest.outputs)
+        housed = {buffer for part in common if isinstance(part, Alloc) for buffer in part.buffers}
+        if [*map(id, left)] != [*map(id, own)] or early or (shared and not moved <= housed):
+            raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
+        return shared
+
+    def _operand(self, nest: Nest, consumer: Store, around: list[For]) -> Load:
         """How the consumer reads the intermediate that it goes into: the last computed of those that it reads whole, element by element."""
-        chain = {part.loop: part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)}
+        chain = {part.loop: part for part in around}
         own = set(allocations(nest.body))
         written = [buffer for store in stores(nest.body) for buffer in store.buffers]
         loads = [load for value in consumer.values for load in loads_of(value)]
         found: list[tuple[int, Load]] = []
         for load in loads:
-            axes = [part.name for part in load.index if isinstance(part, Axis)]
-            if (
-                not isinstance(load.buffer, Buffer)
-                or load.buffer not in own
-                or sorted(axes) != sorted(chain)
-                or len(axes) != len(load.index)
-            ):
+            axes = [part.name for part in load.index if isinstance(part, Axis) and part.name in chain]
+            spoken = [axis for part in load.index for axis in closure(nest, axes_of(part)) & chain.keys()]
+            if not isinstance(load.buffer, Buffer) or load.buffer not in own or not sorted(axes) == sorted(chain) == sorted(spoken):
                 continue
             same = all(other.index == load.index for other in loads if other.buffer == load.buffer)
             readers = {access.stage for access in accesses(nest.body) if access.buffer == load.buffer and not access.writes}
-            whole = all(simplify(extent_of(chain[axis])) == extent for axis, extent in zip(axes, load.buffer.shape, strict=True))
+            dimensions = zip(load.index, load.buffer.shape, strict=True)
+            whole = all(
+                simplify(extent_of(chain[part.name])) == size for part, size in dimensions if isinstance(part, Axis) and part.name in chain
+            )
             if same and whole and readers == {consumer.stage}:
                 found.append((max(place for place, buffer in enumerate(written) if buffer == load.buffer), load))
         if not found:
@@ -137,14 +162,17 @@ class ReverseComputeInline(Directive):
             raise self._refusal("TL-S301", f"{buffer.name!r} is computed together with other results")
         return found[0]
 
-    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer) -> None:
+    def _require_there(self, nest: Nest, consumer: Store, last: Store, operand: Buffer, shared: list[For]) -> None:
         """Raise `Refusal` where something that the consumer uses is not computed, or has no storage, when the operand is completed."""
         path = path_to(nest.body, lambda part: part is last)
-        around = next((part for part in path if isinstance(part, For)), None)
+        around = next((part for part in path if isinstance(part, For) and part not in shared), None)
         everything = list(accesses(nest.body))
-        begun = [access for access in everything if (around in access.loops if around is not None else access.buffer == operand)]
+        begun = [access for access in everything if (around in access.loops if around is not None else access.source == id(last))]
         start = min(access.position for access in begun)
-        late = {access.buffer for access in everything if access.writes and access.position >= start}
+        late = {access.buffer for access in everything if access.writes and access.position >= start} if not shared else set()
+        for one in everything if shared else ():
+            if one.source == id(consumer) and one.buffer != operand:
+                self._require_passed(nest, one, [other for other in everything if start <= other.position <= one.position], shared)
         housed = {buffer for part in path if isinstance(part, Alloc) for buffer in part.buffers}
         for load in (load for value in (*consumer.values, *consumer.index) for load in loads_of(value)):
             buffer = load.buffer
@@ -153,11 +181,27 @@ class ReverseComputeInline(Directive):
             if buffer in late or (buffer not in housed and buffer not in nest.outputs):
                 raise self._refusal("TL-S301", f"{buffer.name!r}, which it reads, is not there when {operand.name!r} is completed")
 
-    def _require_all(self, nest: Nest, consumer: Store, last: Store, read: Load) -> None:
+    def _require_passed(self, nest: Nest, one: Access, passed: list[Access], shared: list[For]) -> None:
+        """Raise `Refusal` where an access of the consumer meets one that it passes in the same iteration of the shared loops."""
+        for other in passed:
+            if (
+                other.buffer != one.buffer
+                or not (one.writes or other.writes)
+                or (one.source == other.source and one.writes == other.writes)
+            ):
+                continue
+            example = conflict(nest, one, other, frozenset(part.loop for part in shared), ())
+            if example is not None:
+                reason = f"it {'writes' if one.writes else 'reads'} {example['element']}, which {other.stage!r} "
+                reason += f"{'writes' if other.writes else 'reads'} after its operand is begun"
+                raise Refusal("TL-S103", f"{self.stage!r}: {reason}", stage=self.stage, counterexample=example)
+
+    def _require_all(self, nest: Nest, consumer: Store, last: Store, read: Load, shared: list[For]) -> None:
         """Raise `Refusal` unless the operand is stored for every element that the consumer has: a guarded copy leaves some out."""
         path = path_to(nest.body, lambda part: part is last)
         loops = [part for part in path if isinstance(part, For)]
-        if len({*last.index}) == len(last.index) and not any(isinstance(part, If) for part in path):
+        fixed = closure(nest, frozenset().union(*map(axes_of, last.index))) & {part.loop for part in shared}
+        if len({*last.index}) == len(last.index) and not fixed and not any(isinstance(part, If) for part in path):
             shape = zip(last.index, last.buffers[0].shape, strict=True)
             if all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in shape):
                 return

@@ -35,7 +35,8 @@ index inside), each partial result is a whole tensor: all of it starts from the 
                                                         H[d0] += H_rf[r_o, d0]
 
 Legal where the loop runs over the reduction, is serial or unrolled, its extent is a literal or over dims, and the loops of the
-reduction from it inwards and outwards are one perfect nest.
+reduction from it inwards and outwards are one perfect nest. What else is computed inside them stays beside the partial results; it must
+not use the reduction, and bear that the factored loop is outermost.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
-from tensorlang.schedules.legality.accesses import conditions_around
+from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.inside import access_guard
+from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.placement.local import fresh_buffer, moving as moving_loops
 from tensorlang.schedules.rewriting.copies import Names, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
@@ -178,15 +180,7 @@ class Rfactor(Directive):
                 stage=store.stage,
                 loop=self.loop,
             )
-        private = allocated(chain[-1].body)
-        for other in stores(chain[-1].body):
-            if other is not store and any(buffer.name not in private for buffer in other.buffers):
-                raise Refusal(
-                    "TL-S105",
-                    f"{other.stage!r} is computed in the same loops; separate them first (fission)",
-                    stage=store.stage,
-                    loop=self.loop,
-                )
+        self._require_apart(nest, chain, [part for part in path[:first] if isinstance(part, For)], store)
         for part in chain:
             if part.kind == "tensor" or (part.kind == "vector" and part.loop == self.loop):
                 raise Refusal(
@@ -197,6 +191,34 @@ class Rfactor(Directive):
                     alternatives=() if any(other.kind == "tensor" for other in chain) else self._instead(nest, chain, store),
                 )
         return chain, [part for part in path[:first] if isinstance(part, For)]
+
+    def _require_apart(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> None:
+        """Raise `Refusal` unless what else the chain computes may stay beside the partial results: it goes where their loops go."""
+        private = allocated(chain[-1].body)
+        others = [
+            part for part in stores(chain[-1].body) if part is not store and any(buffer.name not in private for buffer in part.buffers)
+        ]
+        if not others:
+            return
+        own = {buffer.name for buffer in store.buffers}
+        if any(access.buffer.name in own and access.source != id(store) for access in accesses(chain[-1].body)):
+            raise Refusal(
+                "TL-S105",
+                f"{others[0].stage!r} is computed in the same loops, where {min(own)!r} is used; separate them first (fission)",
+                stage=store.stage,
+                loop=self.loop,
+            )
+        order = [self.loop, *(part.loop for part in chain if part.loop != self.loop)]
+        example = None if order[0] == chain[0].loop else reordered(nest, chain, order, outer)
+        if example is not None:
+            raise Refusal(
+                "TL-S103",
+                f"{others[0].stage!r} is computed in the same loops, and with {short(self.loop)!r} outermost two iterations that touch "
+                f"{example['element']} would change places; separate them first (fission)",
+                stage=store.stage,
+                loop=self.loop,
+                counterexample=example,
+            )
 
     def _scattered(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> bool:
         """Can the loops that move the element not sweep over the partial results, because data or conditions say where it is?"""

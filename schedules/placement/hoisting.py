@@ -30,6 +30,7 @@ from tensorlang.schedules.placement.placed import (
     placed,
     reading,
     require_early,
+    require_inside,
     start_of,
     values_of,
 )
@@ -48,6 +49,7 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
     outer, between = place.loops[:keep], place.loops[keep:]
     start = between[0]
     require_early(nest, place, start, loop)
+    require_inside(nest, place, start, loop)
     conditions = [cond for cond, known in place.conditions if start.loop in known]
     dims = _needed(nest, place, conditions, between, box)
     spoken = frozenset().union(*(axes_of(expr) for part in place.parts for stmt in statements(part) for expr in expressions(stmt)))
@@ -137,6 +139,7 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     box = box_of(nest, place, loop)
     start = place.loops[0]
     require_early(nest, place, start, loop)
+    require_inside(nest, place, start, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
     parts = _covering(nest, place, box, local, loop)
     _require_free(nest, place, parts, loop)

@@ -333,6 +333,17 @@ def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None
                 raise Refusal("TL-S103", reason, stage=place.stage, loop=loop, counterexample=example)
 
 
+def require_inside(nest: Nest, place: Placed, start: For, loop: str = "") -> None:
+    """Raise `Refusal` where something outside the loop `start`, before which the storage will stand, uses a stage.
+
+    What runs in no iteration may stand before what it reads: nothing that it needs is written too late.
+    """
+    for access in accesses(nest.body):
+        if access.buffer.name in place.names and access.stage not in place.own and all(part is not start for part in access.loops):
+            reason = f"{place.stage!r} is also used by {access.stage!r}, outside {short(start.loop)!r}; move that first"
+            raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
+
+
 def unmarked(order: Expr, shared: frozenset[str]) -> tuple[Expr, ...]:
     """An order between two copies that agree on the shared loops."""
     values: dict[str, Expr] = {loop + mark: Axis(loop) for loop in shared for mark in ("'", "''")}

@@ -32,6 +32,9 @@ CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 COMBINED: Final = ("accumulate", "rfactor", "decompose_reduction", "tensorize")
 """Directives of reductions: the stage has one inside, or one stands beside it."""
 
+LOCAL: Final = ("compute_root", "cache_write")
+"""Directives that a stage whose steps come in order is refused, and that a reduction inside it is not."""
+
 
 def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     """A definition for a cell, rather a random one, without steps, and what its steps are to cover; None where it came out otherwise."""
@@ -44,7 +47,7 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
         draft.case["fill"] = "wild"
     draft.guarded = {"where": True, "plain": False}.get(mode)
     draft.narrow = directive == "tensorize"
-    draft.inner = (directive in COMBINED or (directive, kind) == ("compute_root", "recurrence")) and kind != "store"
+    draft.inner = kind != "store" and (directive in COMBINED or (directive in LOCAL and kind.split()[0] in ("recurrence", "scan")))
     draft.form = kind.split()[1] if " " in kind else None
     if directive in CONSUMED:
         draft.case["type"] = rng.choice((draft.case["type"], "int32"))
@@ -58,11 +61,12 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     main = draft.case["stages"][before]
     draft.guarded, draft.inner, draft.narrow = None, False, False
     if directive == "reverse_compute_inline" or (directive == "reverse_compute_at" and rng.random() < 0.4):
-        fed(draft, main)
+        (fed_inside if kind == "scan all" or (kind == "scan last" and rng.random() < 0.4) else fed)(draft, main)
     beside = neighbour(draft, main) if kind == "store" and directive in COMBINED else []
     if directive == "specialize":  # it needs a dim, which need not be one of this stage
         draft.case["dynamic"] = 1.0
-    if (directive in PRODUCED and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
+    read = directive in PRODUCED or (directive == "reverse_compute_at" and kind.startswith("scan"))
+    if (read and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
         consumer(draft, main["name"])
     case = finished(draft, beside)
     if mode == "empty":
@@ -120,6 +124,18 @@ def fed(draft: Draft, main: Case) -> None:
     for label, info in [*draft.tensors.items()]:
         if rough and label.split("_")[0] == main["name"]:
             draft.tensors[label] = replace(info, rough=info.dtype in FLOATS)
+
+
+def fed_inside(draft: Draft, main: Case) -> None:
+    """A stage of a step before the last one, which reads it whole and element by element."""
+    last, of = main["inner"][-1], main["inner"][-1]["type"]
+    axes = dict(zip(last["axes"], last["shape"], strict=True))
+    operands = {entry["name"]: draft.tensors[entry["name"]] for entry in draft.case["inputs"]}
+    here: Node = [["ax", axis] for axis in axes]
+    value = Scope(draft.rng, operands, draft.case["extents"], draft.case["symbolic"], axes).exact(of)
+    body: Node = [draft.rng.choice(("+", "max")), ["ld", "STATE0", here], value]
+    main["inner"].insert(-1, {**last, "name": "G0", "body": [cast_all(body, of)]})
+    last["body"][0] = [draft.rng.choice(("+", "max")), last["body"][0], ["ld", "G0", here]]
 
 
 def neighbour(draft: Draft, main: Case) -> list[str]:

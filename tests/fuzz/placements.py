@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tensorlang.ir import Const
 from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import stage_of, stages, stores
+from tensorlang.schedules.rewriting.edit import stage_of, stores
 
 from .view import Step, View, call, name_of
 
@@ -82,10 +82,15 @@ def window(view: View) -> list[Step]:
 
 
 def reverse_compute_at(view: View) -> Step | None:
-    """A stage at a loop of one whose result it reads."""
-    names = [stage for stage in stages(view.nest) if not stage.endswith((".init", ".load", ".store"))]
-    stage = view.rng.choice(names)
-    used = {name_of(load) for store in stores(view.nest.body) if store.stage == stage for value in store.values for load in loads_of(value)}
+    """A stage at a loop of one whose result it reads: one that is looked at, or one that reads that."""
+    used_by: dict[str, set[str]] = {}
+    for store in stores(view.nest.body):
+        used_by.setdefault(store.stage, set()).update(name_of(load) for value in store.values for load in loads_of(value))
+    mine = view.computed()
+    written = set(view.allocated()).intersection(name for stage in mine for name in view.written(stage))
+    readers = sorted(stage for stage, names in used_by.items() if names & written and stage not in mine)
+    stage = view.rng.choice(readers if readers and view.rng.random() < 0.5 else mine)
+    used = used_by[stage]
     pool = view.writers(used & set(view.allocated()))
     return call("reverse_compute_at", stage, view.rng.choice(pool).loop) if pool else None
 

@@ -116,8 +116,7 @@ def reducing(method: str) -> Callable[[View], Step | None]:
 
 def cache_write(view: View) -> Step | None:
     """A local buffer for what a loop computes."""
-    found = [stage for stage in stages(view.nest) if not stage.endswith((".init", ".load", ".store"))]
-    tensor = view.rng.choice(sorted(view.written(view.rng.choice(found))))
+    tensor = view.rng.choice(sorted(view.written(view.rng.choice(view.computed()))))
     pool = view.writers({tensor})
     return call("cache_write", tensor, at=view.rng.choice(pool).loop) if pool else None
 
@@ -174,7 +173,8 @@ def stream_stores(view: View) -> Step:
 def tensorize(view: View) -> Step | None:
     """The tile of an instruction: 16 lanes of 4 products."""
     found = [chain[0] for chain in view.chains() if [literal_extent(loop) for loop in chain] == [16, 4]]
-    return call("tensorize", view.rng.choice(found or view.loops()).loop, view.rng.choice(("dpbusd", "dpbusd", "dpbf16ps")))
+    instruction = view.rng.choice(("dpbusd",) * (9 if found else 2) + ("dpbf16ps",))
+    return call("tensorize", view.rng.choice(found or view.loops()).loop, instruction)
 
 
 def peel(view: View) -> Step:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from tensorlang.ir import Store
-from tensorlang.schedules.rewriting.edit import stage_of, stages, stores
+from tensorlang.ir.traverse import loads_of
+from tensorlang.schedules.rewriting.edit import literal_extent, loops, stage_of, stages, stores
 
+from .inner import LANES, TERMS
 from .placements import compute_at_of
 from .rows import of_kind
 from .sequences import Coming
@@ -40,9 +42,43 @@ def joined_first(view: View) -> list[Coming]:
     return [call("fuse_loops", *view.rng.choice(found))] if found else []
 
 
+def joined_twice(view: View) -> list[Coming]:
+    """Two loops of the stage, one in the other, joined with those before or after it: its reduction is then beside another statement."""
+
+    def inside(now: View) -> Step | None:
+        found = neighbours(now.nest.body)
+        return call("fuse_loops", *now.rng.choice(found)) if found else None
+
+    before = joined_first(view) if view.rng.random() < 0.4 else []
+    return [*before, again(view, inside), aimed(view, "rfactor")] if before else []
+
+
+def started_apart(view: View) -> Step | None:
+    """A short reduction with its start before the tile of an instruction, whose loops are then around one statement."""
+    found = [
+        (outer.loop, inner)
+        for outer in view.loops()
+        if literal_extent(outer) == LANES
+        for inner in loops(outer.body)
+        if literal_extent(inner) == TERMS and any(view.of_interest(store.stage) for store in stores(inner.body))
+    ]
+    return call("decompose_reduction", view.rng.choice(found)[0]) if found else None
+
+
+def tiled_first(view: View) -> list[Coming]:
+    """A product of bytes given loops of its own, and its start set apart, before the instruction that computes it."""
+    return [*rooted_first(view), again(view, started_apart), aimed(view, "tensorize")]
+
+
+def is_ordered(view: View) -> bool:
+    """Does a stage that is looked at read its own elements, so that it is computed whole?"""
+    found = [store for store in stores(view.nest.body) if view.of_interest(store.stage) and store.reducer is None]
+    return any(load.buffer in store.buffers for store in found for value in store.values for load in loads_of(value))
+
+
 def folded(view: View) -> list[Coming]:
     """A tensor that is read where it is made, kept outside, and folded."""
-    before = joined_first(view) if view.rng.random() < 0.4 else []
+    before = joined_first(view) if view.rng.random() < (0.9 if is_ordered(view) else 0.4) else []
     if not before:
         before = placed_first(view)
         before += [aimed(view, "store_root")] if before and view.rng.random() < 0.8 else []
@@ -87,7 +123,8 @@ TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "store_at": lambda view: [*placed_first(view), aimed(view, "store_at")],
     "store_root": lambda view: [*placed_first(view), aimed(view, "store_root")],
     "fold_storage": folded,
-    "tensorize": lambda view: [*rooted_first(view), aimed(view, "tensorize")],
+    "tensorize": tiled_first,
+    "rfactor": joined_twice,
     "reverse_compute_inline": completed_first,
     "accumulate": beside("accumulate"),
     "decompose_reduction": beside("decompose_reduction"),

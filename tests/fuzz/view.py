@@ -65,6 +65,11 @@ class View:
         every = [stage for stage in stages(self.nest) if not found[stage] & outputs and not stage.endswith(".init")]
         return [stage for stage in every if self.of_interest(stage)] or every
 
+    def computed(self) -> list[str]:
+        """Stages that compute something, rather than start from or copy it."""
+        every = [stage for stage in stages(self.nest) if not stage.endswith((".init", ".load", ".store"))]
+        return [stage for stage in every if self.of_interest(stage)] or every
+
     def results(self) -> list[str]:
         """Stages that compute an output."""
         outputs = {buffer.name for buffer in self.nest.outputs}

@@ -44,6 +44,25 @@ def refused(s: tl.Schedule, code: str, sentence: str, *step: Any) -> tl.Schedule
 # compute_root, and compute_at of implicit stages
 
 
+@pytest.mark.parametrize("length", [0, 1])
+def test_storage_does_not_leave_what_still_uses_it_behind(length: int) -> None:
+    """What never runs depends on nothing, so it may stand before what it reads: there is then no loop around all uses."""
+    a = tl.placeholder((length,), name="A")
+
+    def step(_: Any, state: Any) -> tl.Tensor:
+        h = tl.compute((length,), lambda i: state[i] + 1, name="h")
+        k = tl.reduce_axis(length, name="k")
+        return tl.compute((length,), lambda i: h[i] + tl.max(h[k], axis=k), name="N")
+
+    s = tl.Schedule(tl.scan(step, a, length, name="S"))
+    if length:
+        refused(s, "TL-S103", "after 'h' has written it inside '_'", "compute_root", "N.1")
+    else:
+        s.compute_root("N.1")
+        refused(s, "TL-S301", "'h' is also used by 'N.1', outside '_'; move that first", "compute_root", "h")
+    check(s)
+
+
 def test_an_implicit_stage_gets_the_dimensions_on_which_it_depends() -> None:
     s = tl.Schedule(centred())
     s.compute_root("C.1")

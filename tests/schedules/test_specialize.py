@@ -44,7 +44,7 @@ def test_a_factor_that_divides_leaves_no_condition_in_the_tiles() -> None:
         s.specialize("n % 8 == 0")
         s.vectorize(s.split("j", 8, tail=tail)[1])
         version = print_nest(lower(s.nest, target("native"))).split("else:")[0]
-        assert version.count("if ") == 1
+        assert "if " not in version.split("if n % 8 == 0:")[1]
         for extent in (0, 1, 7, 8, 16):
             check(s, dims={"m": 2, "n": extent})
 

@@ -1,0 +1,39 @@
+"""Ways in which the proofs of dependences may be weakened: what they know of two iterations, of data and of writes. For `faulty_steps`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Binary, Compare, Expr, For, Nest, Select
+from tensorlang.ir.mentions import allocations
+
+
+def storage_of(_old: Any, nest: Nest, _chain: Sequence[For]) -> set[str]:
+    return {buffer.name for buffer in allocations(nest.body)}
+
+
+def folds_alike(old: Any, marks: dict[int, Any], first: Any, second: Any) -> Any:
+    one, two = marks.get(first.source), marks.get(second.source)
+    return None if one is not None and two is not None and one.reducer == two.reducer else old(marks, first, second)
+
+
+def outer_counts_short(counts: Iterable[Expr]) -> Iterator[Expr]:
+    for count in counts:
+        yield simplify(Binary("sub", count, ir.const(1)))
+
+
+def remainders_apart(old: Any, one: Any, two: Any, relation: ir.Fuse) -> Iterator[Expr]:
+    yield from old(one, two, relation)
+    fused, inner = (Compare("eq", one.at(axis), two.at(axis)) for axis in (relation.fused, relation.inner))
+    yield Binary("or", fused, Compare("ne", inner.left, inner.right))
+
+
+def choices_swapped(old: Any, stage: str, expr: Expr, *where: Any) -> Iterator[Any]:
+    yield from old(stage, Select(expr.cond, expr.no, expr.yes) if isinstance(expr, Select) else expr, *where)
+
+
+def reads_unconditional(old: Any, stage: str, expr: Expr, *where: Any) -> Iterator[Any]:
+    yield from old(stage, expr, *where) if stage else ()

@@ -1,0 +1,107 @@
+"""`reverse_compute_inline` in loops that a consumer shares with its operand: it may not pass what touches what it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+import tensorlang as tl
+from tests.schedules.judged import judge
+from tests.schedules.test_placement import refused
+
+KEEP = pytest.mark.parametrize("keep", ["all", "last"])
+Keep = Literal["all", "last"]
+Step = Callable[[Any, Any, Any], Any]
+
+
+def scanned(step: Step, length: Any = 3, keep: Keep = "last") -> tl.Schedule:
+    """A scan over int32[5], whose step may read a row of A."""
+    a, b = tl.placeholder((length, 5), "int32", name="A"), tl.placeholder((5,), "int32", name="B")
+    return tl.Schedule(tl.scan(lambda t, x: step(t, x, a), b, length, keep=keep, name="S"))
+
+
+def stage(name: str, body: Callable[[Any], Any]) -> Any:
+    return tl.compute((5,), lambda i: tl.cast(body(i), "int32"), name=name)
+
+
+def doubled(t: Any, x: Any, a: Any) -> Any:
+    h = stage("H", lambda i: x[4 - i] * 2 + t)
+    return stage("N", lambda i: h[i] + a[t, i])
+
+
+def summed(t: Any, x: Any, a: Any) -> Any:
+    k = tl.reduce_axis(5, name="k")
+    h = stage("H", lambda i: tl.sum(x[k] * a[t, i], axis=k))
+    return stage("N", lambda i: tl.maximum(h[i], x[i]))
+
+
+@KEEP
+@pytest.mark.parametrize("length", [0, 1, 4, "n"])
+def test_a_stage_of_a_step_is_computed_where_the_one_before_is_complete(keep: Keep, length: Any) -> None:
+    s = scanned(doubled, tl.dim("n") if length == "n" else length, keep)
+    s.reverse_compute_inline("N")
+    assert "H:" not in str(s)
+    for n in (0, 1, 3) if length == "n" else (0,):
+        judge(s, {"n": n} if length == "n" else {})
+
+
+@KEEP
+def test_it_goes_into_the_tile_of_a_reduction(keep: Keep) -> None:
+    s = scanned(summed, 3, keep)
+    refused(s, "TL-S301", "accumulate 'H' outside the loops of its reduction first", "reverse_compute_inline", "N")
+    s.accumulate("H", at="H.i")
+    s.reverse_compute_inline("N")
+    judge(s)
+
+
+def test_it_is_the_same_under_lanes_and_split_loops() -> None:
+    s = scanned(doubled)
+    s.vectorize(s.split("H.i", 2)[1])
+    s.reverse_compute_inline("N")
+    judge(s)
+
+
+def test_the_stages_of_several_states_each_go_past_what_reads_the_states_before() -> None:
+    a, b = (tl.placeholder((5,), "int32", name=name) for name in "AB")
+
+    def step(t: Any, states: Any) -> Any:
+        x, y = states
+        h = stage("H", lambda i: x[i] + t)
+        g = stage("G", lambda i: y[4 - i] + x[4 - i])
+        return stage("N", lambda i: h[i] * 2), stage("M", lambda i: g[i] + 1)
+
+    for keep in ("all", "last"):
+        s = tl.Schedule(tl.scan(step, (a, b), 3, keep=keep, name="S"))
+        s.reverse_compute_inline("N")
+        s.reverse_compute_inline("M")
+        judge(s)
+
+
+def rows(between: Callable[[Any], Any], read: Callable[[Any, Any, Any], Any]) -> tl.Schedule:
+    """H, another stage and C, which reads both, in one loop over rows."""
+    x = tl.placeholder((4, 5), "int32", name="X")
+    h = tl.compute((4, 5), lambda i, j: x[i, j] * 2, name="H")
+    g = between(x)
+    s = tl.Schedule((tl.compute((4, 5), lambda i, j: h[i, j] + read(g, i, j), name="C"), g))
+    s.fuse_loops("H.i", "G.i")
+    s.fuse_loops("G.i", "C.i")
+    return s
+
+
+def plain(x: Any) -> Any:
+    return tl.compute((4, 5), lambda i, j: x[i, j] + 7, name="G")
+
+
+def test_rows_that_are_computed_side_by_side_go_into_one_another() -> None:
+    for read in (lambda g, i, j: g[i - 1, 4 - j], lambda g, i, j: 3):
+        s = rows(plain, lambda g, i, j, read=read: tl.select(i > 0, read(g, i, j), 0))
+        s.reverse_compute_inline("C")
+        judge(s)
+
+
+@pytest.mark.parametrize("at", [lambda j: j, lambda j: 4 - j])
+def test_what_is_computed_meanwhile_in_the_row_is_not_there_yet(at: Callable[[Any], Any]) -> None:
+    s = rows(plain, lambda g, i, j: g[i, at(j)])
+    refused(s, "TL-S103", "which 'G' writes after its operand is begun", "reverse_compute_inline", "C")
