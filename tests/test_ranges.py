@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.algebra.ranges import conditions, hull
@@ -18,6 +18,7 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.ir.printer import print_nest, text
 from tests.agreement import agree
+from tests.examples import examples
 
 rng = np.random.default_rng(11)
 N, M, NNZ = tl.dim("n"), tl.dim("m"), tl.dim("nnz")
@@ -60,7 +61,7 @@ def rows(ptr: Any, col: Any, val: Any, x: Any) -> np.ndarray[Any, Any]:
     return want
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 20), min_size=5, max_size=5))
 def test_pointers_that_are_none_give_empty_rows_and_read_nothing_outside(ptr: list[int]) -> None:
     args, y = spmv(4, 6, 17, "int64")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,22 +17,7 @@ from tensorlang.definition.tensor import Tensor, definitions
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.serialization.canonical import describe, family, fingerprint
 from tensorlang.serialization.rebuild import rebuild
-
-
-def work(action: Callable[[], object]) -> int:
-    """How many Python functions an action calls."""
-    calls = 0
-
-    def count(_frame: object, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return calls
+from tests.work import work
 
 
 @pytest.mark.parametrize("step", [pointwise, mirrored])

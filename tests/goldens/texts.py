@@ -20,6 +20,7 @@ from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import Target, target
 from tensorlang.ir.printer import print_nest
 from tensorlang.schedules.catalogue import DIRECTIVES
+from tests.goldens.choices import CHOICES
 from tests.goldens.steps import SCHEDULES
 
 HERE: Final = Path(__file__).parent
@@ -54,6 +55,7 @@ def default(name: str) -> str:
 TEXTS: Final[dict[str, Callable[[], str]]] = {
     **{f"directives/{name}.txt": partial(directive, name) for name in DIRECTIVES},
     **{f"defaults/{name}.txt": partial(default, name) for name in ops.__all__},
+    **{f"choices/{name}.txt": made for name, made in CHOICES.items()},
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
@@ -18,6 +18,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.chains import BLOCK, GROUP, SLACK, levels, rounds
+from tests.examples import examples
 
 TIMES = 4
 """How much larger than NumPy's an error may be, where NumPy's is at least two units in the last place of the sum: luck is no measure."""
@@ -68,7 +69,7 @@ def of_any_length(dtype: str) -> Any:
     return tl.build(total(tl.dim("n"), dtype))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(1, 1000), st.integers(0, 1000), st.sampled_from(["float32", "float64"]))
 def test_a_sum_of_any_length_is_that_exact(blocks: int, more: int, dtype: str) -> None:
     """Lengths around whole blocks and far from them, by one kernel."""
