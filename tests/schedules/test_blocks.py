@@ -77,7 +77,7 @@ def test_a_block_stays_in_the_second_level_cache() -> None:
     assert {"attention_dots", "attention_weights_exp", "attention_weights"} <= blocks.moved
     moved = [info for info in stages_of(s.nest) if info.name in blocks.moved]
     written = sum(4 * math.prod(map(int, constants(info.store.buffers[0].shape))) for info in moved)
-    assert 0 < written <= MACHINE.l2 // 2
+    assert 0 < written < MACHINE.l2
 
 
 def test_what_fits_the_cache_whole_stays_whole() -> None:
