@@ -16,7 +16,7 @@ from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr,
 from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tensorlang.language.reduction import _position, single
 from tensorlang.semantics import arithmetic
-from tests.examples import examples
+from tests.draws import examples
 
 X, N, c = Axis("x"), Dim("n", 2, 9), ir.const
 INT8, UINT8 = DType("int8"), DType("uint8")

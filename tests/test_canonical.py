@@ -19,7 +19,7 @@ import tensorlang as tl
 from tensorlang.definition.tensor import Placeholder, Tensor, definitions
 from tensorlang.serialization.canonical import describe, extents, family, fingerprint
 from tensorlang.serialization.rebuild import rebuild
-from tests.examples import examples
+from tests.draws import examples
 from tests.strategies import Program, programs
 
 

@@ -18,7 +18,7 @@ from tensorlang.definition.tensor import ReduceAxis
 from tensorlang.ir import Compare, Const, Param, Reducer, Select
 from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.semantics import arithmetic, evaluate
-from tests.examples import examples
+from tests.draws import examples
 from tests.strategies import Program, programs
 
 rng = np.random.default_rng(23)

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.semantics import evaluate
-from tests.examples import examples
+from tests.draws import examples
 from tests.strategies import Program, programs
 from tests.work import work
 

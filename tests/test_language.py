@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import tensorlang as tl
 from tensorlang.definition.expr import MAX_DEPTH, Expr
 from tensorlang.definition.tensor import Tensor
-from tests.examples import examples
+from tests.draws import examples
 
 A, B = tl.placeholder((8,), name="A"), tl.placeholder((4, 6), name="B")
 I, U, F = tl.placeholder((8,), "int32", name="I"), tl.placeholder((8,), "uint8", name="U"), tl.placeholder((8,), "bool", name="F")

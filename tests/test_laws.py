@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 import tensorlang as tl
-from tests.examples import examples
+from tests.draws import examples
 from tests.strategies import Program, programs
 
-LAW = settings(examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+LAW = settings(examples(20), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def results(value: Any) -> tuple[Any, ...]:

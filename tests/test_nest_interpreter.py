@@ -36,7 +36,7 @@ from tensorlang.lowering.program import lower_definition
 from tensorlang.semantics import arithmetic, scalars
 from tensorlang.semantics.evaluate import evaluate
 from tensorlang.semantics.nest_interpreter import run_nest
-from tests.examples import examples
+from tests.draws import examples
 from tests.strategies import Program, programs
 
 c = ir.const

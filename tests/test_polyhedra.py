@@ -14,7 +14,7 @@ from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
 from tensorlang.ir.dtype import BOOL, INT32, INT64, DType
-from tests.examples import examples
+from tests.draws import examples
 from tests.work import work
 
 X, Y, N, c = Axis("x"), Axis("y"), Dim("n"), ir.const

@@ -18,7 +18,8 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.ir.printer import print_nest, text
 from tests.agreement import agree
-from tests.examples import examples
+from tests.draws import examples
+from tests.thinned import crossed
 
 rng = np.random.default_rng(11)
 N, M, NNZ = tl.dim("n"), tl.dim("m"), tl.dim("nnz")
@@ -42,9 +43,7 @@ def csr(n: int, m: int, density: float, integer: str = "int32") -> tuple[Any, tu
     return A, (A.indptr.astype(integer), A.indices.astype(integer), A.data)
 
 
-@pytest.mark.parametrize("integer", ["int32", "int64"])
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize(("n", "m", "density"), [(6, 9, 0.4), (5, 7, 0.0), (1, 3, 1.0), (9, 40, 0.7)])
+@crossed({"integer": ["int32", "int64"], "symbolic": [False, True], "n, m, density": [(6, 9, 0.4), (5, 7, 0.0), (1, 3, 1.0), (9, 40, 0.7)]})
 def test_a_sparse_product_is_scipys(n: int, m: int, density: float, symbolic: bool, integer: str) -> None:
     A, parts = csr(n, m, density, integer)
     x = rng.random(m).astype("f4")
@@ -188,8 +187,7 @@ SCHEDULES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("number", range(len(SCHEDULES)))
+@crossed({"symbolic": [False, True], "number": range(len(SCHEDULES))})
 def test_a_schedule_of_a_data_dependent_range_never_changes_the_result(number: int, symbolic: bool) -> None:
     A, parts = csr(11, 13, 0.4)
     ptr = parts[0].copy()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 import tensorlang as tl
-from tests.examples import examples
+from tests.draws import examples
 
 Tree: TypeAlias = Any
 ROWS, COLUMNS = 7, 5
@@ -182,7 +182,7 @@ def contents(place: Place, seed: int) -> dict[tl.Tensor, Any]:
     return found
 
 
-@examples(120)
+@examples(40)
 @given(
     trees(DATA), st.none() | conditions(trees(DATA)), st.sampled_from([1, 4, 8, 13, 16, 256]), st.sampled_from(["select", "sum", "scatter"])
 )

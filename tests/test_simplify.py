@@ -18,7 +18,7 @@ from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import axes_of, dtype_of
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.nest_interpreter import run_nest
-from tests.examples import examples
+from tests.draws import examples
 
 X, Y, c = Axis("x"), Axis("y"), ir.const
 SMALL = range(-5, 6)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import tensorlang as tl
 from tensorlang.autotune.jobs.session import Session
 from tests.arguments import DIRECTIVES, Entry, Own, calls, entries
-from tests.examples import examples
+from tests.draws import examples
 
 ENTRIES: Final = entries()
 

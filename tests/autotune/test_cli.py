@@ -12,7 +12,7 @@ from tensorlang.autotune.log.record import to_line
 from tensorlang.autotune.operators import OPERATORS, parse_shape, program
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import TuningError
-from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended
+from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended, here
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(arguments: tuple[str, ...], message: str) -> None:
-    done = autotune(*arguments)
+    done = here(*arguments)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert message in done.stderr
@@ -72,7 +72,7 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: tuple[str, ...], message:
 )
 def test_a_fault_in_a_users_file_is_told_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(text)
-    done = autotune("run", tmp_path / "mine.py:f")
+    done = here("run", tmp_path / "mine.py:f")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert message in done.stderr
@@ -87,7 +87,7 @@ def test_an_unwritable_log_is_exit_1(tmp_path: Path) -> None:
 
 def test_a_log_without_trials_is_exit_1_and_says_what_was_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"garbage\n" + to_line({"kind": "run_end", "reason": "trials"}))
-    done = autotune("best", tmp_path / "a.jsonl")
+    done = here("best", tmp_path / "a.jsonl")
     assert done.returncode == 1
     assert "holds no trial (1 line skipped" in done.stderr
 
@@ -102,7 +102,7 @@ def test_help_and_wrong_usage_load_neither_compiler_nor_surrogates_nor_tables(ar
 
 
 def test_every_command_of_the_contract_is_there() -> None:
-    shown = autotune("--help").stdout
+    shown = here("--help").stdout
     for verb in ("run", "job", "status", "best", "report", "merge", "verify", "export", "compare", "ops"):
         assert f"\n  {verb} " in shown
 

@@ -28,7 +28,7 @@ from tensorlang.autotune.reporting.analysis import (
 from tensorlang.autotune.reporting.display import share_of_peak
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, write
-from tests.examples import examples
+from tests.draws import examples
 
 MADE = Made()
 

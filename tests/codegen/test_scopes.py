@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import tensorlang as tl
-from tests.examples import examples
+from tests.draws import examples
 
 Plan: TypeAlias = list[tuple[str, str, int, str, str, str]]
 EXTENTS = (0, 1, 5, 13, 16, 40)

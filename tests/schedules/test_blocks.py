@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 from scipy.special import softmax as scipy_softmax
 
 import tensorlang as tl
@@ -13,6 +12,7 @@ from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.analysis import stages_of
 from tensorlang.schedules.strategies.blocks import in_blocks
 from tensorlang.schedules.strategies.fusion import inline_pointwise, raise_contractions
+from tests.thinned import crossed
 
 MACHINE = target("x86-64-v4")
 
@@ -39,18 +39,19 @@ def expected(q: Any, k: Any, v: Any, allowed: Any = True) -> Any:
     return scipy_softmax(scores, axis=-1) @ v
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(
-    ("shape", "keys"),
-    [
-        ((3, 96, 16), 640),
-        ((1, 384, 32), 384),
-        ((2, 2, 197, 24), 197),
-        ((2, 131, 8), 1100),
-        ((480, 32), 480),
-        ((1, 1, 64), 700),
-        ((5, 8), 3),
-    ],
+@crossed(
+    {
+        "threads": [1, 2],
+        "shape, keys": [
+            ((3, 96, 16), 640),
+            ((1, 384, 32), 384),
+            ((2, 2, 197, 24), 197),
+            ((2, 131, 8), 1100),
+            ((480, 32), 480),
+            ((1, 1, 64), 700),
+            ((5, 8), 3),
+        ],
+    }
 )
 def test_attention_is_numpys_whatever_its_blocks(shape: tuple[int, ...], keys: int, threads: int) -> None:
     rng = np.random.default_rng(1)

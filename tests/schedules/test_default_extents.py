@@ -12,7 +12,7 @@ import tensorlang as tl
 from tensorlang.autotune.operators import OPERATORS, Given
 from tensorlang.definition.extent import dims_in
 from tensorlang.definition.tensor import Placeholder, Tensor, as_outputs, definitions
-from tests.examples import examples
+from tests.draws import examples
 
 SIZES: Final = (0, 0, 1, 2, 7, 13, 17)
 

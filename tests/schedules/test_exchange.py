@@ -13,7 +13,7 @@ from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
 from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.exchange import exchanged
-from tests.examples import examples
+from tests.draws import examples
 
 OUTER, BODY = "Y.o", ir.Block(())
 PLACE = Axis(OUTER)

@@ -17,7 +17,7 @@ from tensorlang.autotune.search.searcher import Observation
 from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.feasible import feasible
 from tensorlang.schedules.spaces.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
-from tests.examples import examples
+from tests.draws import examples
 
 
 @st.composite
@@ -98,7 +98,7 @@ def test_no_search_proposes_an_infeasible_point_or_one_twice_and_each_ends(space
     assert len(asked) == len(points) and set(asked) == set(points)
 
 
-@examples(6)
+@examples(2)
 @given(spaces(), st.integers(0, 99))
 def test_the_bayesian_search_keeps_the_same_law(space: Space, seed: int) -> None:
     points = brute(space)
