@@ -103,7 +103,7 @@ def test_rounds_stop_when_their_seconds_are_used_up_but_not_before_the_third() -
 
 def test_a_flush_rewrites_more_than_the_last_level_holds_and_on_each_core_more_than_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
     caches = Caches(l1=32 << 10, l2=1 << 20, l3=32 << 20, cores=2)
-    usable, seen = os.sched_getaffinity(0), list[tuple[frozenset[int], int]]()
+    usable, seen = frozenset(os.sched_getaffinity(0)), list[tuple[frozenset[int], int]]()
     rewrite = Flush._rewrite
 
     def watched(buffer: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
