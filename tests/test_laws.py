@@ -11,7 +11,7 @@ import tensorlang as tl
 from tests.draws import examples
 from tests.strategies import Program, programs
 
-LAW = settings(examples(20), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+LAW = settings(examples(12), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def results(value: Any) -> tuple[Any, ...]:
