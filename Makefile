@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test bench bench-tuner bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -11,6 +11,10 @@ check:
 
 test:
 	$(PYTHON) -m pytest
+
+# What the test command leaves out: the same claims at more places, and real signals, hosts and browsers.
+test-slow:
+	$(PYTHON) -m pytest -m slow
 
 bench:
 	$(PYTHON) -m bench
@@ -53,6 +57,14 @@ SEED ?= 0
 WORKERS ?= 2
 fuzz:
 	$(PYTHON) -m tests.fuzz.run --cases $(CASES) --seed $(SEED) --workers $(WORKERS)
+
+# Property tests and fuzz cases that no run has drawn before, all from one number; `make campaign FRESH=...` repeats what it printed.
+campaign:
+	@seed=$(or $(FRESH),$$($(PYTHON) -c "import secrets; print(secrets.randbelow(10**6))")); failed=0; \
+	echo "== make campaign FRESH=$$seed CASES=$(CASES)"; \
+	$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=campaign --hypothesis-seed=$$seed --timeout 3600 || failed=1; \
+	$(PYTHON) -m tests.fuzz.run --cases $(CASES) --seed $$seed --workers $(WORKERS) || failed=1; \
+	exit $$failed
 
 # Every figure of docs/fuzzing.md, each a target of its own; one that is not kept does not keep the others from running, but make fails at
 # the end. Cases and faults accumulate in docs/fuzz.json and docs/faults.json.

@@ -1,6 +1,24 @@
-"""Signals as at a terminal: tests end child processes by them, and a run in the background begins with SIGINT and SIGHUP ignored."""
+"""What every test runs under: signals as at a terminal, and the profile that property tests are drawn in.
 
+Tests end child processes by signals, and a run in the background begins with SIGINT and SIGHUP ignored.
+
+In the profile "ci", which is the default, a property is drawn the same few times in each run. In "campaign" it is drawn twenty times as
+often, anew in each run: `make campaign`, or `python -m pytest -m hypothesis --hypothesis-profile=campaign --hypothesis-seed=N`.
+"""
+
+import gc
 import signal
+
+from hypothesis import HealthCheck, settings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# How long a draw takes says how busy the machine is: no deadline, and no complaint of slow generation.
+_ALWAYS = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", _ALWAYS, derandomize=True, max_examples=50)
+settings.register_profile("campaign", _ALWAYS, max_examples=1000, print_blob=True)
+settings.load_profile("ci")
+
+# A test makes many small objects beside the many of the libraries: looking for cycles less often saves about a twentieth of the time.
+gc.set_threshold(50_000, 20, 20)

@@ -16,10 +16,23 @@ def test_a_ratio_of_pairs_does_not_see_drift() -> None:
     assert pairs.spread == 0
 
 
-def test_the_slower_statement_has_the_greater_time() -> None:
-    pairs = interleave(timeit.Timer("sum(range(2000))"), timeit.Timer("sum(range(20))"), pairs=3, least=1e-3)
-    assert len(pairs.ratios) == 3
-    assert pairs.time_ratio > 5
+def test_two_statements_take_turns_in_samples_that_last_long_enough() -> None:
+    seen: list[tuple[float, float]] = []
+
+    class Stand(timeit.Timer):
+        """Says that each repetition took so long."""
+
+        def __init__(self, seconds: float) -> None:
+            super().__init__()
+            self.seconds = seconds
+
+        def timeit(self, number: int = 1) -> float:
+            seen.append((self.seconds, number * self.seconds))
+            return number * self.seconds
+
+    pairs = interleave(Stand(1e-4), Stand(1e-6), pairs=3, least=1e-3)
+    assert pairs.ratios == pytest.approx([100] * 3)
+    assert [which for which, _ in seen[-6:]] == [1e-4, 1e-6] * 3 and min(length for _, length in seen[-6:]) >= 1e-3
 
 
 @pytest.mark.parametrize(("value", "kept"), [(0.89, False), (0.9, True), (1.2, True)])

@@ -20,6 +20,7 @@ from bench.peers.workload import Workload
 from bench.peers.workloads import FAMILIES, named, variants
 from bench.peers.workloads.family import Family
 from bench.peers.workloads.matmul import product
+from tests.thinned import few
 
 WORKLOADS = [workload for family in FAMILIES.values() for workload in family.workloads]
 SMALL = (
@@ -65,7 +66,7 @@ def test_names_are_unique_and_every_operator_is_tried_small() -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, "numpy"])
-@pytest.mark.parametrize("workload", SMALL, ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", few(SMALL, 8), ids=lambda workload: workload.name)
 def test_ours_and_numpys_candidates_give_the_reference(workload: Workload, engine: str) -> None:
     operands = workload.operands()
     expected = workload.expected(operands)

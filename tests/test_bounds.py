@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds, assume, chooses, interval, lets_go, negated, values
@@ -16,6 +16,7 @@ from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr,
 from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tensorlang.language.reduction import _position, single
 from tensorlang.semantics import arithmetic
+from tests.draws import examples
 
 X, N, c = Axis("x"), Dim("n", 2, 9), ir.const
 INT8, UINT8 = DType("int8"), DType("uint8")
@@ -23,7 +24,7 @@ DATA = Load(Buffer("D", (c(8),), INT64), (X,))
 REAL = Load(Buffer("R", (c(8),), FLOAT32), (X,))
 
 
-@settings(deadline=None, max_examples=400)
+@examples(200)
 @given(st.sampled_from(list(BINARY)), st.sampled_from([INT8, UINT8]), st.data())
 def test_an_operator_stays_in_its_interval(op: str, of: DType, data: st.DataObject) -> None:
     def part() -> tuple[int, int]:
@@ -61,7 +62,7 @@ def test_the_interval_of_an_operator_is_tight(op: str, a: tuple[int, int], b: tu
 NUMBERS = [-math.inf, -1e30, -2.5, -1.0, -0.5, 0.0, 0.3, 1.0, 15.0, 1e20, math.inf]
 
 
-@settings(deadline=None, max_examples=300)
+@examples(150)
 @given(
     st.sampled_from(["add", "sub", "mul", "div", "min", "max", "fmin", "fmax"]),
     st.sampled_from([FLOAT32, FLOAT64, DType("float16")]),

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.definition.tensor import Placeholder, Tensor, definitions
 from tensorlang.serialization.canonical import describe, extents, family, fingerprint
 from tensorlang.serialization.rebuild import rebuild
+from tests.draws import examples
 from tests.strategies import Program, programs
 
 
@@ -64,7 +65,7 @@ def test_a_description_is_plain_json_without_serials() -> None:
     }
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(programs())
 def test_a_rebuilt_definition_is_described_alike_and_means_the_same(program: Program) -> None:
     document = json.loads(json.dumps(describe(program.outputs)))
@@ -198,7 +199,7 @@ WRONG: list[Any] = [
 ]
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.sampled_from(paths(GOOD)[1:]), st.sampled_from(WRONG))
 def test_a_damaged_description_is_rebuilt_or_refused(path: tuple[Any, ...], wrong: Any) -> None:
     document = copy.deepcopy(GOOD)

@@ -9,7 +9,7 @@ import ml_dtypes
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang import ir
@@ -18,6 +18,7 @@ from tensorlang.definition.tensor import ReduceAxis
 from tensorlang.ir import Compare, Const, Param, Reducer, Select
 from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.semantics import arithmetic, evaluate
+from tests.draws import examples
 from tests.strategies import Program, programs
 
 rng = np.random.default_rng(23)
@@ -335,7 +336,7 @@ def test_a_reducer_of_choices_does_not_depend_on_chunks(monkeypatch: Any) -> Non
         np.testing.assert_array_equal(tl.evaluate(Y, {}), want)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(programs(), st.sampled_from([1, 3, 64]))
 def test_chunks_do_not_show(program: Program, chunk: int) -> None:
     want = tl.evaluate(program.outputs, program.feeds)

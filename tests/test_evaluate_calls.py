@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import time
+import tracemalloc
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.semantics import evaluate
+from tests.draws import examples
 from tests.strategies import Program, programs
+from tests.work import work
 
 rng = np.random.default_rng(29)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(programs(), st.booleans(), st.data())
 def test_points_are_elements_of_the_whole(program: Program, on_demand: bool, data: Any) -> None:
     """Also where the producers are evaluated only at the elements that the points read."""
@@ -34,15 +36,19 @@ def test_points_are_elements_of_the_whole(program: Program, on_demand: bool, dat
     np.testing.assert_array_equal(got, np.array([whole[point] for point in points], whole.dtype))
 
 
-def test_a_point_of_a_large_product_is_cheap() -> None:
+def test_a_point_of_a_large_product_takes_the_elements_that_it_reads_and_no_others() -> None:
+    """Beside the operand and one chunk, which are there in any case, an intermediate of 36 MB would be seen."""
     n = 3000
     A, k, l = tl.placeholder((n, n), name="A"), tl.reduce_axis(n, name="k"), tl.reduce_axis(n, name="l")
     B = tl.compute((n, n), lambda i, j: tl.sum(A[i, k] * A[k, j], axis=k), name="B")
     C = tl.compute((n, n), lambda i, j: tl.sum(B[i, l] * A[l, j], axis=l), name="C")
     a = rng.standard_normal((n, n), "f4")
-    start = time.perf_counter()
-    got = tl.evaluate(C, {A: a}, at=[(3, 5), (2999, 0)])
-    assert time.perf_counter() - start < 10
+    tracemalloc.start()
+    try:
+        got = tl.evaluate(C, {A: a}, at=[(3, 5), (2999, 0)])
+        assert tracemalloc.get_traced_memory()[1] < a.nbytes / 8
+    finally:
+        tracemalloc.stop()
     want = [a[i].astype("f8") @ a @ a[:, j] for i, j in ((3, 5), (2999, 0))]
     np.testing.assert_allclose(got, want, rtol=1e-3)
 
@@ -129,11 +135,10 @@ def test_a_point_outside_is_a_call_error() -> None:
             tl.evaluate(A, {A: zeros}, at=[point])
 
 
-def test_a_matmul_of_512_takes_about_a_second() -> None:
-    X, Y, k = tl.placeholder((512, 512), name="X"), tl.placeholder((512, 512), name="Y"), tl.reduce_axis(512, name="k")
-    Z = tl.compute((512, 512), lambda i, j: tl.sum(X[i, k] * Y[k, j], axis=k), name="Z")
-    x, y = rng.random((2, 512, 512), "f4")
-    start = time.perf_counter()
-    got = tl.evaluate(Z, {X: x, Y: y})
-    assert time.perf_counter() - start < 3
-    np.testing.assert_allclose(got, x @ y, rtol=1e-4)
+def test_the_steps_of_a_product_are_taken_many_at_a_time() -> None:
+    n = 256
+    X, Y, k = tl.placeholder((n, n), name="X"), tl.placeholder((n, n), name="Y"), tl.reduce_axis(n, name="k")
+    Z = tl.compute((n, n), lambda i, j: tl.sum(X[i, k] * Y[k, j], axis=k), name="Z")
+    x, y = rng.random((2, n, n), "f4")
+    np.testing.assert_allclose(tl.evaluate(Z, {X: x, Y: y}), x @ y, rtol=1e-4)
+    assert work(lambda: tl.evaluate(Z, {X: x, Y: y})) < n**3 / 256

@@ -35,6 +35,7 @@ from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder
 from tests.fuzz.replay import Tally, attempt
 from tests.fuzz.run import main
+from tests.thinned import crossed
 
 
 def test_every_directive_has_cells_or_a_reason_why_not() -> None:
@@ -43,8 +44,7 @@ def test_every_directive_has_cells_or_a_reason_why_not() -> None:
     assert all(entry.reason and set(entry.kinds) <= set(KINDS) and set(entry.modes) <= set(MODES) for entry in IMPOSSIBLE)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", MODES)
+@crossed({"kind": KINDS, "mode": MODES})
 def test_a_definition_is_drawn_for_each_kind_in_each_mode(kind: str, mode: str) -> None:
     drawn = [found for seed in range(30) if (found := aimed(seed, ("split", kind, mode))) is not None]
     assert drawn
@@ -54,8 +54,7 @@ def test_a_definition_is_drawn_for_each_kind_in_each_mode(kind: str, mode: str) 
         assert any(kind_of(stage) == kind and mode in modes_of(case, stage) for stage in case["stages"])
 
 
-@pytest.mark.parametrize("directive", ["tensorize", "rfactor", "accumulate", "decompose_reduction"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "store"])
+@crossed({"directive": ["tensorize", "rfactor", "accumulate", "decompose_reduction"], "kind": [kind for kind in KINDS if kind != "store"]})
 def test_any_statement_may_have_a_reduction_inside_for_the_directives_of_reductions(directive: str, kind: str) -> None:
     drawn = [found for seed in range(30) if (found := aimed(seed, (directive, kind, "plain"))) is not None]
     inside = [(case, node) for case, aim in drawn for stage in case["stages"] if stage["name"] in aim.stages for node in reductions(stage)]

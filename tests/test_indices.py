@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tests.thinned import crossed
 
 rng = np.random.default_rng(6)
 SIZE = 16
@@ -92,8 +93,7 @@ def operands(outputs: tl.Tensor, given: dict[tl.Tensor, Any]) -> dict[tl.Tensor,
     return {tensor: array for tensor, array in given.items() if id(tensor.definition) in read}
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("form", ["read", "where", "scatter"])
+@crossed({"name": ROWS, "form": ["read", "where", "scatter"]})
 def test_an_index_that_is_proved_inside_is_right(name: str, form: str) -> None:
     size, index, places = ROWS[name]
     T, t = table(size), rng.standard_normal(size).astype("f4")

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.definition.expr import MAX_DEPTH, Expr
 from tensorlang.definition.tensor import Tensor
+from tests.draws import examples
 
 A, B = tl.placeholder((8,), name="A"), tl.placeholder((4, 6), name="B")
 I, U, F = tl.placeholder((8,), "int32", name="I"), tl.placeholder((8,), "uint8", name="U"), tl.placeholder((8,), "bool", name="F")
@@ -200,7 +201,7 @@ def test_a_read_outside_is_refused_with_an_example(fn: Any, example: str) -> Non
         over(fn)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.integers(-3, 3), st.integers(-9, 9), st.integers(1, 4), st.integers(1, 9), st.integers(1, 9))
 def test_a_read_is_refused_just_where_some_index_is_outside(factor: int, offset: int, by: int, extent: int, size: int) -> None:
     X = tl.placeholder((size,), name="X")

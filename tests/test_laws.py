@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 import tensorlang as tl
+from tests.draws import examples
 from tests.strategies import Program, programs
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+LAW = settings(examples(12), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def results(value: Any) -> tuple[Any, ...]:

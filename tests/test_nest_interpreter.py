@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang import ir
 from tensorlang.errors import InternalError
@@ -36,6 +36,7 @@ from tensorlang.lowering.program import lower_definition
 from tensorlang.semantics import arithmetic, scalars
 from tensorlang.semantics.evaluate import evaluate
 from tensorlang.semantics.nest_interpreter import run_nest
+from tests.draws import examples
 from tests.strategies import Program, programs
 
 c = ir.const
@@ -226,7 +227,7 @@ def test_casts_agree_with_the_evaluator(source: Any, target: Any, data: Any) -> 
     np.testing.assert_array_equal(out[0], want)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(programs())
 def test_the_nest_of_a_definition_means_the_definition(program: Program) -> None:
     """Two interpreters agree to the last bit: the one of definitions, and the one of the nest that a definition is lowered to."""

@@ -13,6 +13,7 @@ import tensorlang as tl
 from tensorlang import ops
 from tensorlang.definition.expr import Expr
 from tensorlang.definition.tensor import Stage, definitions
+from tests.thinned import crossed
 
 rng = np.random.default_rng(17)
 
@@ -121,9 +122,7 @@ def test_gelu_may_be_approximated_by_tanh() -> None:
     check(ops.gelu(X, approximate="tanh"), [X], (x,), want)
 
 
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
-@pytest.mark.parametrize("mask", [None, "bool", "float32"])
-@pytest.mark.parametrize("is_causal", [False, True])
+@crossed({"lead": [(), (2,), (2, 3)], "mask": [None, "bool", "float32"], "is_causal": [False, True]})
 def test_attention_is_a_softmax_between_two_products(lead: Any, mask: Any, is_causal: bool) -> None:
     q, k, v = array(*lead, 5, 4), array(*lead, 6, 4), array(*lead, 6, 3)
     m = rng.random((5, 6)) < 0.8 if mask == "bool" else array(5, 6)
@@ -166,9 +165,7 @@ def test_resize2d_nearest_reads_the_pixel_at_the_same_part_of_the_image(size: An
     check(ops.resize2d(X, size), [X], (x,), want, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("size", [(3, 4), (10, 7), (1, 1)])
-@pytest.mark.parametrize("align_corners", [False, True])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@crossed({"size": [(3, 4), (10, 7), (1, 1)], "align_corners": [False, True], "layout": ["NCHW", "NHWC"]})
 def test_resize2d_bilinear_is_scipys_map_coordinates(size: Any, align_corners: bool, layout: str) -> None:
     x = array(1, 2, 5, 7)
 
@@ -197,9 +194,13 @@ def test_embedding_takes_a_table_of_any_length(rows: int) -> None:
     np.testing.assert_array_equal(kernel(index, table[:0]), np.zeros((4, 3), "f4"))
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("options", [{}, {"mode": "bilinear"}, {"mode": "bilinear", "align_corners": True}])
-@pytest.mark.parametrize("size", [(3, 4), (10, 7), (1, 1)])
+@crossed(
+    {
+        "layout": ["NCHW", "NHWC"],
+        "options": [{}, {"mode": "bilinear"}, {"mode": "bilinear", "align_corners": True}],
+        "size": [(3, 4), (10, 7), (1, 1)],
+    }
+)
 def test_resize2d_takes_dims_and_means_the_same(size: tuple[int, int], options: Any, layout: str) -> None:
     x = array(1, 2, 5, 6) if layout == "NCHW" else array(1, 5, 6, 2)
     (X,) = feed(x)
@@ -213,9 +214,7 @@ def test_resize2d_takes_dims_and_means_the_same(size: tuple[int, int], options: 
     np.testing.assert_allclose(tl.evaluate(new, {S: x}, p=size[0], q=size[1]), want, rtol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(2, 6), (3, 6, 5), (2, 12, 3, 4), (2, 4, 2, 3, 2)])
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@crossed({"shape": [(2, 6), (3, 6, 5), (2, 12, 3, 4), (2, 4, 2, 3, 2)], "groups": [1, 2], "layout": ["NCHW", "NHWC"]})
 def test_group_norm_normalises_groups_of_channels(shape: tuple[int, ...], groups: int, layout: str) -> None:
     x, w, b = array(*shape), array(shape[1]), array(shape[1])
     parts = x.astype("f8").reshape(shape[0], groups, -1)

@@ -12,6 +12,7 @@ from scipy import ndimage, signal, special
 import tensorlang as tl
 from tensorlang import ops
 from tests.test_ops import array, check, feed
+from tests.thinned import crossed, few
 
 rng = np.random.default_rng(18)
 
@@ -40,9 +41,7 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", CONVOLUTIONS)
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("biased", [False, True])
+@crossed({"options": CONVOLUTIONS, "layout": ["NCHW", "NHWC"], "biased": [False, True]})
 def test_conv2d_is_a_sum_of_correlations(options: Any, layout: str, biased: bool) -> None:
     x, w, b = array(2, 4, 7, 8), array(4, 4 // options.get("groups", 1), 3, 2), array(4)
 
@@ -60,8 +59,7 @@ def test_conv2d_is_a_sum_of_correlations(options: Any, layout: str, biased: bool
     check(ops.conv2d(X, W, B if biased else None, layout=layout, **options), [X, W, B][: len(arrays)], arrays, want, rtol=1e-4)
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("multiplier", [1, 2])
+@crossed({"layout": ["NCHW", "NHWC"], "multiplier": [1, 2]})
 def test_depthwise_conv2d_keeps_channels_apart(layout: str, multiplier: int) -> None:
     x, w = array(2, 3, 6, 5), array(3 * multiplier, 1, 3, 3)
     want = reference_conv2d(x, w, (1, 1), (1, 1), (1, 1), 3)
@@ -92,16 +90,19 @@ def test_conv1d_is_conv2d_of_one_row(options: Any) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"stride": 2, "padding": 1},
-        {"stride": (2, 3), "output_padding": (1, 2)},
-        {"groups": 2, "dilation": 2, "padding": 1},
-        {"stride": 2, "padding": 2, "groups": 4},
-        {"stride": (3, 2), "dilation": (1, 2), "padding": (0, 1)},
-        {"stride": (2, 4), "dilation": 3, "output_padding": 1},
-        {"stride": 5, "padding": 1},
-    ],
+    few(
+        [
+            {},
+            {"stride": 2, "padding": 1},
+            {"stride": (2, 3), "output_padding": (1, 2)},
+            {"groups": 2, "dilation": 2, "padding": 1},
+            {"stride": 2, "padding": 2, "groups": 4},
+            {"stride": (3, 2), "dilation": (1, 2), "padding": (0, 1)},
+            {"stride": (2, 4), "dilation": 3, "output_padding": 1},
+            {"stride": 5, "padding": 1},
+        ],
+        4,
+    ),
 )
 def test_conv2d_transpose_spreads_every_element(options: Any) -> None:
     x, w, b = array(2, 4, 3, 4), array(4, 3, 3, 2), array(3 * options.get("groups", 1))
@@ -144,8 +145,7 @@ def test_max_pool2d_is_scipys_maximum_filter() -> None:
     check(ops.max_pool2d(X, 3, 1, 1), [X], (x,), want, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("include", [True, False])
+@crossed({"layout": ["NCHW", "NHWC"], "include": [True, False]})
 def test_avg_pool2d_divides_by_the_window_or_by_what_it_covers(layout: str, include: bool) -> None:
     x = array(2, 3, 7, 8)
     widths = ((0, 0), (0, 0), (1, 1), (1, 1))

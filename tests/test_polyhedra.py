@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
 from tensorlang.ir.dtype import BOOL, INT32, INT64, DType
+from tests.draws import examples
+from tests.work import work
 
 X, Y, N, c = Axis("x"), Axis("y"), Dim("n"), ir.const
 DATA = Load(Buffer("D", (N,), INT64), (X,))
@@ -96,7 +97,7 @@ CONDITIONS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(CONDITIONS)
 def test_a_point_is_found_just_where_there_is_one(condition: Expr) -> None:
     found = find(*BOX, condition)
@@ -191,9 +192,9 @@ def test_an_interval_holds_for_all_data_or_is_unknown(expr: Expr, bounds: Any) -
 def test_a_question_that_is_too_large_is_given_up_soon() -> None:
     """Forty inequalities on forty products are a million million cases; the answer is "perhaps", and nothing is known of the point."""
     conditions = [test("ne", op("mul", X, op("add", Y, n)), n) for n in range(40)]
-    start = time.process_time()
     assert find(*conditions, test("gt", X, Y)) == {}
-    assert time.process_time() - start < 5
+    few = [*conditions[:10], test("gt", X, Y)]
+    assert work(lambda: find(*conditions, test("gt", X, Y))) < 4.2 * work(lambda: find(*few))
     assert find(test("gt", X, Y), test("gt", Y, X)) is None
 
 

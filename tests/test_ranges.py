@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.algebra.ranges import conditions, hull
@@ -18,6 +18,8 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.ir.printer import print_nest, text
 from tests.agreement import agree
+from tests.draws import examples
+from tests.thinned import crossed
 
 rng = np.random.default_rng(11)
 N, M, NNZ = tl.dim("n"), tl.dim("m"), tl.dim("nnz")
@@ -41,9 +43,7 @@ def csr(n: int, m: int, density: float, integer: str = "int32") -> tuple[Any, tu
     return A, (A.indptr.astype(integer), A.indices.astype(integer), A.data)
 
 
-@pytest.mark.parametrize("integer", ["int32", "int64"])
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize(("n", "m", "density"), [(6, 9, 0.4), (5, 7, 0.0), (1, 3, 1.0), (9, 40, 0.7)])
+@crossed({"integer": ["int32", "int64"], "symbolic": [False, True], "n, m, density": [(6, 9, 0.4), (5, 7, 0.0), (1, 3, 1.0), (9, 40, 0.7)]})
 def test_a_sparse_product_is_scipys(n: int, m: int, density: float, symbolic: bool, integer: str) -> None:
     A, parts = csr(n, m, density, integer)
     x = rng.random(m).astype("f4")
@@ -60,7 +60,7 @@ def rows(ptr: Any, col: Any, val: Any, x: Any) -> np.ndarray[Any, Any]:
     return want
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 20), min_size=5, max_size=5))
 def test_pointers_that_are_none_give_empty_rows_and_read_nothing_outside(ptr: list[int]) -> None:
     args, y = spmv(4, 6, 17, "int64")
@@ -187,8 +187,7 @@ SCHEDULES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("number", range(len(SCHEDULES)))
+@crossed({"symbolic": [False, True], "number": range(len(SCHEDULES))})
 def test_a_schedule_of_a_data_dependent_range_never_changes_the_result(number: int, symbolic: bool) -> None:
     A, parts = csr(11, 13, 0.4)
     ptr = parts[0].copy()

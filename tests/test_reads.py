@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 import tensorlang as tl
+from tests.draws import examples
 
 Tree: TypeAlias = Any
 ROWS, COLUMNS = 7, 5
@@ -181,7 +182,7 @@ def contents(place: Place, seed: int) -> dict[tl.Tensor, Any]:
     return found
 
 
-@settings(deadline=None, max_examples=120)
+@examples(40)
 @given(
     trees(DATA), st.none() | conditions(trees(DATA)), st.sampled_from([1, 4, 8, 13, 16, 256]), st.sampled_from(["select", "sum", "scatter"])
 )
@@ -195,7 +196,7 @@ def test_what_is_accepted_reads_inside_for_all_data(index: Tree, condition: Tree
         tl.evaluate(result, {tensor: array for tensor, array in contents(place, seed).items() if tensor.name != "unused"})
 
 
-@settings(deadline=None, max_examples=120)
+@examples(120)
 @given(trees(PLAIN), st.none() | conditions(trees(PLAIN)), st.sampled_from([1, 4, 8, 13, 16, 256]), st.sampled_from(["select", "sum"]))
 def test_without_data_a_read_is_refused_just_where_it_can_be_outside(index: Tree, condition: Tree, extent: int, form: str) -> None:
     place = Place({}, {})
@@ -222,7 +223,7 @@ def test_without_data_a_read_is_refused_just_where_it_can_be_outside(index: Tree
 SHOWN = re.compile(r"(\w+)(?:\[(\d+)\])? = (-?[\d.e+]+|nan|-?inf)")
 
 
-@settings(deadline=None, max_examples=120)
+@examples(120)
 @given(trees(LOADS | PLAIN), st.sampled_from([1, 4, 8, 13]))
 def test_an_example_occurs(index: Tree, extent: int) -> None:
     """The elements that the error shows, in operands that are 0 elsewhere, give the index that it shows."""

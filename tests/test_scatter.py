@@ -9,6 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tests.agreement import agree
+from tests.thinned import crossed
 
 rng = np.random.default_rng(8)
 
@@ -25,8 +26,7 @@ def test_a_histogram_is_numpy_bincount() -> None:
     agree(H, {X: x}, np.bincount(x, minlength=8).astype("int32"))
 
 
-@pytest.mark.parametrize(("reduce", "ufunc"), [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
-@pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "float16"])
+@crossed({"reduce, ufunc": [("add", np.add), ("min", np.minimum), ("max", np.maximum)], "dtype": ["float64", "int32", "uint8", "float16"]})
 def test_a_scatter_is_ufunc_at(reduce: str, ufunc: Any, dtype: str) -> None:
     A, X, V = tl.placeholder((5, 3), dtype, name="A"), tl.placeholder((20,), "int64", name="X"), tl.placeholder((20, 3), dtype, name="V")
     i, j = tl.reduce_axis(20, name="i"), tl.reduce_axis(3, name="j")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang import ir
 from tensorlang.algebra import rules
@@ -18,6 +18,7 @@ from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import axes_of, dtype_of
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.nest_interpreter import run_nest
+from tests.draws import examples
 
 X, Y, c = Axis("x"), Axis("y"), ir.const
 SMALL = range(-5, 6)
@@ -115,7 +116,7 @@ def trees(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 EXPRESSIONS = st.recursive(LEAVES, trees, max_leaves=10)
 
 
-@settings(deadline=None, max_examples=120)
+@examples(120)
 @given(EXPRESSIONS)
 def test_simplified_expressions_have_the_same_values(expr: Expr) -> None:
     some = (-5, -2, -1, 0, 1, 3, 4)
@@ -123,7 +124,7 @@ def test_simplified_expressions_have_the_same_values(expr: Expr) -> None:
     assert values(expr, points) == values(simplify(expr), points)
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(EXPRESSIONS)
 def test_simplification_reaches_its_normal_form_at_once(expr: Expr) -> None:
     once = simplify(expr)
@@ -136,7 +137,7 @@ DATA = Load(Buffer("D", (c(len(EXTREMES)),), INT64, "argument"), (X,))
 EXTREME_TREES = st.recursive(st.just(DATA) | st.integers(-(2**63), 2**63 - 1).map(c) | st.integers(-3, 3).map(c), trees, max_leaves=7)
 
 
-@settings(deadline=None, max_examples=120)
+@examples(120)
 @given(EXTREME_TREES)
 def test_arithmetic_on_data_keeps_wrapping(expr: Expr) -> None:
     """`2 * x // 2` is not x, and `x + 1 > x` is not true, where x is the greatest integer."""

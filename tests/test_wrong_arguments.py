@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +12,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import tensorlang as tl
 from tensorlang.autotune.jobs.session import Session
 from tests.arguments import DIRECTIVES, Entry, Own, calls, entries
+from tests.draws import examples
 
-EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "4"))
 ENTRIES: Final = entries()
 
 
@@ -29,7 +28,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 4, suppress_health_check=list(HealthCheck))
+@settings(examples(4), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_only_our_errors_come_out(entry: Entry, data: st.DataObject) -> None:
     function = entry.make()

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class Kernel:
 
     def bind(self, x: Any, *, out: Any) -> Callable[[], object]:
         def call() -> None:
+            meet(self.config, "run")
             misbehave(self.config.get("run"), x, out)
             time.sleep(self.config.get("sleep", 0))
 
@@ -33,6 +35,15 @@ class Kernel:
 
     def cost(self) -> dict[str, float]:
         return {"flops": 100.0, "bytes": 800.0}
+
+
+def meet(config: dict[str, Any], moment: str) -> None:
+    """Leave a file and wait for others, where the configuration says so: {"meet": {"build": {"leave": file, "wait": [file, ...]}}}."""
+    plan = config.get("meet", {}).get(moment)
+    if plan is not None:
+        Path(plan["leave"]).touch()
+        while not all(Path(file).exists() for file in plan["wait"]):
+            time.sleep(0.001)
 
 
 def misbehave(how: str | None, x: Any, out: Any) -> None:
@@ -88,6 +99,7 @@ def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -
     config = candidate.config or {}
     tell('{"steps": []}')
     time.sleep(config.get("building", 0))
+    meet(config, "build")
     how = config.get("compile")
     if how is not None:
         misbehave(how, np.zeros(4), np.zeros(4))

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +11,33 @@ import pytest
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import to_line
 from tensorlang.autotune.reporting import activity
-from tests.autotune.command import autotune
+from tests.autotune.command import here
+from tests.work import work
 
 FIXTURE = Path(__file__).parent / "fixtures" / "v1.jsonl"
 
 
 def test_merge_brings_records_together_once_and_doing_it_again_changes_nothing(tmp_path: Path) -> None:
     into = tmp_path / "all.jsonl"
-    done = autotune("merge", FIXTURE, FIXTURE, "--into", into)
+    done = here("merge", FIXTURE, FIXTURE, "--into", into)
     count = sum(1 for _ in Log(FIXTURE).records())
     assert (done.returncode, done.stderr) == (0, "") and f"{count} records, {count} added" in done.stdout
     before = into.read_bytes()
-    assert "0 added" in autotune("merge", FIXTURE, into, "--into", into).stdout
+    assert "0 added" in here("merge", FIXTURE, into, "--into", into).stdout
     assert into.read_bytes() == before
 
 
 def test_merge_into_a_folder_is_wrong_usage_and_a_line_that_is_no_record_is_reported(tmp_path: Path) -> None:
-    done = autotune("merge", FIXTURE, "--into", tmp_path)
+    done = here("merge", FIXTURE, "--into", tmp_path)
     assert done.returncode == 2 and "name a file, as" in done.stderr
     (tmp_path / "torn.jsonl").write_bytes(FIXTURE.read_bytes()[:-40])
-    assert "skipped" in autotune("merge", tmp_path / "torn.jsonl", "--into", tmp_path / "all.jsonl").stdout
+    assert "skipped" in here("merge", tmp_path / "torn.jsonl", "--into", tmp_path / "all.jsonl").stdout
 
 
 @pytest.mark.parametrize("kind", ["t4", "csv", "json"])
 def test_export_writes_every_trial_to_a_file_or_to_standard_output(tmp_path: Path, kind: str) -> None:
     count = sum(1 for _ in Log(FIXTURE))
-    shown, written = autotune("export", FIXTURE, "--format", kind), autotune("export", FIXTURE, "--format", kind, "--out", tmp_path / "out")
+    shown, written = here("export", FIXTURE, "--format", kind), here("export", FIXTURE, "--format", kind, "--out", tmp_path / "out")
     assert shown.returncode == written.returncode == 0, shown.stderr + written.stderr
     assert (tmp_path / "out").read_text() == shown.stdout
     if kind == "csv":
@@ -48,28 +48,28 @@ def test_export_writes_every_trial_to_a_file_or_to_standard_output(tmp_path: Pat
 
 
 def test_export_to_where_nothing_can_be_written_is_exit_1(tmp_path: Path) -> None:
-    done = autotune("export", FIXTURE, "--out", tmp_path / "missing" / "out")
+    done = here("export", FIXTURE, "--out", tmp_path / "missing" / "out")
     assert done.returncode == 1 and "cannot write" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_a_report_is_one_page_of_its_own(tmp_path: Path) -> None:
-    done = autotune("report", FIXTURE, "--html", tmp_path / "out.html")
+    done = here("report", FIXTURE, "--html", tmp_path / "out.html")
     assert (done.returncode, done.stderr) == (0, "") and "out.html" in done.stdout
     page = (tmp_path / "out.html").read_text()
     assert page.startswith("<!doctype html>") and "<svg" in page and "src=" not in page
-    assert autotune("report", FIXTURE, FIXTURE, "--html", tmp_path / "two.html").returncode == 2
-    assert autotune("report", FIXTURE, "--task", "matmul").returncode == 2
+    assert here("report", FIXTURE, FIXTURE, "--html", tmp_path / "two.html").returncode == 2
+    assert here("report", FIXTURE, "--task", "matmul").returncode == 2
 
 
 def test_compare_sets_winner_beside_winner() -> None:
-    done = autotune("compare", FIXTURE, FIXTURE)
+    done = here("compare", FIXTURE, FIXTURE)
     assert (done.returncode, done.stderr) == (0, "") and "matmul" in done.stdout
 
 
 @pytest.mark.parametrize("verb", ["status", "best", "report"])
 def test_several_logs_are_shown_one_after_the_other(tmp_path: Path, verb: str) -> None:
     (tmp_path / "b.jsonl").write_bytes(FIXTURE.read_bytes())
-    one, two = autotune(verb, FIXTURE), autotune(verb, FIXTURE, tmp_path / "b.jsonl")
+    one, two = here(verb, FIXTURE), here(verb, FIXTURE, tmp_path / "b.jsonl")
     assert (two.returncode, two.stderr) == (0, "")
     assert one.stdout and two.stdout.count("matmul") == 2 * one.stdout.count("matmul")
 
@@ -145,11 +145,9 @@ def test_a_run_that_was_taken_up_again_counts_once(tmp_path: Path) -> None:
 
 def test_status_of_a_run_without_a_trial_yet_says_so(tmp_path: Path) -> None:
     running(tmp_path / "a.jsonl", trials=0)
-    assert "0 of 20 trials" in autotune("status", tmp_path / "a.jsonl").stdout
+    assert "0 of 20 trials" in here("status", tmp_path / "a.jsonl").stdout
 
 
-def test_status_is_quick(tmp_path: Path) -> None:
-    log = running(tmp_path / "a.jsonl", trials=1000)
-    start = time.process_time()
-    activity.activities(log, NOW)
-    assert time.process_time() - start < 1
+def test_status_takes_work_in_proportion_to_the_log(tmp_path: Path) -> None:
+    short, long = (running(tmp_path / f"{trials}.jsonl", trials=trials) for trials in (100, 400))
+    assert work(lambda: activity.activities(long, NOW)) < 4.2 * work(lambda: activity.activities(short, NOW))

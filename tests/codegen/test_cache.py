@@ -4,7 +4,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -12,11 +11,12 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen import compilation
+from bench.stages import chain, pointwise
 from tensorlang.codegen.cache import program_key
 from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.lowering.program import lower_definition
 from tests.codegen.cached import product, scaled
+from tests.work import work
 
 pytestmark = pytest.mark.usefixtures("forgetful")
 
@@ -172,15 +172,10 @@ def test_an_operand_that_is_bound_is_neither_mixed_up_nor_kept_alive(compilation
     assert watch() is None
 
 
-def test_a_name_is_found_in_a_fraction_of_a_millisecond() -> None:
+def test_a_name_takes_work_in_proportion_to_the_nest() -> None:
     machine = tl.target()
-    nest = compilation.default_schedule(product(512), machine).nest
-    samples = []
-    for _ in range(5):
-        start = time.perf_counter()
-        program_key.digest(machine, nest)
-        samples.append(time.perf_counter() - start)
-    assert min(samples) < 2e-3
+    short, long = (lower_definition((chain(pointwise, stages),)) for stages in (50, 200))
+    assert work(lambda: program_key.digest(machine, long)) < 4.2 * work(lambda: program_key.digest(machine, short))
 
 
 def test_the_name_is_that_of_the_structure_not_of_the_objects() -> None:

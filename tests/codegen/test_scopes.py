@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 import tensorlang as tl
+from tests.draws import examples
 
 Plan: TypeAlias = list[tuple[str, str, int, str, str, str]]
 EXTENTS = (0, 1, 5, 13, 16, 40)
@@ -44,7 +45,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return [(name, *draw(stage)) for name in ("P", "C")]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(plans(), st.sampled_from((None, *EXTENTS)))
 @example([("P", "peel", 8, "skew", "serial", "vectorize"), ("C", "guard", 2, "none", "parallel", "serial")], None)
 @example([("P", "peel", 8, "skew", "parallel", "vectorize"), ("C", "peel", 3, "skew", "parallel", "unroll")], None)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tests.thinned import crossed
 
 TYPES = ("bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32", "int64", "float64")
 
@@ -19,8 +20,7 @@ def turned(n: int, m: int, dtype: str, rows: int, columns: int, tail: str = "pee
     return tl.build(s, target=target)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (8, 3), (4, 13), (16, 20), (32, 2), (6, 4)])
+@crossed({"dtype": TYPES, "rows, columns": [(16, 16), (8, 3), (4, 13), (16, 20), (32, 2), (6, 4)]})
 def test_a_transposition_in_registers_is_numpys(dtype: str, rows: int, columns: int) -> None:
     a = (np.random.default_rng(0).random((37, 53)) * 100).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     np.testing.assert_array_equal(turned(37, 53, dtype, rows, columns)(a), a.T)

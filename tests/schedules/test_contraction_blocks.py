@@ -26,30 +26,32 @@ def default(m: int, k: int, n: int, *, threads: int = 1, relu: bool = False) -> 
     return strategy.default
 
 
-def test_a_panel_is_copied_only_where_its_reuse_pays_for_the_copy() -> None:
-    assert [default(rows, 300, 300)["pack_vector"] for rows in (32, 128, 256, 1000)] == [False, False, False, True]
+def copied_from(k: int, n: int) -> int:
+    """The least power of two of rows for which the default copies panels of the other operand; for more it does so, too."""
+    found = [default(1 << power, k, n).get("pack_vector", False) for power in range(3, 15)]
+    assert found == sorted(found) and not found[0] and found[-1]
+    return 8 << found.index(True)
 
 
-def test_rows_of_a_panel_that_lie_whole_pages_apart_are_copied_sooner() -> None:
-    assert not default(256, 1000, 1000)["pack_vector"] and default(256, 1000, 1024)["pack_vector"]
+def test_a_panel_is_copied_where_its_reuse_pays_and_rows_of_it_that_lie_whole_pages_apart_are_sooner() -> None:
+    assert copied_from(1000, 1024) < copied_from(1000, 1000)
 
 
 def test_rows_that_share_a_set_of_the_first_level_cache_make_lower_tiles() -> None:
-    assert default(2048, 2048, 2048)["rows"] <= 6 < default(2048, 2000, 2048)["rows"]
+    assert default(2048, 2048, 2048)["rows"] < default(2048, 2000, 2048)["rows"]
 
 
 @pytest.mark.parametrize("rows", [16, 32, 64])
-def test_an_operand_that_is_read_once_from_memory_is_read_in_long_runs_of_few_instructions(rows: int) -> None:
+def test_an_operand_that_is_read_once_from_memory_is_not_copied_and_read_in_runs_longer_than_the_tile_is_high(rows: int) -> None:
     config = default(rows, 4096, 4096)
-    assert (config["pack_vector"], config["order"], config["unroll"]) == (False, "kji", 2)
-    assert config["vectors"] >= config["rows"] and config["depth"] <= 1024
+    assert not config["pack_vector"] and config["vectors"] >= config["rows"]
 
 
 def test_the_rows_of_a_block_stay_in_the_second_level_cache_where_the_panel_is_not_copied() -> None:
     machine = target("znver5")
     for m, k, n in ((32, 4096, 4096), (128, 3072, 768), (64, 5000, 1000)):
         config = default(m, k, n)
-        assert not config["pack_vector"] and 4 * m * config["depth"] <= machine.l2 // 4
+        assert not config["pack_vector"] and 4 * m * config["depth"] < machine.l2
 
 
 def test_rows_that_outgrow_the_last_level_are_packed_in_blocks_for_the_second_unless_sums_must_be_whole() -> None:
@@ -58,7 +60,7 @@ def test_rows_that_outgrow_the_last_level_are_packed_in_blocks_for_the_second_un
         for threads in (1, 2):
             config = default(m, k, n, threads=threads)
             assert (config["order"], config["pack_row"], config["pack_vector"]) == ("kbji", True, True)
-            assert 4 * config["vectors"] * 16 * config["depth"] <= machine.l2 // 8
+            assert 4 * config["vectors"] * 16 * config["depth"] < machine.l2
         assert default(m, k, n, relu=True)["order"] == "jki"
     assert default(1024, 1024, 1024)["order"] == "jki"
 
@@ -68,7 +70,8 @@ def test_threads_share_the_blocks_of_rows() -> None:
 
 
 def test_blocks_are_alike() -> None:
-    assert [default(128, 3072, 768)["depth"], default(128, 768, 768)["depth"]] == [256, 768]
+    for k in (768, 3072):
+        assert k % default(128, k, 768)["depth"] == 0
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.schedules.schedule import Verdict
 from tests.schedules.programs import check, matmul
+from tests.thinned import crossed
 
 
 def test_the_start_is_computed_for_the_tile_that_the_loops_inside_touch() -> None:
@@ -32,9 +33,7 @@ C(A: float32[7, 5], B: float32[5, 11]) -> C: float32[7, 11]
     check(s)
 
 
-@pytest.mark.parametrize("k", [0, 1, 5])
-@pytest.mark.parametrize("loop", ["i_o", "j_o", "k_o", "i_i"])
-@pytest.mark.parametrize("tail", ["guard", "peel", "mask"])
+@crossed({"k": [0, 1, 5], "loop": ["i_o", "j_o", "k_o", "i_i"], "tail": ["guard", "peel", "mask"]})
 def test_it_works_at_every_loop_and_on_empty_reductions(k: int, loop: str, tail: Any) -> None:
     for shape in ((7, 11, k), (tl.dim("m"), 11, tl.dim("k"))):
         s = tl.Schedule(matmul(*shape))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.autotune.operators import OPERATORS, Given
 from tensorlang.definition.extent import dims_in
 from tensorlang.definition.tensor import Placeholder, Tensor, as_outputs, definitions
+from tests.draws import examples
 
-EXAMPLES: Final = int(os.environ.get("TENSORLANG_EXAMPLES", "3"))
 SIZES: Final = (0, 0, 1, 2, 7, 13, 17)
 
 
@@ -38,7 +37,7 @@ def check(outputs: Any, sizes: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES < 10)
+@examples(3)
 @given(data=st.data())
 def test_every_operator_has_a_default_at_every_extent(name: str, data: st.DataObject) -> None:
     operator = OPERATORS[name]
@@ -59,7 +58,7 @@ def test_every_operator_has_a_default_at_every_extent(name: str, data: st.DataOb
 M, K, N, L = (st.sampled_from(SIZES) for _ in range(4))
 
 
-@settings(max_examples=5 * EXAMPLES, deadline=None, derandomize=EXAMPLES < 10)
+@examples(15)
 @given(sizes=st.tuples(M, K, N, L), tail=st.sampled_from(("product", "softmax", "bias", "scatter", "window")))
 def test_chains_have_a_default_at_every_extent(sizes: tuple[int, int, int, int], tail: str) -> None:
     """Two products, and a product with what often follows one."""

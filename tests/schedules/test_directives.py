@@ -10,14 +10,13 @@ import pytest
 
 import tensorlang as tl
 from tests.schedules.programs import blur, check, matmul, scale
+from tests.thinned import crossed
 
 TAILS: tuple[Any, ...] = ("guard", "mask", "peel", "shift")
 EXTENTS = (0, 1, 7, 8, 9, 17)
 
 
-@pytest.mark.parametrize("tail", TAILS)
-@pytest.mark.parametrize("extent", EXTENTS)
-@pytest.mark.parametrize("factor", [1, 3, 8, 20])
+@crossed({"tail": TAILS, "extent": EXTENTS, "factor": [1, 3, 8, 20]})
 def test_every_tail_covers_every_extent(tail: Any, extent: int, factor: int) -> None:
     for kind in ("serial", "vectorize", "unroll", "parallel outer"):
         s = tl.Schedule(scale(3, extent))
@@ -112,8 +111,7 @@ def test_every_reducer_may_be_vectorised_over_its_reduction(name: str) -> None:
         check(s)
 
 
-@pytest.mark.parametrize("tail", TAILS[:3])
-@pytest.mark.parametrize("shape", [(7, 11, 5), (6, 16, 8), (1, 1, 1), (13, 3, 17), (5, 5, 0)])
+@crossed({"tail": TAILS[:3], "shape": [(7, 11, 5), (6, 16, 8), (1, 1, 1), (13, 3, 17), (5, 5, 0)]})
 def test_a_packed_register_tile_is_right_for_every_shape_and_tail(tail: Any, shape: tuple[int, int, int]) -> None:
     s = tl.Schedule(matmul(*shape))
     io, ii = s.split("i", 3, tail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
@@ -13,6 +13,7 @@ from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
 from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.exchange import exchanged
+from tests.draws import examples
 
 OUTER, BODY = "Y.o", ir.Block(())
 PLACE = Axis(OUTER)
@@ -51,7 +52,7 @@ def linear_bounds(draw: st.DrawFn) -> Expr:
             return simplify(Binary("sub", ir.const(draw(st.integers(0, 9))), Binary("floordiv", form(), ir.const(draw(st.integers(2, 4))))))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(-3, 3),
     st.integers(-1, 8),

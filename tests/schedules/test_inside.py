@@ -14,6 +14,7 @@ import tensorlang as tl
 from tensorlang.definition import tensor as tensors
 from tensorlang.ir.verify import verify
 from tensorlang.semantics.nest_interpreter import run_nest
+from tests.thinned import crossed
 
 WILD = np.array([0, 1, 2, 3, 1 << 40, 0, 1, -1, -(1 << 40), 2, 4, 4], "int64")
 VALUES = np.arange(1, 13, dtype="int32")
@@ -229,8 +230,7 @@ def test_a_consumer_is_not_written_into_a_copy_that_leaves_elements_out() -> Non
     right(s, np.arange(24, dtype="int32").reshape(4, 6))
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("reduce", ["add", "max", "set"])
+@crossed({"tail": ["guard", "mask", "peel"], "reduce": ["add", "max", "set"]})
 def test_lanes_that_a_tail_leaves_one_of_may_mean_one_element(reduce: str, tail: str) -> None:
     for extent in (3, 5, 9):
         a = tl.placeholder((extent,), "int32", name="A")

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
@@ -18,6 +18,8 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.chains import BLOCK, GROUP, SLACK, levels, rounds
+from tests.draws import examples
+from tests.thinned import crossed, few
 
 TIMES = 4
 """How much larger than NumPy's an error may be, where NumPy's is at least two units in the last place of the sum: luck is no measure."""
@@ -53,8 +55,7 @@ def require_exact(values: Any, found: float, by_numpy: float, what: str) -> None
     assert ours <= TIMES * max(theirs, 2 * float(np.finfo(values.dtype).eps)), f"{what}: {ours:.1e}, NumPy {theirs:.1e}"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", [1000, 1537, 4096, 70_001, 300_001])
+@crossed({"dtype": ["float32", "float64"], "n": [1000, 1537, 4096, 70_001, 300_001]})
 def test_a_sum_is_as_exact_as_a_sum_in_pairs(n: int, dtype: str) -> None:
     kernel, unknown = tl.build(total(n, dtype)), of_any_length(dtype)
     for name, values in data(n, dtype):
@@ -68,7 +69,7 @@ def of_any_length(dtype: str) -> Any:
     return tl.build(total(tl.dim("n"), dtype))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(1, 1000), st.integers(0, 1000), st.sampled_from(["float32", "float64"]))
 def test_a_sum_of_any_length_is_that_exact(blocks: int, more: int, dtype: str) -> None:
     """Lengths around whole blocks and far from them, by one kernel."""
@@ -96,8 +97,9 @@ def test_rows_columns_and_products_are_as_exact() -> None:
             require_exact(a[i], by_columns[i], a[i].sum(), f"{name}, column {i}")
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 100_001), (4, 1, 50_000), (1, 40, 20_000), (8, 24, 10_000), (33, 17, 2500)])
-def test_products_of_long_vectors_are_as_exact_as_the_sum_of_their_terms_in_pairs(m: int, n: int, k: int) -> None:
+@pytest.mark.parametrize("shape", few([(1, 1, 100_001), (4, 1, 50_000), (1, 40, 20_000), (8, 24, 10_000), (33, 17, 2500)], 2))
+def test_products_of_long_vectors_are_as_exact_as_the_sum_of_their_terms_in_pairs(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
     a, b = tl.placeholder((m, k), name="A"), tl.placeholder((k, n), name="B")
     kernel = tl.build(tl.ops.matmul(a, b))
     for name, values in data((m + n) * k, "float32"):

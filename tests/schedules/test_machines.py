@@ -15,6 +15,7 @@ from tensorlang.codegen.target.caches import Caches
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.strategies import choose
 from tests.machines import MACHINES, runnable
+from tests.thinned import crossed
 
 
 def product() -> tuple[Tensor, Callable[..., Any], list[tuple[int, ...]]]:
@@ -52,8 +53,7 @@ def window() -> tuple[Tensor, Callable[..., Any], list[tuple[int, ...]]]:
 PROGRAMS = (product, rows, columns, turned, window)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-@pytest.mark.parametrize("name", MACHINES)
+@crossed({"program": PROGRAMS, "name": MACHINES})
 def test_the_default_of_every_machine_is_a_point_of_its_space_and_is_right(name: str, program: Any) -> None:
     outputs, reference, shapes = program()
     for threads in (1, 2):

@@ -10,6 +10,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
 from tests.schedules.programs import blur, check, matmul
+from tests.thinned import crossed
 
 EXTENTS = [(0, 3), (3, 0), (1, 1), (5, 9), (8, 16)]
 
@@ -105,8 +106,7 @@ C(X: float32[5, 9]) -> C: float32[5, 9]
     check(s)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("shape", EXTENTS)
+@crossed({"tail": ["guard", "mask", "peel"], "shape": EXTENTS})
 def test_implicit_stages_move_under_every_tail_and_extent(tail: Any, shape: tuple[int, int]) -> None:
     for place in ("root", "C.i_o", "C.i_i"):
         s = tl.Schedule(centred(*shape))
@@ -237,8 +237,7 @@ v(X: float32[14, 6]) -> v: float32[12, 4]
     check(s)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7, 13])
-@pytest.mark.parametrize("factors", [(4, 2), (3, 1), (8, 3)])
+@crossed({"rows": [0, 1, 7, 13], "factors": [(4, 2), (3, 1), (8, 3)]})
 def test_storage_moves_outwards_step_by_step(rows: int, factors: tuple[int, int]) -> None:
     s = tl.Schedule(blur(rows))
     outer, inner = s.split("v.y", factors[0])
@@ -301,8 +300,7 @@ R(A: float32[4, 5], B: float32[5, 8], bias: float32[8]) -> R: float32[4, 8]
     check(s)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5), (8, 16, 4)])
+@crossed({"tail": ["guard", "mask", "peel"], "shape": [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5), (8, 16, 4)]})
 def test_an_epilogue_of_a_register_tile(tail: Any, shape: tuple[int, int, int]) -> None:
     s = tl.Schedule(rectified(*shape))
     io, jo, ii, ji = s.tile("C.i", "C.j", 3, 8, tail)

@@ -9,6 +9,7 @@ import pytest
 import tensorlang as tl
 from tests.schedules.programs import check, matmul
 from tests.schedules.test_placement import rectified, refused
+from tests.thinned import crossed
 
 
 def test_an_epilogue_is_computed_in_the_registers_of_its_operand() -> None:
@@ -33,8 +34,7 @@ R(A: float32[4, 5], B: float32[5, 8], bias: float32[8]) -> R: float32[4, 8]
     check(s)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5), (8, 16, 4)])
+@crossed({"tail": ["guard", "mask", "peel"], "shape": [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5), (8, 16, 4)]})
 def test_it_works_on_vector_tiles_of_any_extent(tail: Any, shape: tuple[int, int, int]) -> None:
     s = tl.Schedule(rectified(*shape))
     io, jo, ii, ji = s.tile("C.i", "C.j", 3, 8, tail)

@@ -9,6 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tests.schedules.programs import blur, check, matmul
+from tests.thinned import crossed
 
 
 def rows(m: Any = 4, n: Any = 100, dtype: str = "float32", reducer: str = "sum", where: bool = False) -> tl.Schedule:
@@ -52,8 +53,7 @@ def test_the_factored_loop_may_run_in_parallel_and_the_rest_as_lanes() -> None:
     check(s, interpret=False)
 
 
-@pytest.mark.parametrize("reducer", ["sum", "prod", "max", "min", "argmax", "argmin", "reduce_fmax"])
-@pytest.mark.parametrize("where", [False, True])
+@crossed({"reducer": ["sum", "prod", "max", "min", "argmax", "argmin", "reduce_fmax"], "where": [False, True]})
 def test_every_reducer_can_be_factored(reducer: str, where: bool) -> None:
     for factor in ("k_o", "k_i"):
         s = rows(3, 11, "float64", reducer, where)
@@ -196,20 +196,19 @@ C(A: float32[7, 20], B: float32[20, 16]) -> C: float32[7, 16]
     check(s)
 
 
-@pytest.mark.parametrize("extents", [(0, 3, 5), (1, 1, 0), (5, 9, 11), (7, 16, 16)])
-def test_vector_partials_and_unrolled_loops_are_factored(extents: tuple[int, int, int]) -> None:
-    for tail in ("guard", "mask", "peel"):
-        s = tl.Schedule(matmul(*extents))
-        outer, inner = s.split("C.k", 4, tail)
-        s.vectorize(inner)
-        s.rfactor(outer)
-        s.parallel("C_rf.k_o")
-        check(s)
-        s = tl.Schedule(matmul(*extents))
-        outer, inner = s.split("C.k", 4, tail)
-        s.unroll(inner)
-        s.rfactor(inner)
-        check(s)
+@crossed({"extents": [(0, 3, 5), (1, 1, 0), (5, 9, 11), (7, 16, 16)], "tail": ["guard", "mask", "peel"]})
+def test_vector_partials_and_unrolled_loops_are_factored(extents: tuple[int, int, int], tail: Any) -> None:
+    s = tl.Schedule(matmul(*extents))
+    outer, inner = s.split("C.k", 4, tail)
+    s.vectorize(inner)
+    s.rfactor(outer)
+    s.parallel("C_rf.k_o")
+    check(s)
+    s = tl.Schedule(matmul(*extents))
+    outer, inner = s.split("C.k", 4, tail)
+    s.unroll(inner)
+    s.rfactor(inner)
+    check(s)
 
 
 def test_a_vector_reduction_is_factored_by_the_loop_around_it() -> None:

@@ -8,6 +8,7 @@ from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.sharing import FORK, Shareable, best_shared
+from tests.thinned import crossed
 
 WORK = 1e8
 
@@ -32,15 +33,16 @@ def test_little_work_stays_on_one_thread(threads: int) -> None:
     assert best_shared([], WORK, 0, threads) == "none"
 
 
-@pytest.mark.parametrize("threads", [2, 4, 8])
-@pytest.mark.parametrize(
-    "definition",
-    [
-        lambda P: tl.ops.matmul(P((512, 512), name="A"), P((512, 512), name="B")),
-        lambda P: tl.ops.batch_matmul(P((24, 128, 128), name="A"), P((24, 128, 128), name="B")),
-        lambda P: tl.ops.conv2d(P((1, 128, 28, 28), name="X"), P((128, 128, 3, 3), name="W"), padding=1),
-        lambda P: tl.ops.attention(*(P((24, 512, 64), name=name) for name in "QKV")),
-    ],
+@crossed(
+    {
+        "threads": [2, 4, 8],
+        "definition": [
+            lambda P: tl.ops.matmul(P((512, 512), name="A"), P((512, 512), name="B")),
+            lambda P: tl.ops.batch_matmul(P((24, 128, 128), name="A"), P((24, 128, 128), name="B")),
+            lambda P: tl.ops.conv2d(P((1, 128, 28, 28), name="X"), P((128, 128, 3, 3), name="W"), padding=1),
+            lambda P: tl.ops.attention(*(P((24, 512, 64), name=name) for name in "QKV")),
+        ],
+    }
 )
 def test_a_default_whose_parts_are_even_forks_once(definition, threads: int) -> None:
     strategy = choose((definition(tl.placeholder),), target("x86-64-v4"), threads)

@@ -10,6 +10,7 @@ import pytest
 import tensorlang as tl
 from tests.schedules.programs import check, matmul, scale
 from tests.schedules.recurrences import seidel
+from tests.thinned import crossed
 
 
 def test_a_skewed_loop_starts_where_the_other_loop_stands() -> None:
@@ -33,8 +34,7 @@ def test_exchanged_loops_get_the_bounds_of_the_projection() -> None:
     check(s)
 
 
-@pytest.mark.parametrize("shape", [(6, 9), (1, 5), (5, 1), (8, 8), (0, 3), (3, 0)])
-@pytest.mark.parametrize("factor", [1, 2, 3])
+@crossed({"shape": [(6, 9), (1, 5), (5, 1), (8, 8), (0, 3), (3, 0)], "factor": [1, 2, 3]})
 def test_the_wavefront_of_a_gauss_seidel_sweep_is_parallel(shape: tuple[int, int], factor: int) -> None:
     s = tl.Schedule(seidel(*shape))
     if min(shape) > 1:

@@ -12,6 +12,7 @@ from tensorlang.ir import For, Select
 from tensorlang.ir.traverse import substatements, walk
 from tensorlang.schedules.rewriting.edit import loops
 from tests.schedules.programs import blur, check, matmul
+from tests.thinned import crossed
 
 
 def slides(s: tl.Schedule) -> set[str]:
@@ -86,8 +87,7 @@ def test_without_reuse_an_iteration_computes_all_that_it_needs() -> None:
     assert (e.code, e.reason) == ("TL-S005", "reuse is 'slid', not one of 'slide', 'none'; did you mean 'slide'?")
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel", "shift"])
-@pytest.mark.parametrize("rows", [0, 1, 2, 7, 13])
+@crossed({"tail": ["guard", "mask", "peel", "shift"], "rows": [0, 1, 2, 7, 13]})
 def test_strips_of_every_tail_and_extent_keep_their_values(rows: int, tail: Any) -> None:
     s = placed(rows, 5, 4, tail)
     check(s)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy.stats import chisquare
 
 from tensorlang.autotune.search.factory import STRATEGIES, searcher
@@ -17,6 +17,7 @@ from tensorlang.autotune.search.searcher import Observation
 from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.feasible import feasible
 from tensorlang.schedules.spaces.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
+from tests.draws import examples
 
 
 @st.composite
@@ -61,7 +62,7 @@ def brute(space: Space) -> dict[str, Config]:
     return {spelling(p): p for p in points if all(c.holds(p) for c in space.constraints)}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(spaces(), st.integers(0, 1000))
 def test_count_list_sample_and_containment_agree_with_brute_force(space: Space, seed: int) -> None:
     points = brute(space)
@@ -73,7 +74,7 @@ def test_count_list_sample_and_containment_agree_with_brute_force(space: Space, 
     assert all(space.contains(space.at(rank)) == (spelling(space.at(rank)) in points) for rank in range(space.total))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(spaces())
 def test_neighbours_are_feasible_and_mutual_where_the_same_knobs_are_active(space: Space) -> None:
     points = brute(space)
@@ -83,7 +84,7 @@ def test_neighbours_are_feasible_and_mutual_where_the_same_knobs_are_active(spac
         assert all(key in near[other] for other in found if points[other].keys() == points[key].keys())
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(spaces(), st.sampled_from(["random", "evolutionary", "grid"]), st.integers(0, 99))
 def test_no_search_proposes_an_infeasible_point_or_one_twice_and_each_ends(space: Space, strategy: str, seed: int) -> None:
     points = brute(space)
@@ -97,7 +98,7 @@ def test_no_search_proposes_an_infeasible_point_or_one_twice_and_each_ends(space
     assert len(asked) == len(points) and set(asked) == set(points)
 
 
-@settings(max_examples=6, deadline=None)
+@examples(2)
 @given(spaces(), st.integers(0, 99))
 def test_the_bayesian_search_keeps_the_same_law(space: Space, seed: int) -> None:
     points = brute(space)
@@ -159,7 +160,7 @@ def test_a_fingerprint_is_the_same_in_another_process() -> None:
     assert found == {space.fingerprint + "\n"}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(knobs())
 def test_a_space_survives_json(found: tuple[Knob, ...]) -> None:
     space = Space(found, footprints=(Footprint("tile", ("k0",), 64, 1 << 15),) if isinstance(found[0], Sizes) else ())

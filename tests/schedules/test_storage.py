@@ -13,6 +13,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.directives.transform_layout import parsed, spelled
 from tests.schedules.programs import blur, check, matmul, scale
 from tests.schedules.test_placement import EXTENTS, refused
+from tests.thinned import crossed
 
 
 def mirrored(m: Any = 5, n: Any = 9) -> Tensor:
@@ -47,8 +48,7 @@ Y(X: float32[5, 9]) -> Y: float32[5, 9]
     check(s)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5)])
+@crossed({"tail": ["guard", "mask", "peel"], "shape": [(0, 3, 2), (2, 3, 0), (1, 1, 1), (7, 11, 5)]})
 def test_a_reduction_starts_from_what_the_tensor_holds(tail: Any, shape: tuple[int, int, int]) -> None:
     s = tl.Schedule(matmul(*shape))
     io, jo, ii, ji = s.tile("i", "j", 3, 4, tail)

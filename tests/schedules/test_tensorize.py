@@ -13,6 +13,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.directives.instructions import Instruction, Register, dpbf16ps, dpbusd
 from tests.schedules.programs import check
 from tests.schedules.test_placement import refused
+from tests.thinned import crossed
 
 
 def product(m: Any, n: Any, k: Any, left: str, right: str, sums: str) -> Tensor:
@@ -57,8 +58,7 @@ def test_rfactor_of_what_an_instruction_computes_is_refused_without_another_loop
         assert error.alternatives == ()
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("shape", [(0, 16, 4), (2, 0, 3), (2, 3, 0), (1, 16, 4), (5, 53, 29)])
+@crossed({"tail": ["guard", "mask", "peel"], "shape": [(0, 16, 4), (2, 0, 3), (2, 3, 0), (1, 16, 4), (5, 53, 29)]})
 def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], tail: Any) -> None:
     m, n, k = shape
     s = tiled(bytes_product(m, n, k), 4, tail)
@@ -73,10 +73,12 @@ def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], t
     check(s)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
-@pytest.mark.parametrize("shape", [(6, 64, 8), (7, 53, 29), (13, 33, 6), (1, 17, 1)])
-@pytest.mark.parametrize(
-    ("types", "instruction"), [(("uint8", "int8"), "dpbusd"), (("int8", "uint8"), "dpbsud"), (("int8", "int8"), "dpbssd")]
+@crossed(
+    {
+        "tail": ["guard", "mask", "peel"],
+        "shape": [(6, 64, 8), (7, 53, 29), (13, 33, 6), (1, 17, 1)],
+        "types, instruction": [(("uint8", "int8"), "dpbusd"), (("int8", "uint8"), "dpbsud"), (("int8", "int8"), "dpbssd")],
+    }
 )
 def test_register_tiles_of_dot_products_are_exact_at_every_edge(
     types: tuple[str, str], instruction: str, shape: tuple[int, int, int], tail: Any

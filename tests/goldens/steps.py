@@ -1,0 +1,104 @@
+"""For each directive of the catalogue a schedule of a small definition whose last step is that directive."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import tensorlang as tl
+from tensorlang.definition.tensor import Tensor
+from tests.schedules.programs import matmul, scale
+
+
+def shifted() -> Any:
+    """h = 2 X, and what adds the elements of h that stand two apart in a row."""
+    x = tl.placeholder((6, 10), name="X")
+    h = tl.compute((6, 10), lambda c, y: x[c, y] * 2, name="h")
+    return tl.compute((6, 8), lambda c, y: h[c, y] + h[c, y + 2], name="v")
+
+
+def columns() -> Any:
+    """h = 2 X, and what adds the elements of h that stand two apart in a column."""
+    x = tl.placeholder((10, 6), name="X")
+    h = tl.compute((10, 6), lambda y, c: x[y, c] * 2, name="h")
+    return tl.compute((8, 6), lambda y, c: h[y, c] + h[y + 2, c], name="v")
+
+
+def epilogue() -> Any:
+    """A product, and what reads it element by element."""
+    c, bias = matmul(6, 9, 5), tl.placeholder((9,), name="bias")
+    return tl.compute((6, 9), lambda i, j: tl.maximum(c[i, j] + bias[j], 0.0), name="R")
+
+
+def wave() -> Any:
+    """A recurrence along both axes."""
+    x = tl.placeholder((6, 8), name="X")
+    return tl.recurrence((6, 8), lambda t, j, self: x[t, j] + self[t, j - 1] + self[t - 1, j], name="Y")
+
+
+def pair() -> tuple[Tensor, ...]:
+    """Two results of one operand."""
+    a = tl.placeholder((10,), name="A")
+    return tl.compute((10,), lambda i: a[i] * 2, name="B"), tl.compute((10,), lambda i: a[i] + 1, name="C")
+
+
+def row_sums() -> Any:
+    """Sums of rows."""
+    x, k = tl.placeholder((4, 30), name="X"), tl.reduce_axis(30, name="k")
+    return tl.compute((4,), lambda i: tl.sum(x[i, k], axis=k), name="Y")
+
+
+def bytes_product() -> Any:
+    """A product of unsigned and signed bytes."""
+    a, b, k = tl.placeholder((4, 64), "uint8", name="A"), tl.placeholder((16, 64), "int8", name="B"), tl.reduce_axis(64, name="k")
+    return tl.compute((4, 16), lambda i, j: tl.sum(tl.cast(a[i, k], "int32") * tl.cast(b[j, k], "int32"), axis=k), name="C")
+
+
+def any_length() -> Any:
+    """An extent that is known at run time."""
+    n = tl.dim("n")
+    d = tl.placeholder((n,), name="D")
+    return tl.compute((n,), lambda i: d[i] + 1, name="E")
+
+
+_BLOCKED: Final = (("split", "j", 4), ("split", "k", 2), ("reorder", "j_o", "k_o", "i", "k_i", "j_i"))
+_TILED: Final = (("split", "C.i", 3), ("split", "C.j", 4), ("reorder", "i_o", "j_o", "C.k", "i_i", "j_i"), ("accumulate", "C", "j_o"))
+_PLACED: Final = ("compute_at", "h", "v.y")
+
+SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
+    "split": (scale(5, 13), (("split", "j", 8, "peel"),)),
+    "fuse": (scale(5, 13), (("fuse", "i", "j"),)),
+    "reorder": (matmul(4, 6, 8), (("reorder", "k", "i"),)),
+    "unroll": (matmul(4, 6, 3), (("unroll", "k"),)),
+    "vectorize": (scale(5, 13), (("split", "j", 8, "mask"), ("vectorize", "j_i"))),
+    "parallel": (scale(5, 13), (("parallel", "i"),)),
+    "compute_at": (columns(), (_PLACED,)),
+    "compute_inline": (columns(), (("compute_inline", "h"),)),
+    "cache_read": (shifted(), (("compute_inline", "h"), ("split", "y", 4), ("cache_read", "X", "y_o"))),
+    "pack": (matmul(6, 9, 5), (*_BLOCKED, ("pack", "B", "k_o"))),
+    "accumulate": (matmul(6, 9, 5), (*_BLOCKED, ("accumulate", "C", "i"))),
+    "compute_root": (columns(), (_PLACED, ("compute_root", "h"))),
+    "store_at": (columns(), (("split", "v.y", 4), ("compute_at", "h", "y_i"), ("store_at", "h", "y_o"))),
+    "store_root": (columns(), (_PLACED, ("store_root", "h"))),
+    "fold_storage": (columns(), (_PLACED, ("store_root", "h"), ("fold_storage", "h", 0, 3))),
+    "reverse_compute_at": (epilogue(), (("reverse_compute_at", "R", "C.i"),)),
+    "reverse_compute_inline": (epilogue(), (*_TILED, ("reverse_compute_inline", "R"))),
+    "cache_write": (scale(5, 9), (("split", "j", 4), ("reorder", "j_o", "i", "j_i"), ("cache_write", "Y", "j_o"))),
+    "set_memory": (shifted(), (("set_memory", "h", "heap"),)),
+    "transform_layout": (shifted(), (("transform_layout", "h", lambda c, y: (y // 4, c, y % 4)),)),
+    "pad_to": (shifted(), (("pad_to", "h", 1, 16),)),
+    "align": (shifted(), (("align", "h", 64),)),
+    "prefetch": (shifted(), (("prefetch", "X", "h.c", 2),)),
+    "stream_stores": (scale(5, 16), (("stream_stores", "Y"),)),
+    "tensorize": (
+        bytes_product(),
+        (("split", "k", 4), ("reorder", "i", "k_o", "j", "k_i"), ("pack", "B", "k_o"), ("tensorize", "C.j", "dpbusd")),
+    ),
+    "peel": (scale(5, 13), (("peel", "j", 1, 2),)),
+    "skew": (wave(), (("skew", "j", "t"),)),
+    "shift": (scale(5, 13), (("shift", "j", 3),)),
+    "fission": (pair(), (("fuse_loops", "B.i", "C.i"), ("fission", "C.i"))),
+    "fuse_loops": (pair(), (("fuse_loops", "B.i", "C.i"),)),
+    "specialize": (any_length(), (("split", "i", 8), ("specialize", "n % 8 == 0"))),
+    "rfactor": (row_sums(), (("split", "k", 8), ("rfactor", "k_o"))),
+    "decompose_reduction": (matmul(4, 6, 8), (("reorder", "C.i", "C.k", "C.j"), ("decompose_reduction", "k"))),
+}
