@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Relation, Select, Split, Window
+from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Select, Split, Window
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.relations import tile_start
+from tensorlang.ir.relations import derived_values
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, substitute
 from tensorlang.schedules.rewriting import edit
 
@@ -26,25 +26,13 @@ class Span:
     extent: Expr
 
 
-def solved(relation: Relation) -> dict[str, Expr]:
-    """The axes that follow from a relation, as values."""
-    match relation:
-        case Split(parent, inner=inner):
-            return {parent: Binary("add", tile_start(relation), Axis(inner))}
-        case Window(parent, inner, base):
-            return {parent: Binary("add", base, Axis(inner))}
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
-            high, low = Binary("floordiv", Axis(fused), extent), Binary("mod", Axis(fused), extent)
-            return {outer: Binary("add", outer_lo, high), inner: Binary("add", inner_lo, low)}
-
-
 def expand(nest: Nest, expr: Expr, loops: Iterable[str]) -> Expr:
     """The expression over loops alone, where its derived axes are splits and windows; other derived axes stay."""
     known = set(loops)
     values: dict[str, Expr] = {}
     for relation in reversed(nest.relations):
         if not isinstance(relation, Fuse):
-            values.update({axis: value for axis, value in solved(relation).items() if axis not in known})
+            values.update({axis: value for axis, value in derived_values(relation).items() if axis not in known})
     splits = [relation for relation in nest.relations if isinstance(relation, Split) and relation.parent in values]
     digits = {split.parent: split for split in splits if split.lo == ir.const(0) and split.tail != "shift"}
     while axes_of(expr) & values.keys():

@@ -1,12 +1,12 @@
-"""What relations say: their equations, which axes they tie together, what an axis is derived from.
+"""What relations say: the values of derived axes, which axes they tie together, what an axis is derived from.
 
-A split, a fuse or a window states its equation once, in `ir`; the legality proof reads it here as conditions, code generation as
-values.
+The value of a derived axis and the condition on it stand here once: code generation and footprints read `derived_values` and `condition`,
+the legality proof the `equations` that are made of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from tensorlang import ir
@@ -73,11 +73,35 @@ def tile_start(split: Split) -> Expr:
     return Binary("add", split.lo, start)
 
 
+def tile_count(split: Split) -> Expr:
+    """How many tiles a split has: the extent of its outer loop, unless a directive has cut it."""
+    extent = Binary("sub", split.hi, split.lo)
+    return Binary("floordiv", Binary("add", extent, ir.const(split.factor - 1)), ir.const(split.factor))
+
+
+def derived_values(relation: Relation) -> dict[str, Expr]:
+    """The values of the axes that a relation derives."""
+    match relation:
+        case Split(parent, inner=inner):
+            return {parent: Binary("add", tile_start(relation), Axis(inner))}
+        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            high, low = Binary("floordiv", Axis(fused), extent), Binary("mod", Axis(fused), extent)
+            return {outer: Binary("add", outer_lo, high), inner: Binary("add", inner_lo, low)}
+        case Window(parent, inner, base):
+            return {parent: Binary("add", base, Axis(inner))}
+
+
+def condition(relation: Split | Window) -> Expr:
+    """Where the statements inside run: the last tile may reach beyond the end."""
+    return Compare("lt", Axis(relation.parent), relation.hi)
+
+
 def equations(relation: Relation) -> tuple[Expr, ...]:
     """What a relation says, as conditions on its axes."""
     match relation:
-        case Split(parent, inner=inner, hi=hi):
-            return (Compare("eq", Axis(parent), Binary("add", tile_start(relation), Axis(inner))), Compare("lt", Axis(parent), hi))
+        case Split() | Window():
+            ((parent, value),) = derived_values(relation).items()
+            return (Compare("eq", Axis(parent), value), condition(relation))
         case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
             inside = (
                 Compare("ge", Axis(inner), inner_lo),
@@ -88,8 +112,6 @@ def equations(relation: Relation) -> tuple[Expr, ...]:
                 return inside
             tie = Binary("add", Binary("mul", extent, Binary("sub", Axis(outer), outer_lo)), Binary("sub", Axis(inner), inner_lo))
             return (*inside, Compare("eq", Axis(fused), tie))
-        case Window(parent, inner, base, hi):
-            return (Compare("eq", Axis(parent), Binary("add", base, Axis(inner))), Compare("lt", Axis(parent), hi))
 
 
 def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
@@ -125,8 +147,8 @@ def counted(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
     while grew:
         before = len(found)
         for relation in nest.relations:
-            given, derived = sides(relation)
-            if found.issuperset(derived):
+            given, follow = sides(relation)
+            if found.issuperset(follow):
                 found.update(given)
         grew = len(found) > before
     return frozenset(found)
@@ -147,13 +169,17 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
     while grew:
         grew = False
         for relation in tuple(waiting):
-            given, derived = sides(relation)
-            if known.issuperset(given) and all(axes_of(bound) <= known for bound in bounds(relation)):
-                known.update(derived)
+            if is_ready(relation, known):
+                known.update(sides(relation)[1])
                 found.append(relation)
                 waiting.remove(relation)
                 grew = True
     return tuple(found)
+
+
+def is_ready(relation: Relation, known: Collection[str]) -> bool:
+    """Do the axes that a relation derives follow from those that are known?"""
+    return all(axis in known for axis in sides(relation)[0]) and all(axis in known for bound in bounds(relation) for axis in axes_of(bound))
 
 
 def sides(relation: Relation) -> tuple[tuple[str, ...], tuple[str, ...]]:
