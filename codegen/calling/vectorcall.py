@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.cache import extents, object_files
+from tensorlang.codegen.cache import object_files
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.seal import sealed
@@ -27,6 +27,7 @@ from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.target import target
 from tensorlang.definition.extent import MAX_EXTENT
+from tensorlang.ir.linear import affine
 
 _CONTIGUOUS_ALIGNED: Final = 0x0101
 _WRITEABLE: Final = 0x0400
@@ -141,7 +142,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
     if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES or signature.products:
         return ()
-    forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
+    forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
         return ()
     limits = {name: (least, most) for name, least, most in signature.limits}
@@ -170,7 +171,7 @@ def _spec(
     dtype = argument.dtype
     words = [0 if bound is None else id(bound), id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
-        form = extents.affine(extent)
+        form = affine(extent)
         if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):
             return None
         words += [form.scale, form.offset, -1 if form.dim is None else slots[form.dim], *limits.get(form.dim or "", (0, MAX_EXTENT))]

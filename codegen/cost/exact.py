@@ -26,6 +26,9 @@ from tensorlang.ir.dtype import INT64
 from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, substatements, walk
 from tensorlang.schedules.rewriting.ragged import ragged
+from tensorlang.semantics.arithmetic import quiet
+from tensorlang.semantics.evaluate import Evaluator
+from tensorlang.semantics.lanes import Scope
 
 LIMIT: Final = 1 << 21
 Points = dict[str, npt.NDArray[np.int64]]
@@ -161,52 +164,13 @@ def _is_known(node: Expr) -> bool:
             return dtype == INT64
         case ir.Unary(op):
             return op in ("not", "neg", "abs")
-        case ir.Binary(op) | ir.Compare(op):
-            return op in _BINARY and dtype_of(node).kind in ("signed", "bool")
+        case ir.Binary() | ir.Compare():
+            return dtype_of(node).kind in ("signed", "bool")
         case _:
             return False
 
 
-def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> Any:
-    match expr:
-        case ir.Const(value, dtype):
-            return np.asarray(value, dtype.numpy)
-        case ir.Dim(name):
-            return np.int64(dims[name])
-        case ir.Axis(name):
-            return points[name]
-        case ir.Cast(inner, dtype):
-            return np.asarray(_value(inner, points, dims)).astype(dtype.numpy)
-        case ir.Unary(op, inner):
-            found = _value(inner, points, dims)
-            return np.invert(found) if op == "not" else np.negative(found) if op == "neg" else np.abs(found)
-        case ir.Binary(op, left, right) | ir.Compare(op, left, right):
-            return _BINARY[op](_value(left, points, dims), _value(right, points, dims))
-        case ir.Select(cond, yes, no):
-            return np.where(_value(cond, points, dims), _value(yes, points, dims), _value(no, points, dims))
-        case _:
-            raise InternalError(f"{expr!r} bounds a loop, but depends on data")
-
-
-def _total(divide: Any) -> Any:
-    return lambda a, b: np.where(b == 0, 0, divide(a, np.where(b == 0, 1, b)))
-
-
-_BINARY: Final[dict[str, Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "floordiv": _total(np.floor_divide),
-    "mod": _total(np.mod),
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
+def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> npt.NDArray[Any]:
+    """The value of an expression at every point."""
+    with quiet():
+        return Evaluator(dict(dims), {}).value(expr, Scope((), points))
