@@ -160,8 +160,8 @@ def define(module: llvm.Module, target: Target, name: str, result: Type, argumen
     """A new function with the attributes that every function of a kernel has."""
     function = llvm.Function(module, llvm.FunctionType(result, arguments), name)
     attributes = ["nounwind", f'"target-cpu"="{target.cpu}"', f'"target-features"="{target.features}"']
-    if target.vector_bits == 512:
-        attributes.append('"prefer-vector-width"="512"')
+    if target.has_masks:  # LLVM takes half of an AVX-512 register for many processors
+        attributes.append(f'"prefer-vector-width"="{target.vector_bits}"')
     for attribute in attributes:
         set.add(function.attributes, attribute)  # llvmlite's own `add` knows no key-value attributes
     return function

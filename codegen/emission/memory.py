@@ -44,8 +44,6 @@ from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr
 from tensorlang.ir.dtype import BOOL, DType
 
-AVX512: Final = 512
-"""Bits of a vector where masked memory operands exist."""
 LONGEST_STEP: Final = 4
 """How far apart lanes may lie for the elements between them to be loaded as well."""
 MOST_LANES: Final = 64
@@ -208,7 +206,7 @@ def _apart(builder: Builder, target: Target, value: Value) -> Value:
     each sum is blended by itself. Kept apart, a sum and its blend are one masked instruction (depthwise convolutions: 1.1 to 1.7 times
     faster).
     """
-    masked = target.is_x86 and target.vector_bits >= AVX512 and isinstance(element_of(value), (llvm.FloatType, llvm.DoubleType))
+    masked = target.has_masks and isinstance(element_of(value), (llvm.FloatType, llvm.DoubleType))
     return intrinsic(builder, "arithmetic.fence", value.type, [value], [value.type]) if masked else value
 
 
@@ -226,12 +224,12 @@ def _kept(builder: Builder, target: Target, value: Value) -> Value:
     masked store of integers that were narrowed has a single lane, it stores the wide one. An empty piece of assembly keeps the access
     apart; it takes whole registers, so a shorter vector is padded for it.
     """
-    if not (target.is_x86 and target.vector_bits >= AVX512 and isinstance(value.type.element, llvm.IntType)):
+    if not (target.has_masks and isinstance(value.type.element, llvm.IntType)):
         return value
     lanes, bits = lanes_of(value), element_of(value).width
-    if lanes * bits > AVX512:
+    if lanes * bits > target.vector_bits:
         return value  # 64-bit elements beside narrower ones: no such instruction takes them
-    whole = next(size // bits for size in (128, 256, AVX512) if size // bits >= lanes)
+    whole = next(size // bits for size in (128, 256, target.vector_bits) if size // bits >= lanes)
     places = llvm.Constant(llvm.VectorType(I32, whole), [lane if lane < lanes else 0 for lane in range(whole)])
     wide = builder.shuffle_vector(value, Poison(value.type), places) if whole > lanes else value
     kept = builder.asm(llvm.FunctionType(wide.type, [wide.type]), "", "=v,0", [wide], side_effect=False)
@@ -247,8 +245,8 @@ def _spans(target: Target, access: Access, mask: Value | None) -> bool:
         return False
     if mask is None:
         return access.step == 2 or target.vector_bits >= LEAST_SHUFFLED
-    masked = LEAST_SHUFFLED if access.place.dtype.bits >= I32.width else AVX512  # the width from which such elements have masked loads
-    return target.is_x86 and target.vector_bits >= masked
+    wide = target.is_x86 and target.vector_bits >= LEAST_SHUFFLED and access.place.dtype.bits >= I32.width  # AVX masks 32 and 64 bits
+    return wide or target.has_masks
 
 
 def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:

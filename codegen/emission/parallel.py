@@ -18,6 +18,7 @@ from tensorlang.codegen.emission.memory import Place
 from tensorlang.codegen.emission.storage import leave
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
 from tensorlang.errors import InternalError
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.traverse import expressions, loads_of, statements
 
@@ -36,7 +37,7 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
     builder = frame.builder
     lo, hi = loops.bounds(frame, loop)
     places = _used(frame, loop.body)
-    status, counter = frame.reserve(I32, "status"), frame.reserve(I64, "counter", 64)  # the counter away from what is only read
+    status, counter = frame.reserve(I32, "status"), frame.reserve(I64, "counter", LINE_BYTES)  # the counter away from what is only read
     with builder.if_then(builder.icmp_signed("<", lo, hi)):
         builder.store(literal(I32, 0), status)
         builder.store(lo, counter)

@@ -44,8 +44,6 @@ from tensorlang.ir.traverse import loads_of, statements
 LEAST_ROWS: Final = 2
 SHORTEST: Final = 4
 """Lanes of the shortest part that a row is taken apart into, where it has as many."""
-MASKED_STORES: Final = 512
-"""Bits of a vector from which a store under a constant mask is one cheap instruction."""
 
 
 def side_by_side(loop: ir.For) -> bool:
@@ -162,7 +160,7 @@ def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed:
     width = lanes_of(column)
     if start:
         column = _picked(builder, column, Poison(column.type), [min(start + lane, width - 1) for lane in range(width)])
-    if frame.target.vector_bits >= MASKED_STORES:
+    if frame.target.has_masks:
         mask = llvm.Constant(llvm.VectorType(I1, width), [int(lane < count) for lane in range(width)])
         intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
         return

@@ -16,8 +16,8 @@ from typing import Final, Literal
 from tensorlang.codegen.llvm import binding, isolated
 from tensorlang.codegen.llvm.binding import DEFAULT_PASSES, Compiled, Machine, Passes
 from tensorlang.errors import BuildError
+from tensorlang.ir.machine import LINE_BYTES
 
-MAX_LANES: Final = 64
 QUICK: Final = 1 << 20
 """Bytes of text that LLVM compiles in a few seconds at most; a longer one gets a deadline."""
 
@@ -35,9 +35,9 @@ def unproven(text: str, machine: Machine) -> str | None:
 
 
 def odd_lanes(text: str) -> list[int]:
-    """The numbers of lanes in a module that no processor has."""
+    """The numbers of lanes in a module that no processor has: the widest vector holds a line of bytes."""
     lanes = sorted({int(count) for count in _VECTOR.findall(text)})
-    return [count for count in lanes if count & (count - 1) or count > MAX_LANES]
+    return [count for count in lanes if count & (count - 1) or count > LINE_BYTES]
 
 
 def words(machine: Machine, passes: Passes = DEFAULT_PASSES) -> tuple[str, ...]:

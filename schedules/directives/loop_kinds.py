@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import For, LoopKind, Nest, Store
+from tensorlang.ir.machine import MAX_LANES
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, statements
@@ -23,8 +24,6 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.legality.dependences import race
 from tensorlang.schedules.legality.lanes import aligned
 from tensorlang.schedules.rewriting.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
-
-MAX_LANES = 128
 
 
 @dataclass(frozen=True, slots=True)
