@@ -32,7 +32,7 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.ir.verify import verify
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering.program import lower_program
 from tensorlang.semantics import arithmetic, scalars
 from tensorlang.semantics.evaluate import evaluate
 from tensorlang.semantics.nest_interpreter import run_nest
@@ -230,7 +230,7 @@ def test_casts_agree_with_the_evaluator(source: Any, target: Any, data: Any) -> 
 @given(programs())
 def test_the_nest_of_a_definition_means_the_definition(program: Program) -> None:
     """Two interpreters agree to the last bit: the one of definitions, and the one of the nest that a definition is lowered to."""
-    nest = lower_definition(program.outputs)
+    nest = lower_program(program.outputs).nest
     verify(nest)
     wanted = dict(zip((buffer.name for buffer in nest.outputs), evaluate(program.outputs, program.feeds), strict=True))
     made = {name: np.zeros_like(want) for name, want in wanted.items()}

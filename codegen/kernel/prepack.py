@@ -65,7 +65,7 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
     if origin is None:  # read from a file: there is no nest to take apart
         return replace(program, bound={**program.bound, **given})
     if origin.chosen:
-        chosen = default_schedule(origin.outputs, program.target, frozenset(given)).nest
+        chosen = default_schedule(origin.program, program.target, frozenset(given)).nest
         nest = replace(origin.plain, body=chosen.body, relations=chosen.relations)
     else:
         nest = origin.nest

@@ -26,7 +26,7 @@ from tensorlang.ir import Nest
 from tensorlang.ir.machine import MAX_LANES
 from tensorlang.language.definitions import compute, placeholder, reduce_axis
 from tensorlang.language.reduction import sum as total
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering.program import lower_program
 from tensorlang.schedules.directive import Refusal
 from tensorlang.serialization.canonical import fingerprint
 
@@ -79,7 +79,7 @@ class Instruction:
 
 @cache
 def _lowered(instruction: Instruction) -> Nest:
-    return lower_definition(instruction.definition)
+    return lower_program(instruction.definition).nest
 
 
 def _dot(lanes: int, products: int, types: tuple[str, str, str]) -> Tensor:

@@ -13,11 +13,11 @@ from tensorlang.codegen.cost import exact
 from tensorlang.codegen.cost.counts import operations
 from tensorlang.codegen.cost.exact import Count, domain, work
 from tensorlang.ir.dtype import BOOL, dtype
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering.program import lower_program
 
 
 def plain(*outputs: Any) -> ir.Nest:
-    return lower_definition(outputs, None, None)
+    return lower_program(outputs).nest
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 5, 7), (256, 256, 256), (2, 0, 4)])
