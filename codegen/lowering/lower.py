@@ -18,7 +18,7 @@ from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privat
 from tensorlang.codegen.lowering.passes.tails import realise
 from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
-from tensorlang.ir import Expr, Nest, Split
+from tensorlang.ir import Expr, Nest, SplitRelation
 from tensorlang.ir.traverse import map_expressions, shared
 from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
 from tensorlang.schedules.legality.code_size import instructions
@@ -26,7 +26,7 @@ from tensorlang.schedules.legality.code_size import instructions
 
 def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambda _name, _nest: None) -> Nest:
     """The nest ready for `emit`. `watch` is called with the name and the result of every pass."""
-    scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, Split) and relation.tail == "guard")
+    scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, SplitRelation) and relation.tail == "guard")
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
         ("realise", realise),
         ("bound_by_data", lambda part: replace(part, body=bound_by_data(part.body))),

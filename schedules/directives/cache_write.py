@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, allocate, block
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, FuseRelation, If, Load, Nest, Stmt, Store, Unary, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of
@@ -140,7 +140,7 @@ class CacheWrite(Directive):
         for relation in left:
             *ties, last = equations(relation)
             facts += ties
-            (facts if isinstance(relation, Fuse) else tails).append(last)
+            (facts if isinstance(relation, FuseRelation) else tails).append(last)
         for tail in tails:
             if find(*facts, Unary("not", tail)) is not None:
                 reason = (

@@ -67,7 +67,7 @@ class Split(Directive):
             stage, label = stage_of(part.loop), short(part.loop)
             outer, inner = leader if part.loop == self.loop else (f"{stage}.{label}_o", f"{stage}.{label}_i")
             follows = (None, None) if part.follows is None else leader
-            relation = ir.Split(part.loop, outer, inner, self.factor, part.lo, part.hi, self.tail)
+            relation = ir.SplitRelation(part.loop, outer, inner, self.factor, part.lo, part.hi, self.tail)
             relations.append(relation)
             return For(
                 outer,

@@ -18,7 +18,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import closure, equations, in_scope, sides, tile_start
+from tensorlang.ir.relations import bounds, closure, derived_values, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
@@ -141,23 +141,12 @@ def is_implicit(nest: Nest, place: Placed) -> bool:
         if own.intersection(given):
             own.update(derived)
             if not box.intersection(derived):
-                needed |= set().union(*(axes_of(bound) for bound in bounds_of(relation)))
+                needed |= set().union(*(axes_of(bound) for bound in bounds(relation)))
     for relation in nest.relations:  # a tile that is computed where it is wanted: part of its place comes from outside
         given, derived = sides(relation)
         if own.intersection(given) and needed.intersection(derived):
             needed |= set(given)
     return bool(closure(nest, needed - own) & {loop.loop for loop in place.loops})
-
-
-def bounds_of(relation: ir.Relation) -> tuple[Expr, ...]:
-    """The expressions that a relation holds."""
-    match relation:
-        case ir.Split(lo=lo, hi=hi):
-            return (lo, hi)
-        case ir.Fuse(outer_lo=outer, inner_lo=inner, extent=extent):
-            return (outer, inner, extent)
-        case ir.Window(base=base, hi=hi):
-            return (base, hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +266,10 @@ def _contracted(nest: Nest, expr: Expr) -> Expr:
     """The expression with the two digits of a split, where they stand as its equation has them, replaced by its parent."""
     form = linear(simplify(expr))
     for relation in reversed(nest.relations):
-        if isinstance(relation, ir.Split):
+        if isinstance(relation, ir.SplitRelation):
             inner = Axis(relation.inner)
             by = form.terms.get(inner, 0)
-            digits = linear(simplify(Binary("add", Binary("sub", tile_start(relation), relation.lo), inner)))
+            digits = linear(simplify(Binary("sub", derived_values(relation)[relation.parent], relation.lo)))
             if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
                 parent = linear(simplify(Binary("sub", Axis(relation.parent), relation.lo)))
                 form = form.plus(digits, -by).plus(parent, by)
@@ -293,7 +282,7 @@ def _within_tails(nest: Nest, expr: Expr) -> Expr:
     These bound more tightly than the loops do.
     """
     for relation in nest.relations:
-        if isinstance(relation, (ir.Split, ir.Window)):
+        if isinstance(relation, (ir.SplitRelation, ir.WindowRelation)):
             form = linear(expr)
             if form.terms.get(Axis(relation.parent), 0) > 0:
                 last = Binary("sub", relation.hi, ir.const(1))

@@ -24,7 +24,7 @@ from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, Split, Window
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, SplitRelation, WindowRelation
 from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_expressions, statements
@@ -133,7 +133,7 @@ def _downward(nest: Nest, place: Placed, loop: For) -> bool:
     """Does an iteration whose tail conditions hold mean that those of the earlier ones held?"""
     around = [part.loop for part in place.loops]
     for relation in in_scope(nest, around):
-        if isinstance(relation, (Split, Window)):
+        if isinstance(relation, (SplitRelation, WindowRelation)):
             value = expand(nest, Axis(relation.parent), around)
             factor = _coefficient(nest, linear(value), loop)
             if factor is None or factor < 0 or loop.loop in closure(nest, axes_of(relation.hi)):

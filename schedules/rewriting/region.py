@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Select, Split, Window
+from tensorlang.ir import Axis, Binary, Const, Expr, For, FuseRelation, Nest, Select, SplitRelation, WindowRelation
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.relations import derived_values
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, substitute
@@ -31,16 +31,16 @@ def expand(nest: Nest, expr: Expr, loops: Iterable[str]) -> Expr:
     known = set(loops)
     values: dict[str, Expr] = {}
     for relation in reversed(nest.relations):
-        if not isinstance(relation, Fuse):
+        if not isinstance(relation, FuseRelation):
             values.update({axis: value for axis, value in derived_values(relation).items() if axis not in known})
-    splits = [relation for relation in nest.relations if isinstance(relation, Split) and relation.parent in values]
+    splits = [relation for relation in nest.relations if isinstance(relation, SplitRelation) and relation.parent in values]
     digits = {split.parent: split for split in splits if split.lo == ir.const(0) and split.tail != "shift"}
     while axes_of(expr) & values.keys():
         expr = substitute(_digits(expr, digits) if digits else expr, values)
     return simplify(expr)
 
 
-def _digits(expr: Expr, splits: Mapping[str, Split]) -> Expr:
+def _digits(expr: Expr, splits: Mapping[str, SplitRelation]) -> Expr:
     """The expression with the loops of a split for the quotient and the remainder of what was split by its factor: a blocked layout."""
     match expr:
         case Binary("floordiv" | "mod" as op, Axis(name), Const(by)) if name in splits and splits[name].factor == by:
@@ -133,11 +133,11 @@ def _natural(nest: Nest, form: Linear) -> bool:
     starts = {part.loop: part.lo for part in edit.loops(nest.body)}
     for relation in nest.relations:
         match relation:
-            case Split(parent, lo=lo):
+            case SplitRelation(parent, lo=lo):
                 starts[parent] = lo
-            case Fuse(outer=outer, inner=inner, outer_lo=outer_lo, inner_lo=inner_lo):
+            case FuseRelation(outer=outer, inner=inner, outer_lo=outer_lo, inner_lo=inner_lo):
                 starts[outer], starts[inner] = outer_lo, inner_lo
-            case Window():
+            case WindowRelation():
                 pass
     return all(_not_negative(atom, starts) for atom in form.terms)
 

@@ -10,29 +10,29 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Fuse, Nest, Relation, Split, Window
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, FuseRelation, Nest, Relation, SplitRelation, WindowRelation
 from tensorlang.ir.traverse import axes_of, substitute
 
 
 def relation_names(relation: Relation) -> tuple[str, ...]:
     """The axes that a relation ties together."""
     match relation:
-        case Split(parent, outer, inner):
+        case SplitRelation(parent, outer, inner):
             return (parent, outer, inner)
-        case Fuse(fused, outer, inner):
+        case FuseRelation(fused, outer, inner):
             return (fused, outer, inner)
-        case Window(parent, inner):
+        case WindowRelation(parent, inner):
             return (parent, inner)
 
 
 def bounds(relation: Relation) -> tuple[Expr, ...]:
     """The expressions in a relation."""
     match relation:
-        case Split(_, _, _, _, lo, hi):
+        case SplitRelation(_, _, _, _, lo, hi):
             return (lo, hi)
-        case Fuse(_, _, _, outer_lo, inner_lo, extent):
+        case FuseRelation(_, _, _, outer_lo, inner_lo, extent):
             return (outer_lo, inner_lo, extent)
-        case Window(_, _, base, hi):
+        case WindowRelation(_, _, base, hi):
             return (base, hi)
 
 
@@ -45,26 +45,26 @@ def renamed(relation: Relation, names: dict[str, str]) -> Relation:
 
     changed = rebounded(relation, lambda expr: substitute(expr, values))
     match changed:
-        case Split(parent, outer, inner):
+        case SplitRelation(parent, outer, inner):
             return replace(changed, parent=axis(parent), outer=axis(outer), inner=axis(inner))
-        case Fuse(fused, outer, inner):
+        case FuseRelation(fused, outer, inner):
             return replace(changed, fused=axis(fused), outer=axis(outer), inner=axis(inner))
-        case Window(parent, inner):
+        case WindowRelation(parent, inner):
             return replace(changed, parent=axis(parent), inner=axis(inner))
 
 
 def rebounded(relation: Relation, fn: Callable[[Expr], Expr]) -> Relation:
     """The relation over `fn` of each expression in it."""
     match relation:
-        case Split(lo=lo, hi=hi):
+        case SplitRelation(lo=lo, hi=hi):
             return replace(relation, lo=fn(lo), hi=fn(hi))
-        case Fuse(outer_lo=outer_lo, inner_lo=inner_lo, extent=extent):
+        case FuseRelation(outer_lo=outer_lo, inner_lo=inner_lo, extent=extent):
             return replace(relation, outer_lo=fn(outer_lo), inner_lo=fn(inner_lo), extent=fn(extent))
-        case Window(base=base, hi=hi):
+        case WindowRelation(base=base, hi=hi):
             return replace(relation, base=fn(base), hi=fn(hi))
 
 
-def tile_start(split: Split) -> Expr:
+def tile_start(split: SplitRelation) -> Expr:
     """Where the tile of a split begins: the value of its parent where the inner loop is at 0."""
     start: Expr = Binary("mul", ir.const(split.factor), Axis(split.outer))
     if split.tail == "shift":
@@ -73,7 +73,7 @@ def tile_start(split: Split) -> Expr:
     return Binary("add", split.lo, start)
 
 
-def tile_count(split: Split) -> Expr:
+def tile_count(split: SplitRelation) -> Expr:
     """How many tiles a split has: the extent of its outer loop, unless a directive has cut it."""
     extent = Binary("sub", split.hi, split.lo)
     return Binary("floordiv", Binary("add", extent, ir.const(split.factor - 1)), ir.const(split.factor))
@@ -82,16 +82,16 @@ def tile_count(split: Split) -> Expr:
 def derived_values(relation: Relation) -> dict[str, Expr]:
     """The values of the axes that a relation derives."""
     match relation:
-        case Split(parent, inner=inner):
+        case SplitRelation(parent, inner=inner):
             return {parent: Binary("add", tile_start(relation), Axis(inner))}
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+        case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
             high, low = Binary("floordiv", Axis(fused), extent), Binary("mod", Axis(fused), extent)
             return {outer: Binary("add", outer_lo, high), inner: Binary("add", inner_lo, low)}
-        case Window(parent, inner, base):
+        case WindowRelation(parent, inner, base):
             return {parent: Binary("add", base, Axis(inner))}
 
 
-def condition(relation: Split | Window) -> Expr:
+def condition(relation: SplitRelation | WindowRelation) -> Expr:
     """Where the statements inside run: the last tile may reach beyond the end."""
     return Compare("lt", Axis(relation.parent), relation.hi)
 
@@ -99,10 +99,10 @@ def condition(relation: Split | Window) -> Expr:
 def equations(relation: Relation) -> tuple[Expr, ...]:
     """What a relation says, as conditions on its axes."""
     match relation:
-        case Split() | Window():
+        case SplitRelation() | WindowRelation():
             ((parent, value),) = derived_values(relation).items()
             return (Compare("eq", Axis(parent), value), condition(relation))
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+        case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
             inside = (
                 Compare("ge", Axis(inner), inner_lo),
                 Compare("lt", Axis(inner), Binary("add", inner_lo, extent)),
@@ -122,15 +122,15 @@ def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
         before = len(found)
         for relation in nest.relations:
             match relation:
-                case Split(parent, outer, inner, _, lo, hi):
+                case SplitRelation(parent, outer, inner, _, lo, hi):
                     if parent in found:
                         found |= {outer, inner} | axes_of(lo) | axes_of(hi)
-                case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+                case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
                     if outer in found:
                         found |= {fused} | axes_of(outer_lo) | axes_of(extent)
                     if inner in found:
                         found |= {fused} | axes_of(inner_lo) | axes_of(extent)
-                case Window(parent, inner, base, hi):
+                case WindowRelation(parent, inner, base, hi):
                     if parent in found:
                         found |= {inner} | axes_of(base) | axes_of(hi)
         grew = len(found) > before
@@ -185,9 +185,9 @@ def is_ready(relation: Relation, known: Collection[str]) -> bool:
 def sides(relation: Relation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The axes that a relation needs, and those that it then gives."""
     match relation:
-        case Split(parent, outer, inner):
+        case SplitRelation(parent, outer, inner):
             return (outer, inner), (parent,)
-        case Fuse(fused, outer, inner):
+        case FuseRelation(fused, outer, inner):
             return (fused,), (outer, inner)
-        case Window(parent, inner):
+        case WindowRelation(parent, inner):
             return (inner,), (parent,)

@@ -37,12 +37,12 @@ from tensorlang.ir import (
     Reducer,
     Relation,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Tail,
     Unary,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.dtype import BOOL, INT64, DType
 from tensorlang.ir.functions import FUNCTIONS
@@ -89,9 +89,9 @@ def _relation(relation: Relation) -> None:
     axes = relation_names(relation)
     if len(set(axes)) < len(axes):
         raise InternalError(f"a relation between axes of one name: {equation(relation, str)}")
-    if isinstance(relation, Split) and relation.factor < 1:
+    if isinstance(relation, SplitRelation) and relation.factor < 1:
         raise InternalError(f"a split by {relation.factor}: {equation(relation, str)}")
-    if isinstance(relation, (Split, Window)) and relation.tail not in TAILS:
+    if isinstance(relation, (SplitRelation, WindowRelation)) and relation.tail not in TAILS:
         raise InternalError(f"a tail that is not one of {', '.join(TAILS)}: {equation(relation, str)}")
 
 
@@ -167,7 +167,7 @@ def _store(store: Store, scope: _Scope) -> None:
     what = f"{store.stage}: the store to {', '.join(buffer.name for buffer in store.buffers)}"
     for relation in scope.pending:
         if scope.axes.issuperset(sides(relation)[0]) and not isinstance(
-            relation, Window
+            relation, WindowRelation
         ):  # a skewed loop may stand outside the loop that places it
             unknown = sorted(frozenset().union(*(axes_of(bound) for bound in bounds(relation))) - scope.axes)
             raise InternalError(f"{what} stands under {equation(relation, str)}, which needs {', '.join(unknown)}")

@@ -51,7 +51,7 @@ Range = tuple[str, Expr, Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorStorage:
     """Where a tensor is stored: `buffer[*prefix, *index]`."""
 
     buffer: Buffer
@@ -66,17 +66,17 @@ class Place:
 class _Past:
     """What a state of a scan is: the element of `before`; where there is an `init`, that in the step `first`."""
 
-    before: Place
+    before: TensorStorage
     init: Tensor | None
     first: Expr
 
 
 @dataclass(slots=True)
-class Program:
+class ProgramLowering:
     """A program on its way to loops: the names and places of its tensors, the loops of its scans, and the storage that it needs."""
 
     names: dict[Definition, str]
-    places: dict[tuple[int, int], Place]
+    places: dict[tuple[int, int], TensorStorage]
     scratch: list[Buffer] = field(default_factory=list)
     axes: dict[str, Expr] = field(default_factory=dict)
     spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
@@ -89,10 +89,10 @@ class Program:
                 return ()
             case Stage(values=values):
                 self._storage(definition, len(values))
-                return (_Lowering(self, self.names[definition]).stage(definition),)
+                return (_DefinitionLowering(self, self.names[definition]).stage(definition),)
             case Scatter():
                 self._storage(definition, 1)
-                return (_Lowering(self, self.names[definition]).scatter(definition),)
+                return (_DefinitionLowering(self, self.names[definition]).scatter(definition),)
             case Scan(init=init):
                 self._storage(definition, len(init))
                 return self._scan(definition)
@@ -119,21 +119,21 @@ class Program:
         first: list[Stmt] = []
         copies: list[Stmt] = []
         last: list[Stmt] = []
-        rings: list[Place] = []
+        rings: list[TensorStorage] = []
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places[id(scan), component]
             label = name if len(scan.states) == 1 else f"{name}_{component}"
             if scan.keep == "all":
-                target = Place(out.buffer, (time,))
-                before = Place(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
+                target = TensorStorage(out.buffer, (time,))
+                before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
                 self.states[id(state)] = _Past(before, init, Compare("eq", time, ir.const(0)))
             else:
                 ring = Buffer(f"{label}.ring", (ir.const(2), *state.shape), state.dtype)
                 self.scratch.append(ring)
-                target = Place(ring, (_slot(Binary("add", time, ir.const(1))),))
-                self.states[id(state)] = _Past(Place(ring, (_slot(time),)), None, time)
-                first.append(self._copy(f"{label}.start", Place(ring, (ir.const(0),)), init))
-                last.append(self._copied(label, out, Place(ring, (_slot(scan.axis.hi),)), init, short(loop)))
+                target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1))),))
+                self.states[id(state)] = _Past(TensorStorage(ring, (_slot(time),)), None, time)
+                first.append(self._copy(f"{label}.start", TensorStorage(ring, (ir.const(0),)), init))
+                last.append(self._copied(label, out, TensorStorage(ring, (_slot(scan.axis.hi),)), init, short(loop)))
             rings.append(target)
         direct = _direct(scan)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
@@ -146,12 +146,12 @@ class Program:
                 copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new, short(loop)))
         return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
 
-    def _copy(self, stage: str, target: Place, source: Tensor, taken: str = "") -> Stmt:
+    def _copy(self, stage: str, target: TensorStorage, source: Tensor, taken: str = "") -> Stmt:
         ranges = _over(stage, source, taken)
         index = tuple(Axis(loop) for loop, _, _ in ranges)
         return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (self.element(source, index),)))
 
-    def _copied(self, stage: str, target: Place, source: Place, like: Tensor, taken: str) -> Stmt:
+    def _copied(self, stage: str, target: TensorStorage, source: TensorStorage, like: Tensor, taken: str) -> Stmt:
         ranges = _over(stage, like, taken)
         index = tuple(Axis(loop) for loop, _, _ in ranges)
         return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (source.load(index),)))
@@ -200,15 +200,15 @@ def _is_reduction(stage: Stage) -> bool:
 
 
 @dataclass(slots=True)
-class _Lowering:
+class _DefinitionLowering:
     """One definition on its way to loops: its names so far, and the implicit stages found in its body."""
 
-    program: Program
+    program: ProgramLowering
     name: str
     axes: dict[str, Expr] = field(default_factory=dict)
     spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
-    itself: tuple[Place, ...] = ()
+    itself: tuple[TensorStorage, ...] = ()
     implicit: int = 0
 
     def stage(self, stage: Stage) -> Stmt:
@@ -302,7 +302,7 @@ class _Lowering:
 class _Prelude:
     """What must run before one store: the implicit stages of the reductions inside its expressions."""
 
-    owner: _Lowering
+    owner: _DefinitionLowering
     conditions: tuple[Expr, ...]
     parts: list[Stmt] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)

@@ -19,7 +19,7 @@ from tensorlang.definition.tensor import Definition, Placeholder, State, Tensor,
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.ir.traverse import expressions, statements
-from tensorlang.lowering.nests import Place, Program
+from tensorlang.lowering.nests import ProgramLowering, TensorStorage
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -55,7 +55,7 @@ def lower_program(outputs: object, name: str | None = None, inputs: Sequence[Ten
         raise DefinitionError(f"{name!r:.60} cannot name a kernel; use letters, digits and _")
     results = as_outputs(outputs)
     tensors = _Tensors.of(results, inputs)
-    lowering = Program(tensors.names, dict(tensors.places))
+    lowering = ProgramLowering(tensors.names, dict(tensors.places))
     body = block(*(part for definition in tensors.program for part in lowering.definition(definition)))
     storage = tuple(lowering.scratch)
     nest = _function(name or tensors.outputs[0].name, tensors, allocate(storage, body), storage)
@@ -73,7 +73,7 @@ class _Tensors:
 
     program: tuple[Definition, ...]
     names: dict[Definition, str]
-    places: dict[tuple[int, int], Place]
+    places: dict[tuple[int, int], TensorStorage]
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
 
@@ -148,8 +148,10 @@ def _with_components(label: str, count: int, taken: set[str]) -> str:
     raise AssertionError
 
 
-def _places(program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]) -> dict[tuple[int, int], Place]:
-    found: dict[tuple[int, int], Place] = {}
+def _places(
+    program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]
+) -> dict[tuple[int, int], TensorStorage]:
+    found: dict[tuple[int, int], TensorStorage] = {}
     for definition in with_steps(program):
         if isinstance(definition, State):
             continue
@@ -158,7 +160,9 @@ def _places(program: tuple[Definition, ...], names: dict[Definition, str], resul
             tensor = Tensor(definition, component)
             label = name if count == 1 else f"{name}_{component}"
             argument = isinstance(definition, Placeholder) or (id(definition), component) in results
-            found[id(definition), component] = Place(Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto"))
+            found[id(definition), component] = TensorStorage(
+                Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto")
+            )
     return found
 
 

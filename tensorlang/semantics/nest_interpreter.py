@@ -31,7 +31,7 @@ from tensorlang.ir import (
     Dim,
     Expr,
     For,
-    Fuse,
+    FuseRelation,
     If,
     Load,
     Nest,
@@ -40,11 +40,11 @@ from tensorlang.ir import (
     Reduce,
     Relation,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Unary,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.printer import equation, text
@@ -156,7 +156,7 @@ class _Machine:
         """What derives the axes of a relation and tells whether its condition holds."""
         axes = self.axes
         match relation:
-            case Split(parent, outer, inner, factor, lo, hi, tail):
+            case SplitRelation(parent, outer, inner, factor, lo, hi, tail):
                 first, last = self.value(lo), self.value(hi)
 
                 def split() -> bool:
@@ -167,7 +167,7 @@ class _Machine:
                     return bool(axes[parent] < last())
 
                 return split
-            case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
                 first, second, size = self.value(outer_lo), self.value(inner_lo), self.value(extent)
 
                 def fuse() -> bool:
@@ -175,7 +175,7 @@ class _Machine:
                     return True
 
                 return fuse
-            case Window(parent, inner, base, hi, _):
+            case WindowRelation(parent, inner, base, hi, _):
                 start, end = self.value(base), self.value(hi)
 
                 def window() -> bool:

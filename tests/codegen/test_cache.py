@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang.codegen import compilation
 from tensorlang.codegen.cache import program_key
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.lowering import program
+from tensorlang.lowering import nests, program
 from tensorlang.lowering.program import lower_program
 from tests.codegen.cached import product, scaled
 
@@ -197,13 +197,13 @@ def test_the_name_is_that_of_the_structure_not_of_the_objects() -> None:
 def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Every program that is lowered from its definitions to loops."""
     found: list[object] = []
-    real = program.Program
+    real = nests.ProgramLowering
 
     def counted(*args: Any) -> object:
         found.append(args)
         return real(*args)
 
-    monkeypatch.setattr(program, "Program", counted)
+    monkeypatch.setattr(program, "ProgramLowering", counted)
     return found
 
 

@@ -23,8 +23,9 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs import jobfile
-from tensorlang.codegen.cache import archive, extents
+from tensorlang.codegen.cache import archive
 from tensorlang.codegen.calling import operands
+from tensorlang.ir.integers import value_of
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies import choose
 from tensorlang.serialization import canonical, rebuild
@@ -100,7 +101,7 @@ def read_kernel(rng: random.Random, data: bytes, folder: Path) -> None:
     if rng.random() < 0.01:  # a process of its own looks at the source first
         kernel.inspect("llvm")
     given = [argument for argument in signature.inputs if argument.name not in kernel.program.bound]
-    shapes = [tuple(extents.evaluate(extent, dims) for extent in argument.shape) for argument in given]
+    shapes = [tuple(value_of(extent, dims) for extent in argument.shape) for argument in given]
     made = [operands.values(np.random.default_rng(0), shape, of.dtype) for shape, of in zip(shapes, given, strict=True)]
     first, again = kernel(*made, **dims), kernel(*made, **dims)
     for one, other in zip(np.atleast_1d(first), np.atleast_1d(again), strict=True):

@@ -24,15 +24,15 @@ from tensorlang.ir import (
     Const,
     Expr,
     For,
-    Fuse,
+    FuseRelation,
     If,
     Nest,
     Prefetch,
     Relation,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
-    Window,
+    WindowRelation,
     allocate,
     block,
 )
@@ -83,7 +83,7 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
     peeled = [
         relation
         for relation in nest.relations
-        if isinstance(relation, Split)
+        if isinstance(relation, SplitRelation)
         and relation.tail == "peel"
         and relation.outer == loop.loop
         and relation.inner not in scope.loops
@@ -111,7 +111,7 @@ def _divides(scope: _Scope, extent: Expr, factor: int) -> bool:
     return find(*scope.facts, Compare("ne", rest, ir.const(0))) is None
 
 
-def _peel(nest: Nest, loop: For, scope: _Scope, same: list[Split], extent: Expr, rest: Expr) -> Stmt:
+def _peel(nest: Nest, loop: For, scope: _Scope, same: list[SplitRelation], extent: Expr, rest: Expr) -> Stmt:
     tiles = simplify(Binary("floordiv", Binary("max", extent, ir.const(0)), ir.const(same[0].factor)))
     parents = frozenset(relation.parent for relation in same)
     main = _whole_loop(nest, replace(loop, lo=ir.const(0), hi=tiles), replace(scope, whole=scope.whole | parents))
@@ -160,7 +160,7 @@ def _define(relation: Relation, scope: _Scope, values: dict[str, Expr]) -> Expr 
     """Enter the values of a relation's derived axes; the condition that is left."""
     values.update({axis: scope.of(value) for axis, value in derived_values(relation).items()})
     match relation:
-        case Split(parent, inner=inner, factor=factor, lo=lo, hi=hi, tail=tail):
+        case SplitRelation(parent, inner=inner, factor=factor, lo=lo, hi=hi, tail=tail):
             extent = scope.of(Binary("sub", hi, lo))
             if parent in scope.whole or _divides(scope, extent, factor):
                 return None
@@ -168,7 +168,7 @@ def _define(relation: Relation, scope: _Scope, values: dict[str, Expr]) -> Expr 
                 return scope.of(condition(relation))
             fits = isinstance(extent, Const) and extent.value >= factor
             return None if fits else scope.of(Compare("lt", Axis(inner), Binary("sub", hi, lo)))
-        case Window():
+        case WindowRelation():
             return scope.of(condition(relation))
-        case Fuse():
+        case FuseRelation():
             return None
