@@ -201,10 +201,10 @@ def _mutated_text(rng: random.Random, text: bytes, steps: list[random.Random]) -
 @cache
 def spaces() -> tuple[bytes, ...]:
     """Spaces as records have them: of strategies, and one with every kind of knob."""
-    from tensorlang.schedules.spaces.space import Choice, Factors, Flag, Footprint, Log2, Order, Sizes, Split
+    from tensorlang.schedules.spaces.space import Choice, Factors, Flag, Footprint, Log2, Order, Sizes, TileSize
 
     own = (
-        Choice("way", {"none": (), "B": (Split("tile", 96), Flag("turned")), "both": (Sizes("few", [1, 3, 5]),)}),
+        Choice("way", {"none": (), "B": (TileSize("tile", 96), Flag("turned")), "both": (Sizes("few", [1, 3, 5]),)}),
         Choice("depth", [1, 2.5, -3]),
         Factors("parts", 24, 3),
         Log2("lanes", 1, 16),
