@@ -19,7 +19,7 @@ from tensorlang.codegen.cache.program import Origin, Program, Provenance
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
-from tensorlang.codegen.cost import counts
+from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm.proven import compiled
 from tensorlang.codegen.lowering.lower import lower
@@ -147,9 +147,9 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
         target=target,
         compiled=compiled(text, target.machine),
         nest=print_nest(nest),
-        flops=counts.flops(origin.plain),
-        bytes=counts.traffic(origin.plain),
-        workspace_bytes=counts.workspace(lowered),
+        flops=definition_cost.flops(origin.plain),
+        bytes=definition_cost.traffic(origin.plain),
+        workspace_bytes=definition_cost.workspace(lowered),
         provenance=provenance,
     )
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.calling.operands import values
+from tensorlang.codegen.calling.sample_operands import values
 from tensorlang.ir.dtype import DType, dtype
 from tensorlang.ir.machine import LINE_BYTES, PAGE_BYTES
 

@@ -2,7 +2,7 @@
 
 Inputs may be anything with the buffer protocol or `__dlpack__`; a contiguous, aligned one is passed as it is, any other is copied.
 Outputs are written in place, so they have to be contiguous, aligned, writable and apart from every other argument. This is the
-careful path; `entry` does the same checks in machine code for plain arrays and comes here whenever something is unusual.
+careful path; `vectorcall_ir` does the same checks in machine code for plain arrays and comes here whenever something is unusual.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compiled code that is linked into this process and called like a function: what a kernel is before it can make other kernels.
 
 Calls check their arguments completely before anything is written, release the interpreter lock, and may come from any number of
-threads. A call of plain NumPy arrays runs in machine code from end to end (see `entry`); any other goes through `arguments.prepare`.
-The code stays loaded as long as the object, or a call of it, is alive.
+threads. A call of plain NumPy arrays runs in machine code from end to end (see `vectorcall_ir`); any other goes through
+`arguments.prepare`. The code stays loaded as long as the object, or a call of it, is alive.
 
 A process may fork: the child goes on calling and building kernels (see `forks` and `openmp`).
 """
@@ -120,9 +120,9 @@ class Runnable:
         if origin is None:  # read from a file, which holds no definition
             flops = value_of(self.program.flops, dims)
         else:
-            from tensorlang.codegen.cost import exact  # noqa: PLC0415 - few calls ask
+            from tensorlang.codegen.cost import operation_count  # noqa: PLC0415 - few calls ask
 
-            flops = exact.flops(origin.plain, dims).value
+            flops = operation_count.flops(origin.plain, dims).value
         return {"flops": flops, "bytes": value_of(self.program.bytes, dims)}
 
     def inspect(self, form: str = "nest") -> str:

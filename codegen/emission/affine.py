@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from tensorlang import ir
-from tensorlang.codegen.emission.fold import fold
+from tensorlang.codegen.emission.constant_folding import fold
 from tensorlang.codegen.emission.types import wrap
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC

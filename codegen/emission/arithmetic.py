@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tensorlang.codegen.emission.constant_folding import folded
 from tensorlang.codegen.emission.convert import narrow, widen
-from tensorlang.codegen.emission.fold import folded
 from tensorlang.codegen.emission.integers import LOGIC, SIGNED, UNSIGNED, Binary
 from tensorlang.codegen.emission.types import HALVES, I1, Builder, Value, filled, intrinsic, known, literal, matched
 from tensorlang.codegen.target import Target

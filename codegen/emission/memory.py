@@ -126,7 +126,7 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
     else:
         value = _scattered(builder, target, access, vector, mask)
     if blended:
-        value = _apart(builder, target, value)
+        value = _fenced(builder, target, value)
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
@@ -140,7 +140,7 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         return
     value = splat(builder, value, access.lanes)
     if mask is not None and access.owned and access.is_distinct:  # else a lane that is off would put back what another one has written
-        value, mask = builder.select(mask, value, _apart(builder, target, _raw(builder, access))), None
+        value, mask = builder.select(mask, value, _fenced(builder, target, _raw(builder, access))), None
     base = access.base
     if access.step == -1:
         base = address(builder, dtype, base, literal(I64, 1 - access.lanes))
@@ -149,7 +149,7 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         if mask is None:
             builder.store(value, base, align=align)
         else:
-            kept = _kept(builder, target, value)
+            kept = _pinned(builder, target, value)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
     elif mask is None:
         for lane, place in enumerate(_addresses(builder, access)):
@@ -198,7 +198,7 @@ def _raw(builder: Builder, access: Access) -> Value:
     return _elements(builder, access, vector)
 
 
-def _apart(builder: Builder, target: Target, value: Value) -> Value:
+def _fenced(builder: Builder, target: Target, value: Value) -> Value:
     """The elements of owned storage, where a blend keeps some of them, such that the blend stays with the operation on the others.
 
     LLVM reads `select(m, f(select(m, a, b)), select(m, a, b))` as `select(m, f(a), b)`. So of an accumulator's blends the last would be
@@ -214,10 +214,10 @@ def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
-    return _kept(builder, target, found)
+    return _pinned(builder, target, found)
 
 
-def _kept(builder: Builder, target: Target, value: Value) -> Value:
+def _pinned(builder: Builder, target: Target, value: Value) -> Value:
     """The vector, in a register of its own where LLVM 22 mistakes a masked access for a whole one.
 
     It folds a masked load of integers into instructions such as `vpmaddwd`, which read lanes that are off and fault there; and where a

@@ -115,7 +115,7 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
         base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
         part = range(start, start + size)
         taken = values if lanes_of(values[0]) == size else [_picked(builder, value, Poison(value.type), part) for value in values]
-        _turned(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
+        _store_transposed(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
 
 
 def _pieces(count: int) -> Iterator[tuple[int, int]]:
@@ -131,7 +131,7 @@ def _pieces(count: int) -> Iterator[tuple[int, int]]:
         start += size
 
 
-def _turned(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
+def _store_transposed(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
     """Store rows of as many lanes as `first` has, a power of two, along memory."""
     builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
     padded = 1 << (count - 1).bit_length()

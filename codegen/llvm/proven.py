@@ -55,16 +55,16 @@ def compiled(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Co
     why = unproven(text, machine)
     if why is None:
         return binding.compile_module(text, machine, passes)
-    return Compiled(_apart("compile", text, machine, passes, why), text, machine, passes)
+    return Compiled(_isolated("compile", text, machine, passes, why), text, machine, passes)
 
 
 def rendered(text: str, machine: Machine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
     """What `compiled` makes of a text, readable."""
     why = unproven(text, machine)
-    return binding.render(text, machine, form, passes) if why is None else _apart(form, text, machine, passes, why).decode()
+    return binding.render(text, machine, form, passes) if why is None else _isolated(form, text, machine, passes, why).decode()
 
 
-def _apart(kind: str, text: str, machine: Machine, passes: Passes, why: str) -> bytes:
+def _isolated(kind: str, text: str, machine: Machine, passes: Passes, why: str) -> bytes:
     try:
         return isolated.ask(kind, *words(machine, passes), text=text)[0]
     except isolated.Died as death:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang.codegen.lowering.passes.bounds import tighten
-from tensorlang.codegen.lowering.passes.digits import digits
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.lowering.passes.partials import vector_partials
+from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
@@ -37,7 +37,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("hoist", lambda part: _versioned(part, target)),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
-        ("digits", lambda part: replace(part, body=digits(part.body))),
+        ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("share", _with_equal_nodes_shared),
     )

@@ -10,9 +10,9 @@ import numpy as np
 
 from tensorlang.codegen.cache.signature import Argument
 from tensorlang.codegen.calling.arguments import checked_dim, prepare
-from tensorlang.codegen.calling.operands import values
 from tensorlang.codegen.calling.runnable import Runnable
-from tensorlang.codegen.cost.exact import Count, Work, work
+from tensorlang.codegen.calling.sample_operands import values
+from tensorlang.codegen.cost.operation_count import Count, Work, work
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.bounds import Facts, verdict
 from tensorlang.codegen.reports.instructions import bits, issue

@@ -32,9 +32,9 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageNa
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.placement.hoisting import raised, unplaced
-from tensorlang.schedules.placement.placed import Placed, is_implicit, placed
+from tensorlang.schedules.placement.producer_placement import Placement, is_implicit, placement_of
 from tensorlang.schedules.placement.scopes import unfollowed, visible
-from tensorlang.schedules.placement.slide import unslid
+from tensorlang.schedules.placement.sliding_window import unslid
 from tensorlang.schedules.rewriting.edit import (
     AUXILIARY,
     allocated,
@@ -121,12 +121,12 @@ class ComputeAt(Directive):
 
     def _whole(self, nest: Nest) -> Nest:
         """The nest in which the stage computes all that an iteration uses: its storage will not keep what earlier ones have computed."""
-        place = placed(nest, self.stage, self.loop)
+        place = placement_of(nest, self.stage, self.loop)
         return unslid(nest, place) if place.loops else nest
 
-    def _elsewhere(self, nest: Nest) -> tuple[Placed, bool] | None:
+    def _elsewhere(self, nest: Nest) -> tuple[Placement, bool] | None:
         """Where the producer stands if that is inside other loops, and whether it depends on them."""
-        place = placed(nest, self.stage, self.loop)
+        place = placement_of(nest, self.stage, self.loop)
         if not place.loops:
             return None
         around = [part.loop for part in place.loops]
@@ -154,7 +154,7 @@ class ComputeAt(Directive):
                     )
         return place, implicit
 
-    def _require_unchanged(self, nest: Nest, place: Placed) -> None:
+    def _require_unchanged(self, nest: Nest, place: Placement) -> None:
         """Raise `Refusal` where a later statement in the same iteration of the loops around writes what the stage reads."""
         found = list(accesses(place.loops[-1], place.loops[:-1]))
         reads = [access for access in found if access.stage in place.own and not access.writes]

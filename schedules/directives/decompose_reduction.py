@@ -27,7 +27,7 @@ from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
-from tensorlang.schedules.legality.inside import access_guard, covers
+from tensorlang.schedules.legality.in_bounds import access_guard, covers
 from tensorlang.schedules.rewriting.copies import Names, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 

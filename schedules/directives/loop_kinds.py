@@ -86,10 +86,10 @@ class Parallel(Directive):
         """The nest with the loop parallel."""
         loop, outer = _serial(nest, self.loop)
         for each, around in ((loop, outer), *_followers(nest, self.loop)):
-            self._require_apart(nest, each, around)
+            self._require_nestable(nest, each, around)
         return _with_kind(nest, self.loop, "parallel")
 
-    def _require_apart(self, nest: Nest, loop: For, outer: list[For]) -> None:
+    def _require_nestable(self, nest: Nest, loop: For, outer: list[For]) -> None:
         for part in outer:
             if part.kind in ("vector", "parallel", "unroll"):
                 raise Refusal("TL-S107", f"it stands inside the {part.kind} loop {short(part.loop)!r}", loop=self.loop)

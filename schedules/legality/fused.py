@@ -41,7 +41,7 @@ def ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> It
                 and not isinstance(relation.extent, Const)
                 and is_fixed(relation.extent, relation.outer_lo)
             ):
-                counts = [count for count in _counts(nest, copy, relation) if is_fixed(count)]
+                counts = [count for count in _most_rows(nest, copy, relation) if is_fixed(count)]
                 digit = Binary("sub", copy.at(relation.outer), relation.outer_lo)
                 yield from (Compare("lt", digit, count) for count in counts)
     for relation in scopes[0]:
@@ -55,7 +55,7 @@ def ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> It
             yield from _of_two(one, two, relation)
 
 
-def _counts(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[Expr]:
+def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[Expr]:
     """How many times the extent the fused axis may be at most, where its end is a multiple of it."""
     ends = [loop.hi for loop in copy.access.loops if loop.loop == relation.fused]
     ends += [

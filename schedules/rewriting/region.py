@@ -49,20 +49,20 @@ def _digits(expr: Expr, splits: Mapping[str, SplitRelation]) -> Expr:
             return map_children(expr, lambda part: _digits(part, splits))
 
 
-def bound(extent: Expr) -> int | None:
+def greatest_literal(extent: Expr) -> int | None:
     """A literal that an extent never exceeds."""
     match extent:
         case Const(value, _):
             return max(0, int(value))
         case Binary("min", left, right):
-            found = [side for side in (bound(left), bound(right)) if side is not None]
+            found = [side for side in (greatest_literal(left), greatest_literal(right)) if side is not None]
             return min(found) if found else None
         case _:
             return None
 
 
 def whole_start(loop: For) -> Expr:
-    """Where a loop that slides (see `slide`) would start if it did not: its start has a choice of two literals that its end has not."""
+    """Where the loop of a sliding window would start if it did not slide: its start has a choice of two literals that its end has not."""
     sides = (loop.hi.left, loop.hi.right) if isinstance(loop.hi, Binary) and loop.hi.op == "min" else (loop.hi,)
     form = linear(loop.lo)
     for atom, factor in tuple(form.terms.items()):
@@ -81,7 +81,7 @@ def trip_bound(loop: For) -> int | None:
     if isinstance(loop.hi, Binary) and loop.hi.op == "min":
         candidates = [loop.hi.left, loop.hi.right]
     start = whole_start(loop)
-    found = [bound(simplify(Binary("sub", hi, start))) for hi in candidates]
+    found = [greatest_literal(simplify(Binary("sub", hi, start))) for hi in candidates]
     literal = [value for value in found if value is not None]
     return min(literal) if literal else None
 

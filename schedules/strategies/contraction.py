@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import Buffer, For, Load
-from tensorlang.schedules.placement.local import tile_name
+from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, TileSize

@@ -227,7 +227,7 @@ class _DefinitionLowering:
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
         lowered = tuple(prelude.lower(value) for value in stage.values)
-        return loops(ranges, prelude.around(Store(self.name, targets, index, lowered)))
+        return loops(ranges, prelude.before(Store(self.name, targets, index, lowered)))
 
     def scatter(self, scatter: Scatter) -> Stmt:
         """A copy of the initial tensor, and the loops that change it."""
@@ -241,8 +241,8 @@ class _DefinitionLowering:
         guarded = _Prelude(self, (*held, *where))
         index = (*place.prefix, *(guarded.lower(part) for part in scatter.index))
         store = Store(self.name, (place.buffer,), index, (guarded.lower(scatter.value),), scatter.reducer)
-        body = guarded.around(store)
-        return block(first, loops(ranges, under(held, prelude.around(under(where, body)))))
+        body = guarded.before(store)
+        return block(first, loops(ranges, under(held, prelude.before(under(where, body)))))
 
     def _enter(self) -> None:
         """Know the axes of the scans around."""
@@ -279,8 +279,8 @@ class _DefinitionLowering:
         where = () if reduce.where is None else (prelude.lower(reduce.where),)
         guarded = _Prelude(self, (*held, *where))
         values = tuple(guarded.lower(value) for value in reduce.values)
-        body = guarded.around(Store(stage, states, index, values, reduce.reducer))
-        return loops(ranges, under(held, prelude.around(under(where, body))))
+        body = guarded.before(Store(stage, states, index, values, reduce.reducer))
+        return loops(ranges, under(held, prelude.before(under(where, body))))
 
     def _held(self, axes: tuple[ReduceAxis, ...]) -> tuple[Expr, ...]:
         """The conditions that keep axes in their ranges."""
@@ -350,7 +350,7 @@ class _Prelude:
         self.seen[together, self.conditions] = states
         return Load(states[reduce.component], ())
 
-    def around(self, body: Stmt) -> Stmt:
+    def before(self, body: Stmt) -> Stmt:
         """`body` after the implicit stages, inside their storage."""
         result = block(*self.parts, body)
         return allocate(self.scratch, result)

@@ -24,7 +24,7 @@ import tensorlang as tl
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs import jobfile
 from tensorlang.codegen.cache import archive
-from tensorlang.codegen.calling import operands
+from tensorlang.codegen.calling import sample_operands
 from tensorlang.ir.integers import value_of
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies import choose
@@ -102,7 +102,7 @@ def read_kernel(rng: random.Random, data: bytes, folder: Path) -> None:
         kernel.inspect("llvm")
     given = [argument for argument in signature.inputs if argument.name not in kernel.program.bound]
     shapes = [tuple(value_of(extent, dims) for extent in argument.shape) for argument in given]
-    made = [operands.values(np.random.default_rng(0), shape, of.dtype) for shape, of in zip(shapes, given, strict=True)]
+    made = [sample_operands.values(np.random.default_rng(0), shape, of.dtype) for shape, of in zip(shapes, given, strict=True)]
     first, again = kernel(*made, **dims), kernel(*made, **dims)
     for one, other in zip(np.atleast_1d(first), np.atleast_1d(again), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.idle import needed
+from tensorlang.codegen.lowering.passes.effect_conditions import effect_conditions
 from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Unary
 from tensorlang.ir.linear import Linear, bound_terms, expression, linear
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_statements, walk
@@ -48,7 +48,7 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
             kept.append(condition)
         else:
             loop = tight
-    for condition in needed(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
+    for condition in effect_conditions(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
         data = any(True for _ in loads_of(condition))
         tight = None if data or _implied(loop, condition) else bounded(loop, condition)
         loop = loop if tight is None else tight

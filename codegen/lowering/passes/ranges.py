@@ -39,7 +39,7 @@ def bound_by_data(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> Stmt:
         around, stmt = _bounded(stmt, lanes)
     inside = lanes | {stmt.loop} if isinstance(stmt, For) and stmt.kind == "vector" else lanes
     result = map_statements(stmt, lambda part: bound_by_data(part, inside))
-    return _rebuilt(around, result)
+    return _nested(around, result)
 
 
 def _links(stmt: Stmt) -> tuple[list[Link], Stmt]:
@@ -57,7 +57,7 @@ def _links(stmt: Stmt) -> tuple[list[Link], Stmt]:
                 return found, stmt
 
 
-def _rebuilt(links: Sequence[Link], body: Stmt) -> Stmt:
+def _nested(links: Sequence[Link], body: Stmt) -> Stmt:
     for link in reversed(links):
         body = replace(link, body=body) if isinstance(link, For) else If(link, body)
     return body
@@ -95,7 +95,7 @@ def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
     tests = [simplify(Compare("lt", part.lo, part.hi)) for part in (loop, *inner) if not runs(part)]
     gone = {*front, *(use.position for use in kept if use.whole)}
     rest = [link for at, link in enumerate(links) if at not in gone]
-    return [*tests, *(link for at in front if not isinstance(link := links[at], For))], replace(tight, body=_rebuilt(rest, body))
+    return [*tests, *(link for at in front if not isinstance(link := links[at], For))], replace(tight, body=_nested(rest, body))
 
 
 def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_Use]:

@@ -1,4 +1,4 @@
-"""Where an access may stand: the one rule for "this access happens only under these conditions".
+"""Is an access in bounds where a directive makes it anew? The one rule for "this access happens only under these conditions".
 
 A definition is accepted because each of its accesses is in bounds wherever it is made: where the conditions of the `where=` and the
 selects around it hold. A directive that makes an access anew (the copy of a tile, a partial result, a consumer in another place) leaves

@@ -1,4 +1,4 @@
-"""Conditions without which a statement does nothing, so that loops around it may stop where they fail.
+"""Conditions on which the effect of a statement depends: where they fail it does nothing, and loops around it may stop.
 
     for k_1 in range(16):                           for k_1 in range(min(16, (n + 31) // 32)):
         acc = 0                                         acc = 0
@@ -22,7 +22,7 @@ from tensorlang.ir.linear import bound_terms, expression, linear
 from tensorlang.ir.traverse import axes_of, dtype_of, substitute
 
 
-def needed(stmt: Stmt) -> Iterator[Expr]:
+def effect_conditions(stmt: Stmt) -> Iterator[Expr]:
     """Conditions `left < right` over loops outside of a statement without which it does nothing; not all of them."""
     ranges: dict[str, tuple[Expr, Expr]] = {}
     while True:

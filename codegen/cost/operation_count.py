@@ -1,4 +1,4 @@
-"""Arithmetic, counted: every operation of every statement times the integer points at which it is made.
+"""Arithmetic operations, counted: every operation of every statement times the integer points at which it is made.
 
 A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
 `select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tensorlang import ir
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cost.counts import Conditions, operations
+from tensorlang.codegen.cost.definition_cost import Conditions, operations
 from tensorlang.errors import InternalError
 from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.dtype import INT64

@@ -1,4 +1,4 @@
-"""Integer operations on known numbers: the rows by which conditions on unrolled loops and full vectors vanish.
+"""Constant folding of integer operations, by which conditions on unrolled loops and full vectors vanish.
 
 Python's integers give the exact result, which the caller wraps to the type.
 """
