@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.bounds import conjuncts, interval
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.cost.definition_cost import Conditions, operations
 from tensorlang.errors import InternalError
@@ -102,7 +102,7 @@ def _choices(store: Store) -> dict[Conditions, Counter[str]]:
 
 def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> Count:
     """How many iterations of a nest meet the conditions."""
-    parts = [part for cond in conditions for part in _conjuncts(cond)]
+    parts = conjuncts(conditions)
     keys = ragged(parts).keys
     if keys:  # their ranges are taken for parts of one whole
         whole = domain(loops, [part for part in parts if not any(True for _ in loads_of(part))], dims)
@@ -129,16 +129,6 @@ def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, 
     for part in known:
         weight = weight * np.asarray(_value(part, points, dims), bool)
     return Count(box * int(weight.sum()), len(known) == len(parts))
-
-
-def _conjuncts(cond: Expr) -> tuple[Expr, ...]:
-    match cond:
-        case ir.Binary("and", left, right):
-            return (*_conjuncts(left), *_conjuncts(right))
-        case ir.Unary("not", ir.Binary("or", left, right)):
-            return (*_conjuncts(ir.Unary("not", left)), *_conjuncts(ir.Unary("not", right)))
-        case _:
-            return (cond,)
 
 
 def _most(loops: Sequence[For], start: int, dims: Mapping[str, int]) -> int:

@@ -22,13 +22,13 @@ from typing import Final
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import map_children, map_expressions, map_statements
+from tensorlang.ir.traverse import map_expressions, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import race
-from tensorlang.schedules.placement.producer_placement import Placement, box_of, dimensions, placement_of, start_of
+from tensorlang.schedules.placement.producer_placement import Placement, box_of, dimensions, placement_of, reading, start_of
 from tensorlang.schedules.placement.sliding_window import slid, unslid
 from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
 from tensorlang.schedules.rewriting.region import region
@@ -120,12 +120,6 @@ class StoreAt(Directive):
 def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]) -> Stmt:
     """The statement over the new storage."""
 
-    def read(expr: Expr) -> Expr:
-        expr = map_children(expr, read)
-        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
-            return Load(local[getattr(expr.buffer, "name", "")], position(expr.index))
-        return expr
-
     def rewrite(part: Stmt) -> Stmt:
         match part:
             case Alloc(buffers, body):
@@ -137,4 +131,4 @@ def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr,
             case _:
                 return map_statements(part, rewrite)
 
-    return rewrite(map_expressions(stmt, read))
+    return rewrite(map_expressions(stmt, reading(local, position)))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, If, Load, Stmt, Store
 from tensorlang.ir.dtype import INT64
@@ -37,7 +38,7 @@ def effect_conditions(stmt: Stmt) -> Iterator[Expr]:
                 ranges[loop] = lo, ir.const(int(last.value) - 1)
                 stmt = body
             case If(cond, then, None):
-                for part in _conjuncts(cond):
+                for part in conjuncts((cond,)):
                     yield from _soonest(part, ranges)
                 stmt = then
             case Alloc():
@@ -47,15 +48,6 @@ def effect_conditions(stmt: Stmt) -> Iterator[Expr]:
                 stmt = inside
             case _:
                 return
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    match condition:
-        case Binary("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
-        case _:
-            yield condition
 
 
 def _soonest(condition: Expr, ranges: dict[str, tuple[Expr, Expr]]) -> Iterator[Expr]:

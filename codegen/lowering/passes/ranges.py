@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.bounds import conjuncts, interval
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.bounds import bounded, conjuncts
+from tensorlang.codegen.lowering.passes.bounds import bounded
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Load, Stmt
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, map_statements, read_in, substitute, walk, written_in
@@ -51,7 +51,7 @@ def _links(stmt: Stmt) -> tuple[list[Link], Stmt]:
                 found.append(stmt)
                 stmt = body
             case If(cond, then, None):
-                found += conjuncts(cond)
+                found += conjuncts((cond,))
                 stmt = then
             case _:
                 return found, stmt
