@@ -53,7 +53,7 @@ LEAST_SHUFFLED: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferAddress:
     """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
 
     The shape is that of the declaration, whose axes are in scope. `spare` bytes beyond the last element may be read, whatever they hold.
@@ -71,7 +71,7 @@ class Place:
 class Access:
     """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it."""
 
-    place: Place
+    place: BufferAddress
     base: Value
     lanes: int = 0
     step: int = 0
