@@ -90,7 +90,7 @@ def of_schedule(
     _require_name(label)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
-    nest = replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
+    nest = scheduled(plain, schedule)
     return of_nest(Origin(program, plain, lambda: nest, provenance == "default"), target, program.bound, provenance)
 
 
@@ -109,18 +109,22 @@ def of_default(
     plain = program.function(name, inputs)
     _require_name(plain.name)
 
-    def scheduled() -> Nest:
+    def by_default() -> Nest:
         _require_small(plain, MAX_INSTRUCTIONS)
-        chosen = default_schedule(program, target, threads=threads).nest
-        return replace(plain, body=chosen.body, relations=chosen.relations)
+        return scheduled(plain, default_schedule(program, target, threads=threads))
 
-    return Request(Origin(program, plain, scheduled, chosen=True), target, program.bound, provenance, ("default", threads))
+    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, ("default", threads))
 
 
 def of_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Request:
     """The program of a scheduled nest whose operands `bound` are fixed."""
     shared = all(map(_is_shipped, statements(origin.nest.body)))
     return Request(origin, target, bound, provenance, ("nest", origin.nest), shared)
+
+
+def scheduled(plain: Nest, schedule: Schedule) -> Nest:
+    """The function `plain` with the loops of a schedule of its program."""
+    return replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
 
 
 def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset(), threads: int | None = None) -> Schedule:

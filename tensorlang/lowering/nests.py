@@ -133,7 +133,7 @@ class ProgramLowering:
                 target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1))),))
                 self.states[id(state)] = _Past(TensorStorage(ring, (_slot(time),)), None, time)
                 first.append(self._copy(f"{label}.start", TensorStorage(ring, (ir.const(0),)), init))
-                last.append(self._copied(label, out, TensorStorage(ring, (_slot(scan.axis.hi),)), init, short(loop)))
+                last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi),))))
             rings.append(target)
         direct = _direct(scan)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
@@ -146,15 +146,12 @@ class ProgramLowering:
                 copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new, short(loop)))
         return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
 
-    def _copy(self, stage: str, target: TensorStorage, source: Tensor, taken: str = "") -> Stmt:
+    def _copy(self, stage: str, target: TensorStorage, source: Tensor, taken: str = "", stored: TensorStorage | None = None) -> Stmt:
+        """A copy of a tensor, or of what was `stored` elsewhere in its shape; no loop of it has the name that is `taken`."""
         ranges = _over(stage, source, taken)
         index = tuple(Axis(loop) for loop, _, _ in ranges)
-        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (self.element(source, index),)))
-
-    def _copied(self, stage: str, target: TensorStorage, source: TensorStorage, like: Tensor, taken: str) -> Stmt:
-        ranges = _over(stage, like, taken)
-        index = tuple(Axis(loop) for loop, _, _ in ranges)
-        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (source.load(index),)))
+        value = self.element(source, index) if stored is None else stored.load(index)
+        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (value,)))
 
 
 def _slot(time: Expr) -> Expr:
