@@ -25,8 +25,8 @@ from tensorlang.definition.tensor import (
 )
 from tensorlang.errors import TuningError, did_you_mean
 from tensorlang.ir import Reduce, ReduceAxis
+from tensorlang.ir.integers import known_value
 from tensorlang.ir.traverse import walk
-from tensorlang.semantics.binding import extent_of
 
 UNKNOWN_LENGTH: Final = 4096
 """Assumed of a reduction whose bounds vary."""
@@ -106,7 +106,7 @@ def specs(outputs: tuple[Tensor, ...], dims: Mapping[str, int] = NO_DIMS) -> tup
 
 
 def _spec(tensor: Tensor, dims: Mapping[str, int]) -> Spec:
-    sizes = [extent_of(node, dims) for node in tensor.extents]
+    sizes = [known_value(node, dims) for node in tensor.extents]
     for entry, size in zip(tensor.shape, sizes, strict=True):
         if size is None or size < 0:
             raise TuningError(f"{tensor!r}: the extent {entry} has no value; say at which one to measure, as in dims={{'n': 1024}}")
@@ -151,7 +151,7 @@ def _terms(program: tuple[Definition, ...], dims: Mapping[str, int]) -> int:
             case Scatter(axes=axes):
                 terms = _length(axes, dims) * max(1, terms)
             case Stage(shape=shape, itself=itself) if itself:
-                steps = sum(UNKNOWN_LENGTH if (size := extent_of(extent, dims)) is None else size for extent in shape)
+                steps = sum(UNKNOWN_LENGTH if (size := known_value(extent, dims)) is None else size for extent in shape)
                 terms = steps * max(1, terms)
             case Stage() | Placeholder() | State():
                 pass
@@ -161,6 +161,6 @@ def _terms(program: tuple[Definition, ...], dims: Mapping[str, int]) -> int:
 
 def _length(axes: tuple[ReduceAxis, ...], dims: Mapping[str, int]) -> int:
     return math.prod(
-        UNKNOWN_LENGTH if (lo := extent_of(axis.lo, dims)) is None or (hi := extent_of(axis.hi, dims)) is None else max(hi - lo, 0)
+        UNKNOWN_LENGTH if (lo := known_value(axis.lo, dims)) is None or (hi := known_value(axis.hi, dims)) is None else max(hi - lo, 0)
         for axis in axes
     )

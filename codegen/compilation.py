@@ -19,18 +19,18 @@ from tensorlang.codegen.cache.program import Origin, Program, Provenance
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
-from tensorlang.codegen.cost import counts
+from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm.proven import compiled
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
-from tensorlang.definition.tensor import Tensor, as_inputs, as_outputs
+from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError
 from tensorlang.ir import Buffer, For, Nest, Stmt
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import statements
-from tensorlang.lowering.program import bound_arrays, lower_definition
+from tensorlang.lowering.program import lower_program
 from tensorlang.schedules.directives import instructions
 from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
 from tensorlang.schedules.legality.code_size import REGISTER
@@ -86,13 +86,12 @@ def of_schedule(
     provenance: Provenance | None = None,
 ) -> Request:
     """The program of a schedule. Raises `BuildError` for a name that a C function cannot have, and for too much code."""
-    label, order = name or schedule.nest.name, schedule.inputs if inputs is None else as_inputs(inputs)
+    program, label = schedule.program, name or schedule.nest.name
     _require_name(label)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
-    plain = lower_definition(schedule.outputs, label, order)
-    nest = replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
-    origin = Origin(schedule.outputs, order, plain, lambda: nest, provenance == "default")
-    return of_nest(origin, target, bound_arrays(origin.outputs), provenance)
+    plain = program.function(label, inputs)
+    nest = scheduled(plain, schedule)
+    return of_nest(Origin(program, plain, lambda: nest, provenance == "default"), target, program.bound, provenance)
 
 
 def of_default(
@@ -106,23 +105,26 @@ def of_default(
     """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`."""
     if name is not None:
         _require_name(name)
-    tensors, order, threads = as_outputs(outputs), as_inputs(inputs), get_threads()
-    plain = lower_definition(tensors, name, order)
+    program, threads = lower_program(outputs), get_threads()
+    plain = program.function(name, inputs)
     _require_name(plain.name)
 
-    def scheduled() -> Nest:
+    def by_default() -> Nest:
         _require_small(plain, MAX_INSTRUCTIONS)
-        chosen = default_schedule(tensors, target, threads=threads).nest
-        return replace(plain, body=chosen.body, relations=chosen.relations)
+        return scheduled(plain, default_schedule(program, target, threads=threads))
 
-    origin = Origin(tensors, order, plain, scheduled, chosen=True)
-    return Request(origin, target, bound_arrays(tensors), provenance, ("default", threads))
+    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, ("default", threads))
 
 
 def of_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Request:
     """The program of a scheduled nest whose operands `bound` are fixed."""
     shared = all(map(_is_shipped, statements(origin.nest.body)))
     return Request(origin, target, bound, provenance, ("nest", origin.nest), shared)
+
+
+def scheduled(plain: Nest, schedule: Schedule) -> Nest:
+    """The function `plain` with the loops of a schedule of its program."""
+    return replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
 
 
 def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset(), threads: int | None = None) -> Schedule:
@@ -149,9 +151,9 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
         target=target,
         compiled=compiled(text, target.machine),
         nest=print_nest(nest),
-        flops=counts.flops(origin.plain),
-        bytes=counts.traffic(origin.plain),
-        workspace_bytes=counts.workspace(lowered),
+        flops=definition_cost.flops(origin.plain),
+        bytes=definition_cost.traffic(origin.plain),
+        workspace_bytes=definition_cost.workspace(lowered),
         provenance=provenance,
     )
 

@@ -37,7 +37,7 @@ def root_first(nest: Nest, directive: object, refusal: Refusal) -> ComputeRoot |
         return None
     named = {*_named(directive), refusal.stage}
     for stage in stages(nest):
-        if stage in named and any(stage_of(loop.loop) not in (stage, f"{stage}.init") for loop in _around(nest, stage)):
+        if stage in named and any(stage_of(loop.loop) not in (stage, f"{stage}.init") for loop in _loops_around(nest, stage)):
             step = ComputeRoot(stage)
             try:
                 step.apply(nest)
@@ -57,7 +57,7 @@ def _named(directive: object) -> Iterator[str]:
                 yield stage_of(part)
 
 
-def _around(nest: Nest, stage: str) -> Iterator[For]:
+def _loops_around(nest: Nest, stage: str) -> Iterator[For]:
     """The loops around the first statement of a stage."""
     first = next((store for store in stores(nest.body) if store.stage == stage), None)
     yield from (part for part in (() if first is None else path_to(nest.body, lambda part: part is first)) if isinstance(part, For))

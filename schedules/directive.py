@@ -114,12 +114,12 @@ class Directive(ABC):
 class FieldKind:
     """What a field of a directive holds: text, int, bool, or a tuple of text; which names these are; and whether it may be None.
 
-    `spelled` makes text of what a user writes there, a function or an expression.
+    `to_text` makes text of what a user writes there, a function or an expression.
     """
 
     holds: type
     names: str = ""
-    spelled: Callable[[Any], str] | None = None
+    to_text: Callable[[Any], str] | None = None
     optional: bool = False
     required: bool = True
 
@@ -135,8 +135,8 @@ class FieldKind:
         """What the field holds where a user wrote `value`. Raises `Refusal`."""
         if value is None and self.optional:
             return None
-        if self.spelled is not None:
-            return self.spelled(value)
+        if self.to_text is not None:
+            return self.to_text(value)
         if self.holds is not tuple:
             return names.loop(value) if self.names == "loop" else names.text(value, self.names) if self.names else value
         if isinstance(value, (tuple, list)):
@@ -144,8 +144,8 @@ class FieldKind:
         raise Refusal("TL-S005", f"{field} is a tuple of {self.names or 'name'}s, not {value!r:.40}")
 
     def __str__(self) -> str:
-        spelled = {str: "a name", int: "an int", bool: "True or False", tuple: "a tuple of names"}[self.holds]
-        return f"{spelled} or None" if self.optional else spelled
+        wanted = {str: "a name", int: "an int", bool: "True or False", tuple: "a tuple of names"}[self.holds]
+        return f"{wanted} or None" if self.optional else wanted
 
 
 @cache
@@ -162,8 +162,8 @@ def _kind(hint: Any) -> FieldKind:
     if get_origin(hint) is tuple:
         return FieldKind(tuple, _kind(get_args(hint)[0]).names, optional=optional)
     (told,) = hint.__metadata__ if get_origin(hint) is Annotated else ("",)
-    names, spelled = (told, None) if isinstance(told, str) else ("", told)
-    return FieldKind(hint if hint in (int, bool) else str, names, spelled, optional)
+    names, to_text = (told, None) if isinstance(told, str) else ("", told)
+    return FieldKind(hint if hint in (int, bool) else str, names, to_text, optional)
 
 
 def require_int(value: object, what: str, least: int, most: int, loop: str = "") -> int:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tensorlang.definition.tensor import Tensor, as_inputs, as_outputs
+from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import ScheduleError, did_you_mean
 from tensorlang.ir import Nest, Tail
 from tensorlang.ir.printer import print_nest, short
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules import trace
 from tensorlang.schedules.advice import elsewhere, root_first
 from tensorlang.schedules.catalogue import DIRECTIVES, NAMES
@@ -47,16 +47,25 @@ class Verdict:
 
 
 class Schedule(Methods):
-    """The schedule of one program. `Schedule(C, D)` and `Schedule((C, D))` are the same.
+    """The schedule of one program. `Schedule(C, D)` and `Schedule((C, D))` are the same; a `LoweredProgram` is not lowered again.
 
     Raises `DefinitionError` where the outputs are no program.
     """
 
     def __init__(self, outputs: object, *more: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> None:
-        self.outputs = as_outputs(outputs, *more)
-        self.inputs = as_inputs(inputs)
-        self._nests = [lower_definition(self.outputs, name, inputs)]
+        self.program = outputs if isinstance(outputs, LoweredProgram) else lower_program(as_outputs(outputs, *more), name, inputs)
+        self._nests = [self.program.nest]
         self._directives: list[Directive] = []
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors that are computed."""
+        return self.program.outputs
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...] | None:
+        """The order of arguments, where it was given."""
+        return self.program.inputs
 
     @property
     def nest(self) -> Nest:
@@ -250,10 +259,6 @@ class Schedule(Methods):
     def copy(self) -> Schedule:
         """An independent schedule with the same steps."""
         other = object.__new__(type(self))
-        other.outputs, other.inputs = self.outputs, self.inputs
+        other.program = self.program
         other._nests, other._directives = list(self._nests), list(self._directives)
         return other
-
-    def named(self, name: str) -> Nest:
-        """The nest under another kernel name."""
-        return replace(self.nest, name=name)

@@ -19,20 +19,20 @@ from tensorlang.ir import (
     Dim,
     Expr,
     For,
-    Fuse,
+    FuseRelation,
     If,
     Load,
     Nest,
     Param,
     Reducer,
     Select,
-    Split,
+    SplitRelation,
     Store,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from tensorlang.ir.verify import verify
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering.program import lower_program
 from tensorlang.semantics import arithmetic, scalars
 from tensorlang.semantics.evaluate import evaluate
 from tensorlang.semantics.nest_interpreter import run_nest
@@ -83,7 +83,7 @@ def count_nest(relations: tuple[ir.Relation, ...], *loops: tuple[str, int]) -> N
 @pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
 @pytest.mark.parametrize("size", [1, 3, 4, 9])
 def test_a_split_visits_every_index_once(tail: Any, size: Any) -> None:
-    nest = count_nest((Split("i", "o", "u", 4, c(0), Dim("n"), tail),), ("o", -(-size // 4)), ("u", 4))
+    nest = count_nest((SplitRelation("i", "o", "u", 4, c(0), Dim("n"), tail),), ("o", -(-size // 4)), ("u", 4))
     counts = np.zeros(size, np.int64)
     run_nest(nest, {"Y": counts}, {"n": size})
     assert (counts == 1).all()
@@ -91,7 +91,7 @@ def test_a_split_visits_every_index_once(tail: Any, size: Any) -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 4, 9])
 def test_the_last_tile_of_a_shift_starts_earlier(size: Any) -> None:
-    nest = count_nest((Split("i", "o", "u", 4, c(0), Dim("n"), "shift"),), ("o", -(-size // 4)), ("u", 4))
+    nest = count_nest((SplitRelation("i", "o", "u", 4, c(0), Dim("n"), "shift"),), ("o", -(-size // 4)), ("u", 4))
     counts = np.zeros(size, np.int64)
     run_nest(nest, {"Y": counts}, {"n": size})
     assert (counts >= 1).all()
@@ -100,7 +100,7 @@ def test_the_last_tile_of_a_shift_starts_earlier(size: Any) -> None:
 
 def test_a_relation_may_rest_on_one_that_was_made_later() -> None:
     """`i` is split, then its outer part again: the older equation needs the newer one."""
-    relations = (Split("i", "o", "u", 2, c(0), Dim("n")), Split("o", "oo", "ou", 3, c(0), c(5)))
+    relations = (SplitRelation("i", "o", "u", 2, c(0), Dim("n")), SplitRelation("o", "oo", "ou", 3, c(0), c(5)))
     counts = np.zeros(9, np.int64)
     run_nest(count_nest(relations, ("oo", 2), ("ou", 3), ("u", 2)), {"Y": counts}, {"n": 9})
     assert (counts == 1).all()
@@ -109,14 +109,14 @@ def test_a_relation_may_rest_on_one_that_was_made_later() -> None:
 def test_a_fused_loop_recovers_both_axes() -> None:
     Y = buffer("Y", 3, 4, dtype=INT64)
     store = Store("Y", (Y,), (Binary("sub", Axis("i"), c(2)), Axis("j")), (Axis("f"),))
-    nest = Nest("fused", (), (Y,), (), For("f", c(0), c(12), store), (Fuse("f", "i", "j", c(2), c(0), c(4)),))
+    nest = Nest("fused", (), (Y,), (), For("f", c(0), c(12), store), (FuseRelation("f", "i", "j", c(2), c(0), c(4)),))
     out = np.zeros((3, 4), np.int64)
     run_nest(nest, {"Y": out}, {})
     np.testing.assert_array_equal(out, np.arange(12).reshape(3, 4))
 
 
 def test_a_window_places_a_region_and_stops_at_its_end() -> None:
-    nest = count_nest((Window("i", "w", add(Axis("o"), c(1)), Dim("n")),), ("o", 4), ("w", 3))
+    nest = count_nest((WindowRelation("i", "w", add(Axis("o"), c(1)), Dim("n")),), ("o", 4), ("w", 3))
     counts = np.zeros(5, np.int64)
     run_nest(nest, {"Y": counts}, {"n": 5})
     np.testing.assert_array_equal(counts, [0, 1, 2, 3, 3])
@@ -231,7 +231,7 @@ def test_casts_agree_with_the_evaluator(source: Any, target: Any, data: Any) -> 
 @given(programs())
 def test_the_nest_of_a_definition_means_the_definition(program: Program) -> None:
     """Two interpreters agree to the last bit: the one of definitions, and the one of the nest that a definition is lowered to."""
-    nest = lower_definition(program.outputs)
+    nest = lower_program(program.outputs).nest
     verify(nest)
     wanted = dict(zip((buffer.name for buffer in nest.outputs), evaluate(program.outputs, program.feeds), strict=True))
     made = {name: np.zeros_like(want) for name, want in wanted.items()}

@@ -28,11 +28,11 @@ from tensorlang.ir import (
     Reduce,
     Reducer,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Unary,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64
 from tensorlang.ir.verify import verify
@@ -74,9 +74,9 @@ def blocked() -> Nest:
     inner = For("i_o", c(0), Dim("n"), For("k_i", c(0), c(4), For("i_i", c(0), c(6), For("j", c(0), c(8), update, "vector"), "unroll")))
     body = ir.block(storing(Const(0.0, FLOAT32)), For("k_o", c(0), c(2), Alloc((pack,), ir.block(copied, inner))))
     relations = (
-        Split("i", "i_o", "i_i", 6, c(0), Dim("n")),
-        Split("k", "k_o", "k_i", 4, c(0), c(8)),
-        Window("k_q", "k_p", Binary("mul", c(4), Axis("k_o")), c(8)),
+        SplitRelation("i", "i_o", "i_i", 6, c(0), Dim("n")),
+        SplitRelation("k", "k_o", "k_i", 4, c(0), c(8)),
+        WindowRelation("k_q", "k_p", Binary("mul", c(4), Axis("k_o")), c(8)),
     )
     return nest(body, *relations)
 
@@ -100,7 +100,7 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
     "a dim that is not declared": (nest(For("i", c(0), Dim("m"), storing(ONE))), "the dim m is not declared|runs inside"),
     "one loop in another of its name": (nest(For("i", c(0), c(2), storing(ONE))), "the loop i runs inside an axis of its own name"),
     "a loop named as a derived axis": (
-        nest(For("o", c(0), c(2), For("u", c(0), c(2), storing(ONE))), Split("i", "o", "u", 2, c(0), Dim("n"))),
+        nest(For("o", c(0), c(2), For("u", c(0), c(2), storing(ONE))), SplitRelation("i", "o", "u", 2, c(0), Dim("n"))),
         "the loop i runs inside an axis of its own name",
     ),
     "a buffer that is not declared": (nest(storing(Load(Buffer("T", (c(8),), FLOAT32), (J,)))), "the buffer T is not declared here"),
@@ -133,9 +133,9 @@ BROKEN: dict[str, tuple[Nest | Callable[[], Nest], str]] = {
         "the vector loop j runs inside the vector loop i",
     ),
     "an unknown kind": (nest(loops(Store("C", (C,), (I, J), (ONE,)), "i", "j", kind="warp")), "'warp', which is none of serial"),  # type: ignore[arg-type]
-    "a split by nothing": (nest(storing(ONE), Split("p", "i", "j", 0, c(0), c(8))), "a split by 0"),
-    "a split of itself": (nest(storing(ONE), Split("i", "i", "j", 2, c(0), c(8))), "a relation between axes of one name"),
-    "a relation with a bound out of scope": (nest(storing(ONE), Split("p", "i", "j", 2, c(0), Axis("q"))), "which needs q"),
+    "a split by nothing": (nest(storing(ONE), SplitRelation("p", "i", "j", 0, c(0), c(8))), "a split by 0"),
+    "a split of itself": (nest(storing(ONE), SplitRelation("i", "i", "j", 2, c(0), c(8))), "a relation between axes of one name"),
+    "a relation with a bound out of scope": (nest(storing(ONE), SplitRelation("p", "i", "j", 2, c(0), Axis("q"))), "which needs q"),
     "more values than buffers": (nest(loops(Store("C", (C,), (I, J), (ONE, ONE)), "i", "j")), "1 buffers and 2 values"),
     "two arguments of one name": (Nest("f", (A,), (A,), ("n",), storing(ONE)), "two arguments share a name: A, A"),
     "an unordered comparison": (nest(storing(Select(Compare("<", I, J), ONE, ONE))), "'<' is not a comparison"),

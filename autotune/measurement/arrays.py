@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.calling.operands import values
+from tensorlang.codegen.calling.sample_operands import values
 from tensorlang.ir.dtype import DType, dtype
+from tensorlang.ir.machine import LINE_BYTES, PAGE_BYTES
 
-GUARD: Final = 4096
-ALIGNMENT: Final = 64
+GUARD: Final = PAGE_BYTES
 POISON: Final = 0xA5
 
 _EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -51,8 +51,8 @@ class Guarded:
     def __init__(self, spec: Spec) -> None:
         numpy = spec.dtype.numpy
         size = math.prod(spec.shape) * numpy.itemsize
-        self._memory = np.full(size + 2 * GUARD + ALIGNMENT, POISON, np.uint8)
-        start = GUARD + -(self._memory.ctypes.data + GUARD) % ALIGNMENT
+        self._memory = np.full(size + 2 * GUARD + LINE_BYTES, POISON, np.uint8)
+        start = GUARD + -(self._memory.ctypes.data + GUARD) % LINE_BYTES
         self._zones = (self._memory[:start], self._memory[start + size :])
         self._inside = self._memory[start : start + size]
         self.array: Array = self._inside.view(numpy).reshape(spec.shape)

@@ -84,7 +84,7 @@ def _read(data: dict[str, Any], size: int) -> Header:
     if provenance is not None and provenance not in _PROVENANCES:
         fail("provenance", f"null or one of {', '.join(_PROVENANCES)}", provenance)
     code = read_number(data["object"], "object", size + 1)
-    bound = _bound(data["bound"], signature)
+    bound = _bound_arrays(data["bound"], signature)
     behind = sum(math.prod(shape) * dtype.bytes for _, dtype, shape in bound)
     if code + behind != size:
         fail("object and bound", f"{size} bytes behind the header", code + behind)
@@ -113,7 +113,7 @@ def _passes(value: object) -> Passes:
     return Passes(read_number(level, "passes, level", 4), vectorize, unroll)
 
 
-def _bound(value: object, signature: Signature) -> tuple[tuple[str, DType, tuple[int, ...]], ...]:
+def _bound_arrays(value: object, signature: Signature) -> tuple[tuple[str, DType, tuple[int, ...]], ...]:
     """Fixed operands: each is an input whose shape is known, and is as that says."""
     inputs = {argument.name: argument for argument in signature.inputs}
     found: dict[str, tuple[str, DType, tuple[int, ...]]] = {}

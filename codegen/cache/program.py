@@ -12,8 +12,8 @@ from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.target import Target
-from tensorlang.definition.tensor import Tensor
 from tensorlang.ir import Expr, Nest
+from tensorlang.lowering.program import LoweredProgram
 from tensorlang.system.lazy import cached_property
 
 Provenance = Literal["tuned", "nearest", "default"]
@@ -23,13 +23,12 @@ _NONE: Final = ir.const(0)
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What a kernel was built from: the definition, the order of its arguments, the plain nest, and how to make the scheduled one.
+    """What a kernel was built from: the program, its nest as the function that was asked for, and how to make the scheduled one.
 
     `chosen`: nobody gave the schedule, so that another one may be chosen when more is known.
     """
 
-    outputs: tuple[Tensor, ...]
-    inputs: tuple[Tensor, ...] | None
+    program: LoweredProgram
     plain: Nest
     schedule: Callable[[], Nest]
     chosen: bool
@@ -46,7 +45,7 @@ class Origin:
     @staticmethod
     def of(nest: Nest) -> Origin:
         """A nest that no definition stands behind."""
-        return Origin((), None, nest, lambda: nest, chosen=False)
+        return Origin(LoweredProgram(nest), nest, lambda: nest, chosen=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

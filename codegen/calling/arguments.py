@@ -2,7 +2,7 @@
 
 Inputs may be anything with the buffer protocol or `__dlpack__`; a contiguous, aligned one is passed as it is, any other is copied.
 Outputs are written in place, so they have to be contiguous, aligned, writable and apart from every other argument. This is the
-careful path; `entry` does the same checks in machine code for plain arrays and comes here whenever something is unusual.
+careful path; `vectorcall_ir` does the same checks in machine code for plain arrays and comes here whenever something is unusual.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.cache import extents
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.runtime import arrays
-from tensorlang.definition.extent import MAX_EXTENT, beyond
+from tensorlang.definition.extent import MAX_EXTENT, beyond, dims_in
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import Const, Dim
+from tensorlang.ir.integers import value_of
+from tensorlang.ir.linear import solve
 from tensorlang.ir.printer import text
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -60,7 +61,7 @@ def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any
         if wrong := beyond(name, size, signature.limits):
             raise CallError(f"{signature.name}: {wrong}")
     for extent in signature.products:
-        if (size := extents.evaluate(extent, dims)) > MAX_EXTENT:
+        if (size := value_of(extent, dims)) > MAX_EXTENT:
             raise CallError(f"{signature.name}: the extent {text(extent)} is {size}; extents are at most 2**48")
     ready = [arrays.contiguous(array, subject) for subject, array in zip(subjects, inputs, strict=True)]
     copied = any(now is not before for now, before in zip(ready, inputs, strict=True))
@@ -148,7 +149,7 @@ def _solve(signature: Signature, inputs: Sequence[Array], dims: dict[str, int]) 
     while progress and len(dims) < len(signature.dims):
         progress = False
         for extent, size in axes:
-            if not isinstance(extent, Const) and (found := extents.solve(extent, size, dims)) is not None:
+            if not isinstance(extent, Const) and (found := solve(extent, size, dims)) is not None:
                 dims[found[0]] = found[1]
                 progress = True
     missing = [name for name in signature.dims if name not in dims]
@@ -159,14 +160,14 @@ def _solve(signature: Signature, inputs: Sequence[Array], dims: dict[str, int]) 
 
 
 def _expected(argument: Argument, dims: Mapping[str, int]) -> str:
-    sizes = tuple(extents.evaluate(extent, dims) for extent in argument.shape)
-    names = sorted({name for extent in argument.shape for name in extents.dims_of(extent)})
+    sizes = tuple(value_of(extent, dims) for extent in argument.shape)
+    names = sorted(dims_in(argument.shape))
     return f"{sizes}" + (f" with {', '.join(f'{name} = {dims[name]}' for name in names)}" if names else "")
 
 
 def _check_shape(subject: _Subject, array: Array, dims: Mapping[str, int]) -> None:
     argument = subject.argument
-    if array.shape != tuple(extents.evaluate(extent, dims) for extent in argument.shape):
+    if array.shape != tuple(value_of(extent, dims) for extent in argument.shape):
         raise CallError(f"{subject}: expected shape {_expected(argument, dims)}, got {array.shape}")
 
 
@@ -187,7 +188,7 @@ def _outputs(signature: Signature, out: Any, dims: Mapping[str, int]) -> tuple[l
 
 def _fresh(subject: _Subject, dims: Mapping[str, int]) -> Array:
     argument = subject.argument
-    shape = tuple(extents.evaluate(extent, dims) for extent in argument.shape)
+    shape = tuple(value_of(extent, dims) for extent in argument.shape)
     negative = [extent for extent, size in zip(argument.shape, shape, strict=True) if size < 0]
     if negative:
         raise CallError(f"{subject}: the extent {text(negative[0])} would be negative: {_expected(argument, dims)}")

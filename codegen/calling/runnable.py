@@ -1,8 +1,8 @@
 """Compiled code that is linked into this process and called like a function: what a kernel is before it can make other kernels.
 
 Calls check their arguments completely before anything is written, release the interpreter lock, and may come from any number of
-threads. A call of plain NumPy arrays runs in machine code from end to end (see `entry`); any other goes through `arguments.prepare`.
-The code stays loaded as long as the object, or a call of it, is alive.
+threads. A call of plain NumPy arrays runs in machine code from end to end (see `vectorcall_ir`); any other goes through
+`arguments.prepare`. The code stays loaded as long as the object, or a call of it, is alive.
 
 A process may fork: the child goes on calling and building kernels (see `forks` and `openmp`).
 """
@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, Self
 
 import numpy as np
 
-from tensorlang.codegen.cache import extents
 from tensorlang.codegen.cache.program import Program, Provenance
 from tensorlang.codegen.calling import vectorcall
 from tensorlang.codegen.calling.arguments import prepare
@@ -25,6 +24,7 @@ from tensorlang.codegen.runtime import symbols, timing
 from tensorlang.codegen.runtime.timing import Timing
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.errors import CallError, did_you_mean
+from tensorlang.ir.integers import value_of
 
 FORMS: Final = ("nest", "llvm", "asm")
 """What `Kernel.inspect` can show."""
@@ -118,12 +118,12 @@ class Runnable:
             raise CallError(f"{self.name}: cost() expected the dims {list(wanted)} by keyword, got {sorted(dims)}")
         origin = self.program.origin
         if origin is None:  # read from a file, which holds no definition
-            flops = extents.evaluate(self.program.flops, dims)
+            flops = value_of(self.program.flops, dims)
         else:
-            from tensorlang.codegen.cost import exact  # noqa: PLC0415 - few calls ask
+            from tensorlang.codegen.cost import operation_count  # noqa: PLC0415 - few calls ask
 
-            flops = exact.flops(origin.plain, dims).value
-        return {"flops": flops, "bytes": extents.evaluate(self.program.bytes, dims)}
+            flops = operation_count.flops(origin.plain, dims).value
+        return {"flops": flops, "bytes": value_of(self.program.bytes, dims)}
 
     def inspect(self, form: str = "nest") -> str:
         """The loop nest, the optimised LLVM IR or the assembly as text: "nest", "llvm" or "asm".

@@ -1,4 +1,4 @@
-"""Kernel objects whose call is machine code: the Python side of `entry`.
+"""Kernel objects whose call is machine code: the Python side of `vectorcall_ir`.
 
 A class may say that its instances hold the address of their own call function (CPython's vectorcall). `fast_class` derives such a
 class from an ordinary one, with room for two addresses in each instance: the shared entry, and the table that tells it about this
@@ -16,17 +16,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.cache import extents, object_files
+from tensorlang.codegen.cache import object_files
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
-from tensorlang.codegen.calling import entry
+from tensorlang.codegen.calling import vectorcall_ir
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.target import target
 from tensorlang.definition.extent import MAX_EXTENT
+from tensorlang.ir.linear import affine
 
 _CONTIGUOUS_ALIGNED: Final = 0x0101
 _WRITEABLE: Final = 0x0400
@@ -93,15 +94,15 @@ _made: Final[dict[type, object]] = {}
 
 
 def _layout_is_known() -> bool:
-    """Whether objects and arrays look as `entry` reads them: checked on a real array."""
+    """Whether objects and arrays look as `vectorcall_ir` reads them: checked on a real array."""
     # the "t" of a build without the interpreter lock; sysconfig would know too, but reads a file of 60 KB first
     if sys.implementation.name != "cpython" or "t" in sys.abiflags or _POINTER != 8:
         return False
     array = np.zeros((3, 5), np.float32)
-    start = id(array) + entry.HEADER
+    start = id(array) + vectorcall_ir.HEADER
 
     def word(field: str, kind: Any) -> int:
-        return int(kind.from_address(start + entry.FIELDS[field]).value or 0)
+        return int(kind.from_address(start + vectorcall_ir.FIELDS[field]).value or 0)
 
     shape = (ctypes.c_ssize_t * 2).from_address(word("shape", ctypes.c_void_p))
     return (
@@ -115,16 +116,16 @@ def _layout_is_known() -> bool:
 
 
 @cache
-def _entry(table_offset: int) -> tuple[int, binding.Library]:
+def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
     """The address of the compiled entry, and what keeps it loaded."""
-    here, text = target(), entry.entry_module(table_offset)
+    here, text = target(), vectorcall_ir.entry_module(table_offset)
 
     def compiled() -> Program:
         nothing = Signature("entry", (), ())
         return Program(nothing, here, binding.compile_module(sealed(text, nothing, here), here.machine))
 
     code = object_files.kept(digest(here, text), compiled).compiled.object
-    functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry.PYTHON_FUNCTIONS}
+    functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in vectorcall_ir.PYTHON_FUNCTIONS}
     libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
     objects = {name: id(value) for name, value in _OBJECTS.items()}
     library = binding.link(code, ("entry",), functions | objects | libc)
@@ -139,9 +140,9 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or len(signature.outputs) != 1 or count > entry.MAX_VALUES or signature.products:
+    if type(kernel) not in _made or len(signature.outputs) != 1 or count > vectorcall_ir.MAX_VALUES or signature.products:
         return ()
-    forms = (extents.affine(extent) for argument in signature.inputs for extent in argument.shape)
+    forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
         return ()
     limits = {name: (least, most) for name, least, most in signature.limits}
@@ -153,7 +154,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     words = [caller.address, id(caller), id(caller.fail), len(signature.inputs) - len(bound), len(signature.inputs), len(signature.dims)]
     table = _words([*words, *map(ctypes.addressof, specs)])
     size = type(kernel).__basicsize__
-    address, library = _entry(size - _POINTER)
+    address, library = _linked_vectorcall(size - _POINTER)
     ctypes.c_void_p.from_address(id(kernel) + size - _POINTER).value = ctypes.addressof(table)
     ctypes.c_void_p.from_address(id(kernel) + size - 2 * _POINTER).value = address
     return table, specs, caller, caller.fail, library
@@ -170,7 +171,7 @@ def _spec(
     dtype = argument.dtype
     words = [0 if bound is None else id(bound), id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
-        form = extents.affine(extent)
+        form = affine(extent)
         if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):
             return None
         words += [form.scale, form.offset, -1 if form.dim is None else slots[form.dim], *limits.get(form.dim or "", (0, MAX_EXTENT))]

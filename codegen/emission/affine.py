@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from tensorlang import ir
-from tensorlang.codegen.emission.fold import ARITHMETIC, fold
+from tensorlang.codegen.emission.constant_folding import fold
 from tensorlang.codegen.emission.types import wrap
 from tensorlang.ir.dtype import INT64
+from tensorlang.ir.integers import ARITHMETIC
 from tensorlang.ir.traverse import axes_of, walk
 
 MAX_TERMS = 24  # a longer product stays one atom: addresses do not need it and text would explode

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from tensorlang.codegen.emission.constant_folding import folded
 from tensorlang.codegen.emission.convert import narrow, widen
-from tensorlang.codegen.emission.fold import ARITHMETIC, folded
 from tensorlang.codegen.emission.integers import LOGIC, SIGNED, UNSIGNED, Binary
 from tensorlang.codegen.emission.types import HALVES, I1, Builder, Value, filled, intrinsic, known, literal, matched
 from tensorlang.codegen.target import Target
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, DType
+from tensorlang.ir.integers import ARITHMETIC
 
 
 def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b: Value) -> Value:

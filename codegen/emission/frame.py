@@ -16,7 +16,7 @@ from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import Polynomial, Space
-from tensorlang.codegen.emission.memory import Access, Place
+from tensorlang.codegen.emission.memory import Access, BufferAddress
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
 from tensorlang.codegen.target import Target
 
@@ -46,7 +46,7 @@ class Frame:
     entry: Builder
     fail: Callable[[Frame, Builder], None]
     space: Space = field(default_factory=Space)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, BufferAddress] = field(default_factory=dict)
     scalars: dict[str, Value] = field(default_factory=dict)
     heap: list[Value] = field(default_factory=list)
     exits: list[Value] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Frame:
 
     def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0) -> None:
         """Bring a buffer into scope."""
-        self.places[buffer.name] = Place(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
+        self.places[buffer.name] = BufferAddress(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
 
 
 def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None], parent: Frame | None = None) -> Frame:
@@ -160,8 +160,8 @@ def define(module: llvm.Module, target: Target, name: str, result: Type, argumen
     """A new function with the attributes that every function of a kernel has."""
     function = llvm.Function(module, llvm.FunctionType(result, arguments), name)
     attributes = ["nounwind", f'"target-cpu"="{target.cpu}"', f'"target-features"="{target.features}"']
-    if target.vector_bits == 512:
-        attributes.append('"prefer-vector-width"="512"')
+    if target.has_masks:  # LLVM takes half of an AVX-512 register for many processors
+        attributes.append(f'"prefer-vector-width"="{target.vector_bits}"')
     for attribute in attributes:
         set.add(function.attributes, attribute)  # llvmlite's own `add` knows no key-value attributes
     return function

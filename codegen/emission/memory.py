@@ -44,8 +44,6 @@ from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr
 from tensorlang.ir.dtype import BOOL, DType
 
-AVX512: Final = 512
-"""Bits of a vector where masked memory operands exist."""
 LONGEST_STEP: Final = 4
 """How far apart lanes may lie for the elements between them to be loaded as well."""
 MOST_LANES: Final = 64
@@ -55,7 +53,7 @@ LEAST_SHUFFLED: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferAddress:
     """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
 
     The shape is that of the declaration, whose axes are in scope. `spare` bytes beyond the last element may be read, whatever they hold.
@@ -73,7 +71,7 @@ class Place:
 class Access:
     """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it."""
 
-    place: Place
+    place: BufferAddress
     base: Value
     lanes: int = 0
     step: int = 0
@@ -128,7 +126,7 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
     else:
         value = _scattered(builder, target, access, vector, mask)
     if blended:
-        value = _apart(builder, target, value)
+        value = _fenced(builder, target, value)
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
@@ -142,7 +140,7 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         return
     value = splat(builder, value, access.lanes)
     if mask is not None and access.owned and access.is_distinct:  # else a lane that is off would put back what another one has written
-        value, mask = builder.select(mask, value, _apart(builder, target, _raw(builder, access))), None
+        value, mask = builder.select(mask, value, _fenced(builder, target, _raw(builder, access))), None
     base = access.base
     if access.step == -1:
         base = address(builder, dtype, base, literal(I64, 1 - access.lanes))
@@ -151,7 +149,7 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         if mask is None:
             builder.store(value, base, align=align)
         else:
-            kept = _kept(builder, target, value)
+            kept = _pinned(builder, target, value)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
     elif mask is None:
         for lane, place in enumerate(_addresses(builder, access)):
@@ -200,7 +198,7 @@ def _raw(builder: Builder, access: Access) -> Value:
     return _elements(builder, access, vector)
 
 
-def _apart(builder: Builder, target: Target, value: Value) -> Value:
+def _fenced(builder: Builder, target: Target, value: Value) -> Value:
     """The elements of owned storage, where a blend keeps some of them, such that the blend stays with the operation on the others.
 
     LLVM reads `select(m, f(select(m, a, b)), select(m, a, b))` as `select(m, f(a), b)`. So of an accumulator's blends the last would be
@@ -208,7 +206,7 @@ def _apart(builder: Builder, target: Target, value: Value) -> Value:
     each sum is blended by itself. Kept apart, a sum and its blend are one masked instruction (depthwise convolutions: 1.1 to 1.7 times
     faster).
     """
-    masked = target.is_x86 and target.vector_bits >= AVX512 and isinstance(element_of(value), (llvm.FloatType, llvm.DoubleType))
+    masked = target.has_masks and isinstance(element_of(value), (llvm.FloatType, llvm.DoubleType))
     return intrinsic(builder, "arithmetic.fence", value.type, [value], [value.type]) if masked else value
 
 
@@ -216,22 +214,22 @@ def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
-    return _kept(builder, target, found)
+    return _pinned(builder, target, found)
 
 
-def _kept(builder: Builder, target: Target, value: Value) -> Value:
+def _pinned(builder: Builder, target: Target, value: Value) -> Value:
     """The vector, in a register of its own where LLVM 22 mistakes a masked access for a whole one.
 
     It folds a masked load of integers into instructions such as `vpmaddwd`, which read lanes that are off and fault there; and where a
     masked store of integers that were narrowed has a single lane, it stores the wide one. An empty piece of assembly keeps the access
     apart; it takes whole registers, so a shorter vector is padded for it.
     """
-    if not (target.is_x86 and target.vector_bits >= AVX512 and isinstance(value.type.element, llvm.IntType)):
+    if not (target.has_masks and isinstance(value.type.element, llvm.IntType)):
         return value
     lanes, bits = lanes_of(value), element_of(value).width
-    if lanes * bits > AVX512:
+    if lanes * bits > target.vector_bits:
         return value  # 64-bit elements beside narrower ones: no such instruction takes them
-    whole = next(size // bits for size in (128, 256, AVX512) if size // bits >= lanes)
+    whole = next(size // bits for size in (128, 256, target.vector_bits) if size // bits >= lanes)
     places = llvm.Constant(llvm.VectorType(I32, whole), [lane if lane < lanes else 0 for lane in range(whole)])
     wide = builder.shuffle_vector(value, Poison(value.type), places) if whole > lanes else value
     kept = builder.asm(llvm.FunctionType(wide.type, [wide.type]), "", "=v,0", [wide], side_effect=False)
@@ -247,8 +245,8 @@ def _spans(target: Target, access: Access, mask: Value | None) -> bool:
         return False
     if mask is None:
         return access.step == 2 or target.vector_bits >= LEAST_SHUFFLED
-    masked = LEAST_SHUFFLED if access.place.dtype.bits >= I32.width else AVX512  # the width from which such elements have masked loads
-    return target.is_x86 and target.vector_bits >= masked
+    wide = target.is_x86 and target.vector_bits >= LEAST_SHUFFLED and access.place.dtype.bits >= I32.width  # AVX masks 32 and 64 bits
+    return wide or target.has_masks
 
 
 def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:

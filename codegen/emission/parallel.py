@@ -14,10 +14,11 @@ from tensorlang import ir
 from tensorlang.codegen.emission import loops
 from tensorlang.codegen.emission.frame import Frame, begin, define, finish, readable
 from tensorlang.codegen.emission.loops import Body
-from tensorlang.codegen.emission.memory import Place
+from tensorlang.codegen.emission.memory import BufferAddress
 from tensorlang.codegen.emission.storage import leave
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
 from tensorlang.errors import InternalError
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.traverse import expressions, loads_of, statements
 
@@ -36,7 +37,7 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
     builder = frame.builder
     lo, hi = loops.bounds(frame, loop)
     places = _used(frame, loop.body)
-    status, counter = frame.reserve(I32, "status"), frame.reserve(I64, "counter", 64)  # the counter away from what is only read
+    status, counter = frame.reserve(I32, "status"), frame.reserve(I64, "counter", LINE_BYTES)  # the counter away from what is only read
     with builder.if_then(builder.icmp_signed("<", lo, hi)):
         builder.store(literal(I32, 0), status)
         builder.store(lo, counter)
@@ -54,7 +55,7 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
             leave(frame)
 
 
-def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, Place]]:
+def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, BufferAddress]]:
     """The buffers from outside that a statement touches; storage it does not touch can stay in registers."""
     names: dict[str, None] = {}
     for part in statements(stmt):
@@ -95,7 +96,7 @@ def _field(builder: llvm.IRBuilder, kind: llvm.Type, environment: Value, n: int)
     return builder.gep(environment, [literal(I32, 0), literal(I32, n)], source_etype=kind)
 
 
-def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Place]], captured: list[Value]) -> Value:
+def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, BufferAddress]], captured: list[Value]) -> Value:
     """The functions of one parallel loop; gives the one that OpenMP calls."""
     module = frame.builder.module
     name = module.get_unique_name(f"{frame.function.name}.{readable(loop.loop)}")
@@ -106,7 +107,7 @@ def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Pl
     for (buffer, place), argument in zip(places, work.args, strict=False):
         argument.name = place.name
         argument.add_attribute("noalias")
-        inner.places[buffer] = Place(place.name, argument, place.dtype, place.shape, spare=place.spare)
+        inner.places[buffer] = BufferAddress(place.name, argument, place.dtype, place.shape, spare=place.spare)
     for scalar, argument in zip(frame.scalars, work.args[len(places) :], strict=False):
         argument.name = readable(scalar)
         inner.scalars[scalar] = argument

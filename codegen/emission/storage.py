@@ -1,6 +1,6 @@
 """Storage of intermediates: on the stack of the function, or on the heap while the statement runs.
 
-Stack storage is declared at the start of the function, with 64-byte alignment; where it is only touched at constant places LLVM keeps it
+Stack storage is declared at the start of the function, at a cache line; where it is only touched at constant places LLVM keeps it
 in registers. A parallel loop's body is a function of its own, so what is allocated there belongs to one thread. Heap storage that
 cannot be had ends the function by `leave`, after freeing what it holds. A vector more than what is declared can be read, so that
 what needs a part of the last one may load it whole.
@@ -22,14 +22,14 @@ from tensorlang.codegen.emission.frame import Frame, define, readable
 from tensorlang.codegen.emission.types import I1, I32, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import INT64
+from tensorlang.ir.machine import LINE_BYTES
 
 STACK_LIMIT: Final = 16 << 10
 """Bytes of one buffer on the stack: threads of a pool have small stacks."""
 STACK_TOTAL: Final = 256 << 10
 """Bytes of all buffers that one function puts there of itself: a chain of stages may have a thousand."""
-ALIGNMENT: Final = 64
-SPARE: Final = 64
-"""Bytes beyond the end that may be read: the largest vector."""
+SPARE: Final = LINE_BYTES
+"""Bytes beyond the end that may be read: the widest vector."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
             raise InternalError(f"{buffer.name} in {buffer.memory} memory has no constant shape")
         spare = 0 if buffer.memory == "register" else SPARE
         held = max(size, 1) + spare // buffer.dtype.bytes
-        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), held), readable(buffer.name), max(ALIGNMENT, buffer.align))
+        storage = frame.reserve(llvm.ArrayType(in_memory(buffer.dtype), held), readable(buffer.name), max(LINE_BYTES, buffer.align))
         frame.stack += size * buffer.dtype.bytes
         frame.place(buffer, storage, own=size, spare=spare)
     else:
@@ -97,7 +97,7 @@ def _heap(frame: Frame, buffer: ir.Buffer) -> Value:
     builder = frame.builder
     size, overflow = _bytes(frame, buffer)
     held = builder.add(size, literal(I64, SPARE))
-    wanted = [builder.select(overflow, literal(I64, -1), held), literal(I64, max(ALIGNMENT, buffer.align))]
+    wanted = [builder.select(overflow, literal(I64, -1), held), literal(I64, max(LINE_BYTES, buffer.align))]
     storage = builder.call(_allocator(frame), wanted, name=readable(buffer.name))
     with builder.if_then(builder.icmp_unsigned("==", storage, llvm.Constant(POINTER, None)), likely=False):
         leave(frame)

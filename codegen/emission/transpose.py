@@ -44,8 +44,6 @@ from tensorlang.ir.traverse import loads_of, statements
 LEAST_ROWS: Final = 2
 SHORTEST: Final = 4
 """Lanes of the shortest part that a row is taken apart into, where it has as many."""
-MASKED_STORES: Final = 512
-"""Bits of a vector from which a store under a constant mask is one cheap instruction."""
 
 
 def side_by_side(loop: ir.For) -> bool:
@@ -117,7 +115,7 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
         base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
         part = range(start, start + size)
         taken = values if lanes_of(values[0]) == size else [_picked(builder, value, Poison(value.type), part) for value in values]
-        _turned(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
+        _store_transposed(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
 
 
 def _pieces(count: int) -> Iterator[tuple[int, int]]:
@@ -133,7 +131,7 @@ def _pieces(count: int) -> Iterator[tuple[int, int]]:
         start += size
 
 
-def _turned(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
+def _store_transposed(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
     """Store rows of as many lanes as `first` has, a power of two, along memory."""
     builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
     padded = 1 << (count - 1).bit_length()
@@ -162,7 +160,7 @@ def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed:
     width = lanes_of(column)
     if start:
         column = _picked(builder, column, Poison(column.type), [min(start + lane, width - 1) for lane in range(width)])
-    if frame.target.vector_bits >= MASKED_STORES:
+    if frame.target.has_masks:
         mask = llvm.Constant(llvm.VectorType(I1, width), [int(lane < count) for lane in range(width)])
         intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
         return

@@ -25,7 +25,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.cache.program import Origin, Program
 from tensorlang.codegen.calling.arguments import fixed
-from tensorlang.codegen.compilation import Request, default_schedule, of_nest
+from tensorlang.codegen.compilation import Request, default_schedule, of_nest, scheduled
 from tensorlang.codegen.runtime import arrays
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
@@ -64,11 +64,7 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
     origin = program.origin
     if origin is None:  # read from a file: there is no nest to take apart
         return replace(program, bound={**program.bound, **given})
-    if origin.chosen:
-        chosen = default_schedule(origin.outputs, program.target, frozenset(given)).nest
-        nest = replace(origin.plain, body=chosen.body, relations=chosen.relations)
-    else:
-        nest = origin.nest
+    nest = scheduled(origin.plain, default_schedule(origin.program, program.target, frozenset(given))) if origin.chosen else origin.nest
     bound = dict(program.bound)
     for constant, whole in given.items():
         array = whole

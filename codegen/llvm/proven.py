@@ -16,8 +16,8 @@ from typing import Final, Literal
 from tensorlang.codegen.llvm import binding, isolated
 from tensorlang.codegen.llvm.binding import DEFAULT_PASSES, Compiled, Machine, Passes
 from tensorlang.errors import BuildError
+from tensorlang.ir.machine import LINE_BYTES
 
-MAX_LANES: Final = 64
 QUICK: Final = 1 << 20
 """Bytes of text that LLVM compiles in a few seconds at most; a longer one gets a deadline."""
 
@@ -35,9 +35,9 @@ def unproven(text: str, machine: Machine) -> str | None:
 
 
 def odd_lanes(text: str) -> list[int]:
-    """The numbers of lanes in a module that no processor has."""
+    """The numbers of lanes in a module that no processor has: the widest vector holds a line of bytes."""
     lanes = sorted({int(count) for count in _VECTOR.findall(text)})
-    return [count for count in lanes if count & (count - 1) or count > MAX_LANES]
+    return [count for count in lanes if count & (count - 1) or count > LINE_BYTES]
 
 
 def words(machine: Machine, passes: Passes = DEFAULT_PASSES) -> tuple[str, ...]:
@@ -55,16 +55,16 @@ def compiled(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Co
     why = unproven(text, machine)
     if why is None:
         return binding.compile_module(text, machine, passes)
-    return Compiled(_apart("compile", text, machine, passes, why), text, machine, passes)
+    return Compiled(_isolated("compile", text, machine, passes, why), text, machine, passes)
 
 
 def rendered(text: str, machine: Machine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
     """What `compiled` makes of a text, readable."""
     why = unproven(text, machine)
-    return binding.render(text, machine, form, passes) if why is None else _apart(form, text, machine, passes, why).decode()
+    return binding.render(text, machine, form, passes) if why is None else _isolated(form, text, machine, passes, why).decode()
 
 
-def _apart(kind: str, text: str, machine: Machine, passes: Passes, why: str) -> bytes:
+def _isolated(kind: str, text: str, machine: Machine, passes: Passes, why: str) -> bytes:
     try:
         return isolated.ask(kind, *words(machine, passes), text=text)[0]
     except isolated.Died as death:

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang.codegen.lowering.passes.bounds import tighten
-from tensorlang.codegen.lowering.passes.digits import digits
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.lowering.passes.partials import vector_partials
+from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
 from tensorlang.codegen.lowering.passes.vacant import tested_first
 from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
-from tensorlang.ir import Expr, Nest, Split
+from tensorlang.ir import Expr, Nest, SplitRelation
 from tensorlang.ir.traverse import map_expressions, shared
 from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
 from tensorlang.schedules.legality.code_size import instructions
@@ -27,7 +27,7 @@ from tensorlang.schedules.legality.code_size import instructions
 
 def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambda _name, _nest: None) -> Nest:
     """The nest ready for `emit`. `watch` is called with the name and the result of every pass."""
-    scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, Split) and relation.tail == "guard")
+    scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, SplitRelation) and relation.tail == "guard")
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
         ("realise", realise),
         ("bound_by_data", lambda part: replace(part, body=bound_by_data(part.body))),
@@ -38,7 +38,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("hoist", lambda part: _versioned(part, target)),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
-        ("digits", lambda part: replace(part, body=digits(part.body))),
+        ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("tested_first", tested_first),
         ("share", _with_equal_nodes_shared),

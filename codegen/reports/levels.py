@@ -17,9 +17,9 @@ from typing import Final, Literal
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cache import extents
 from tensorlang.codegen.target.caches import Caches
-from tensorlang.ir import Buffer, Expr, For, Nest
+from tensorlang.ir import Buffer, For, Nest
+from tensorlang.ir.integers import known_value
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of
@@ -84,16 +84,11 @@ def traffic(found: Sequence[Level], read: int, written: int, footprint: int, cac
     return sent
 
 
-def value(extent: Expr, dims: Mapping[str, int]) -> int | None:
-    """The number that an extent is under these dims; None where it depends on a loop."""
-    return None if axes_of(extent) else extents.evaluate(extent, dims)
-
-
 def _level(nest: Nest, path: Sequence[For], dims: Mapping[str, int], caches: Caches) -> Level:
     loop = path[-1]
     outer = [part.loop for part in path]
     told = closure(nest, ragged(cond for access in accesses(loop.body, tuple(path)) for cond in access.conditions).bounded)
-    trips = [None if part.loop in told and part.kind == "serial" else value(extent_of(part), dims) for part in path]
+    trips = [None if part.loop in told and part.kind == "serial" else known_value(extent_of(part), dims) for part in path]
     known = [count for count in trips if count is not None]
     touched = read = written = 0
     for buffer, uses in _by_buffer(accesses(loop.body, tuple(path))).items():
@@ -120,9 +115,9 @@ def _by_buffer(found: Iterable[Access]) -> dict[Buffer, list[Access]]:
 def _box(nest: Nest, buffer: Buffer, uses: list[Access], outer: list[str], dims: Mapping[str, int]) -> int:
     """Bytes of the smallest box that holds all uses in one iteration of the loops `outer`, and no more than are used at all."""
     spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in uses], buffer.shape, outer)
-    sizes = [value(simplify(span.extent), dims) for span in spans]
-    whole = [value(extent, dims) or 0 for extent in buffer.shape]
+    sizes = [known_value(simplify(span.extent), dims) for span in spans]
+    whole = [known_value(extent, dims) or 0 for extent in buffer.shape]
     box = prod(most if size is None else min(size, most) for size, most in zip(sizes, whole, strict=True))
-    times = [[value(extent_of(loop), dims) for loop in access.loops[len(outer) :]] for access in uses]
+    times = [[known_value(extent_of(loop), dims) for loop in access.loops[len(outer) :]] for access in uses]
     used = sum(prod(box if trips is None else trips for trips in inner) for inner in times)
     return min(box, used) * buffer.dtype.bytes

@@ -8,16 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang.codegen.cache import extents
 from tensorlang.codegen.cache.signature import Argument
 from tensorlang.codegen.calling.arguments import checked_dim, prepare
-from tensorlang.codegen.calling.operands import values
 from tensorlang.codegen.calling.runnable import Runnable
-from tensorlang.codegen.cost.exact import Count, Work, work
+from tensorlang.codegen.calling.sample_operands import values
+from tensorlang.codegen.cost.operation_count import Count, Work, work
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.bounds import Facts, verdict
 from tensorlang.codegen.reports.instructions import bits, issue
-from tensorlang.codegen.reports.levels import levels, traffic, value
+from tensorlang.codegen.reports.levels import levels, traffic
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.runtime import arrays, timing
@@ -26,6 +25,7 @@ from tensorlang.codegen.target import target
 from tensorlang.errors import CallError, did_you_mean
 from tensorlang.ir import For, Nest, Stmt
 from tensorlang.ir.dtype import DType, dtype
+from tensorlang.ir.integers import known_value, value_of
 from tensorlang.ir.traverse import substatements
 from tensorlang.schedules.rewriting.edit import extent_of, loops, stores
 
@@ -112,7 +112,7 @@ def _call(kernel: Runnable, inputs: Sequence[Any], keywords: Mapping[str, Any]) 
 
 def _made(kernel: str, argument: Argument, dims: Mapping[str, int], rng: np.random.Generator) -> Any:
     """Positive numbers, so that logarithms and roots take their usual way."""
-    shape = tuple(extents.evaluate(extent, dims) for extent in argument.shape)
+    shape = tuple(value_of(extent, dims) for extent in argument.shape)
     try:
         array = arrays.empty_aligned(shape, argument.dtype.numpy)
         array[...] = values(rng, shape, argument.dtype, signed=False)
@@ -122,7 +122,7 @@ def _made(kernel: str, argument: Argument, dims: Mapping[str, int], rng: np.rand
 
 
 def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:
-    return prod(extents.evaluate(extent, dims) for extent in argument.shape) * argument.dtype.bytes
+    return prod(value_of(extent, dims) for extent in argument.shape) * argument.dtype.bytes
 
 
 def _element(kernel: Runnable, done: Work) -> DType:
@@ -149,7 +149,7 @@ def _in_lanes(body: Stmt, done: Work) -> float:
 def _forks(stmt: Stmt, dims: Mapping[str, int]) -> int:
     """How many parallel loops of more than one iteration a call starts."""
     if isinstance(stmt, For):
-        trips = value(extent_of(stmt), dims)
+        trips = known_value(extent_of(stmt), dims)
         trips = 2 if trips is None else trips
         if stmt.kind == "parallel":
             return int(trips > 1)

@@ -15,7 +15,7 @@ from os import PathLike
 from textwrap import wrap
 from typing import Any, Final
 
-from tensorlang.codegen.cost.exact import Count
+from tensorlang.codegen.cost.operation_count import Count
 from tensorlang.codegen.reports.assembly import InnerLoop
 from tensorlang.codegen.reports.bounds import Bound
 from tensorlang.codegen.reports.levels import HOMES, Home, Level, home

@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from tensorlang.codegen.runtime import dlpack
 from tensorlang.errors import CallError
-
-ALIGNMENT: Final = 64
-"""Of large new outputs, in bytes: a cache line, the widest vector."""
+from tensorlang.ir.machine import LINE_BYTES
 
 LARGE: Final = 1 << 14
 """From this many bytes a new output is aligned; for less it costs more than it brings."""
@@ -85,10 +83,10 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A new array with undefined contents that starts at a multiple of `ALIGNMENT` bytes."""
+    """A new array with undefined contents that starts at a cache line."""
     size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address(raw) % ALIGNMENT
+    raw = np.empty(size + LINE_BYTES, np.uint8)
+    start = -address(raw) % LINE_BYTES
     return raw[start : start + size].view(dtype).reshape(shape)
 
 

@@ -29,7 +29,7 @@ TYPICAL: Final = Caches(l1=32 << 10, l2=1 << 20, l3=16 << 20, cores=8)
 def host_caches(sysfs: str | os.PathLike[str] = _SYSFS) -> Caches:
     """The caches of this machine; what the system does not tell is taken from `TYPICAL`."""
     sizes = {1: TYPICAL.l1, 2: TYPICAL.l2, 3: TYPICAL.l3}
-    found = dict(filter(None, map(_entry, _entries(sysfs))))
+    found = dict(filter(None, map(_size_of_level, _entries(sysfs))))
     if found:
         sizes.update(found)
         if 3 not in found:  # a CPU without a third level: the second is the last
@@ -45,7 +45,7 @@ def _entries(sysfs: str | os.PathLike[str]) -> list[str]:
         return []
 
 
-def _entry(folder: str) -> tuple[int, int] | None:
+def _size_of_level(folder: str) -> tuple[int, int] | None:
     """Level and size of one cache, None for an instruction cache or an unreadable entry."""
     try:
         level, kind, size = (_line(f"{folder}/{name}") for name in ("level", "type", "size"))

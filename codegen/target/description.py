@@ -65,13 +65,13 @@ class Target:
     def vector_bits(self) -> int:
         """Width of the widest vector register. AVX-512 counts with its byte, quadword and short-vector parts."""
         if self.is_x86:
-            return 512 if self.isa >= _WIDE else 256 if "avx" in self.isa else 128
+            return 512 if self.has_masks else 256 if "avx" in self.isa else 128
         return 128
 
     @property
     def registers(self) -> int:
         """Number of vector registers."""
-        return 32 if self.is_arm or self.vector_bits == 512 else 16
+        return 32 if self.is_arm or self.has_masks else 16
 
     @cached_property
     def has_fma(self) -> bool:
@@ -84,9 +84,14 @@ class Target:
         return "sse4.1" in self.isa if self.is_x86 else self.is_arm
 
     @property
+    def has_masks(self) -> bool:
+        """Whether memory operands of any type can be masked, by mask registers: AVX-512."""
+        return self.is_x86 and self.isa >= _WIDE
+
+    @property
     def has_scale(self) -> bool:
         """Whether a product with a power of two, rounded once, is one instruction (else `llvm.ldexp` is a library call)."""
-        return self.is_x86 and self.isa >= _WIDE
+        return self.has_masks
 
     def lanes(self, dtype: DType) -> int:
         """How many elements of a type fill the widest vector register."""

@@ -24,7 +24,7 @@ re-association: sums of sums, whose rounding errors stay small. Such a tile may 
 Legal where the reduction is the only use of the tensor inside the loop and the tile has a literal shape within the register budget. The
 tile of a scatter may hold an element twice only where that does no harm (see `require_distinct`); each place of a partial tile is combined
 with its element, so that there it never does.
-The copies touch elements that a condition around the reduction may leave alone: what they touch is inside (see `inside`), goes back as
+The copies touch elements that a condition around the reduction may leave alone: what they touch is inside (see `in_bounds`), goes back as
 it was, and loops around that run in parallel are proved again.
 """
 
@@ -45,8 +45,17 @@ from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.directives.pack import require_early
 from tensorlang.schedules.legality.accesses import accesses, conditions_around, reads
 from tensorlang.schedules.legality.dependences import conflict, repeated
-from tensorlang.schedules.legality.inside import access_guard, covers, guarded
-from tensorlang.schedules.placement.local import Clone, clone, literal_shape, moving, offsets, require_distinct, require_fixed, tile_name
+from tensorlang.schedules.legality.in_bounds import access_guard, covers, guarded
+from tensorlang.schedules.placement.local_copies import (
+    Clone,
+    clone,
+    literal_shape,
+    moving,
+    offsets,
+    require_distinct,
+    require_fixed,
+    tile_name,
+)
 from tensorlang.schedules.rewriting.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
 
 MAX_TILE_BYTES = 16 << 10
@@ -102,13 +111,13 @@ class Accumulate(Directive):
         held = conditions_around(nest, loop)
 
         def moved(made: Clone, index: tuple[Expr, ...], copied: Store) -> Stmt:
-            return made.around(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
+            return made.in_loops(guarded(access_guard(scoped(), store.buffers[0], index, (*outer, *made.loops), held), copied))
 
         assert store.reducer is not None
         starts: list[Stmt] = []
         if removable or self.partial:
             made = copy("init")
-            starts.append(made.around(Store(f"{stage}.init", local, offsets(made.loops), store.reducer.identities)))
+            starts.append(made.in_loops(Store(f"{stage}.init", local, offsets(made.loops), store.reducer.identities)))
         if not self.partial and (not removable or first != TRUE):
             made = copy("load")
             index = tuple(made.of(part) for part in store.index)
@@ -168,10 +177,10 @@ class Accumulate(Directive):
             )
         names = {buffer.name for buffer in combining[0].buffers}
         if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
-            self._require_apart(nest, loop, outer, names)
+            self._require_unread(nest, loop, outer, names)
         return combining[0]
 
-    def _require_apart(self, nest: Nest, loop: For, outer: list[For], names: set[str]) -> None:
+    def _require_unread(self, nest: Nest, loop: For, outer: list[For], names: set[str]) -> None:
         """Raise `Refusal` where an iteration may read what it computes; reads of other elements (a state of a scan) do not matter.
 
         The tile is stored over the loops that move it alone, also where the others run not at all.

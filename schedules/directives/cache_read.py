@@ -22,7 +22,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorN
 from tensorlang.schedules.directives.compute_at import may_exceed, redirect
 from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, proved_again, require_early, require_no_lanes, require_used
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.placement.local import fresh_buffer
+from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
 from tensorlang.schedules.rewriting.region import region
 

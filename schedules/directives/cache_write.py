@@ -23,16 +23,16 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, Fuse, If, Load, Nest, Stmt, Store, Unary, allocate, block
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, FuseRelation, If, Load, Nest, Stmt, Store, Unary, allocate, block
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.legality.inside import place_facts
-from tensorlang.schedules.placement.local import Clone, clone, fresh_buffer, moving, offsets, require_distinct
-from tensorlang.schedules.placement.placed import greatest
+from tensorlang.schedules.legality.in_bounds import place_facts
+from tensorlang.schedules.placement.local_copies import Clone, clone, fresh_buffer, moving, offsets, require_distinct
+from tensorlang.schedules.placement.producer_placement import greatest
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
 
 
@@ -81,7 +81,7 @@ class CacheWrite(Directive):
                 body = Store(f"{stage}.{part}", store.buffers, whole, tuple(Load(buffer, here) for buffer in local), stream=store.stream)
             for cond in reversed(conditions):
                 body = If(made.of(cond), body)
-            return made.around(body)
+            return made.in_loops(body)
 
         here = offsets(tile)
         body = edit_stores(loop.body, lambda part: replace(part, buffers=local, index=here, stream=False) if part is store else part)
@@ -140,7 +140,7 @@ class CacheWrite(Directive):
         for relation in left:
             *ties, last = equations(relation)
             facts += ties
-            (facts if isinstance(relation, Fuse) else tails).append(last)
+            (facts if isinstance(relation, FuseRelation) else tails).append(last)
         for tail in tails:
             if find(*facts, Unary("not", tail)) is not None:
                 reason = (

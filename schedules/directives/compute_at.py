@@ -18,23 +18,24 @@ implicit stage, where nothing in the loops in between writes what it reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Nest, Stmt, Store, allocate, block
 from tensorlang.ir.mentions import mentions, parts_among
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import equations, in_scope
-from tensorlang.ir.traverse import map_children, map_expressions, statements
+from tensorlang.ir.traverse import map_expressions, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.placement.hoisting import raised, unplaced
-from tensorlang.schedules.placement.placed import Placed, is_implicit, placed
+from tensorlang.schedules.placement.producer_placement import Placement, is_implicit, placement_of, reading
 from tensorlang.schedules.placement.scopes import unfollowed, visible
-from tensorlang.schedules.placement.slide import unslid
+from tensorlang.schedules.placement.sliding_window import unslid
 from tensorlang.schedules.rewriting.edit import (
     AUXILIARY,
     allocated,
@@ -84,14 +85,7 @@ class ComputeAt(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
-        for part in outer:
-            if part.kind in ("vector", "unroll"):
-                raise Refusal(
-                    "TL-S301",
-                    f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}",
-                    stage=self.stage,
-                    loop=self.loop,
-                )
+        self._require_storage(outer)
         names = {buffer.name for buffer in buffers}
         own = (self.stage, f"{self.stage}.init")
         uses = [(access.index, access.loops[len(outer) :]) for access in accesses(loop, outer[:-1]) if access.buffer.name in names]
@@ -121,12 +115,12 @@ class ComputeAt(Directive):
 
     def _whole(self, nest: Nest) -> Nest:
         """The nest in which the stage computes all that an iteration uses: its storage will not keep what earlier ones have computed."""
-        place = placed(nest, self.stage, self.loop)
+        place = placement_of(nest, self.stage, self.loop)
         return unslid(nest, place) if place.loops else nest
 
-    def _elsewhere(self, nest: Nest) -> tuple[Placed, bool] | None:
+    def _elsewhere(self, nest: Nest) -> tuple[Placement, bool] | None:
         """Where the producer stands if that is inside other loops, and whether it depends on them."""
-        place = placed(nest, self.stage, self.loop)
+        place = placement_of(nest, self.stage, self.loop)
         if not place.loops:
             return None
         around = [part.loop for part in place.loops]
@@ -144,17 +138,21 @@ class ComputeAt(Directive):
             reason = f"{self.stage!r} depends on the loops around it; name one of {known}, or move it out with compute_root"
             raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
         if implicit:
-            for part in place.loops[: around.index(self.loop) + 1]:
-                if part.kind in ("vector", "unroll"):
-                    raise Refusal(
-                        "TL-S301",
-                        f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}",
-                        stage=self.stage,
-                        loop=self.loop,
-                    )
+            self._require_storage(place.loops[: around.index(self.loop) + 1])
         return place, implicit
 
-    def _require_unchanged(self, nest: Nest, place: Placed) -> None:
+    def _require_storage(self, outer: Sequence[For]) -> None:
+        """Raise `Refusal` where there can be no storage inside loops, whose iterations are not one after the other."""
+        for part in outer:
+            if part.kind in ("vector", "unroll"):
+                raise Refusal(
+                    "TL-S301",
+                    f"the storage of {self.stage!r} cannot stand inside the {part.kind} loop {short(part.loop)!r}",
+                    stage=self.stage,
+                    loop=self.loop,
+                )
+
+    def _require_unchanged(self, nest: Nest, place: Placement) -> None:
         """Raise `Refusal` where a later statement in the same iteration of the loops around writes what the stage reads."""
         found = list(accesses(place.loops[-1], place.loops[:-1]))
         reads = [access for access in found if access.stage in place.own and not access.writes]
@@ -252,15 +250,9 @@ def redirect(stmt: Stmt, local: dict[str, Buffer], spans: tuple[Span, ...]) -> S
     def shifted(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(simplify(Binary("sub", part, span.base)) for part, span in zip(index, spans, strict=True))
 
-    def rewrite(expr: Expr) -> Expr:
-        expr = map_children(expr, rewrite)
-        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
-            return Load(local[getattr(expr.buffer, "name", "")], shifted(expr.index))
-        return expr
-
     def store(part: Store) -> Stmt:
         if any(buffer.name in local for buffer in part.buffers):
             return replace(part, buffers=tuple(local.get(buffer.name, buffer) for buffer in part.buffers), index=shifted(part.index))
         return part
 
-    return edit_stores(map_expressions(stmt, rewrite), store)
+    return edit_stores(map_expressions(stmt, reading(local, shifted)), store)

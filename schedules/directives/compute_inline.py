@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from tensorlang.definition.expr import MAX_DEPTH
 from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.mentions import among, map_among, mentions
-from tensorlang.ir.relations import in_scope
+from tensorlang.ir.relations import derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
-from tensorlang.schedules.rewriting.region import solved
 
 MAX_NODES = 1 << 14
 
@@ -102,7 +101,7 @@ class ComputeInline(Directive):
         scope = in_scope(nest, around)
         gone, found = derived(scope, around[-len(axes) :] if axes else ()) - set(axes), dict[str, Expr]()
         for relation in scope:
-            found.update({axis: substitute(value, found) for axis, value in solved(relation).items() if axis in gone})
+            found.update({axis: substitute(value, found) for axis, value in derived_values(relation).items() if axis in gone})
         left = frozenset().union(*(axes_of(substitute(value, found)) for value in store.values)) & gone
         if left:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)

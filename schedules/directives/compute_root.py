@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from tensorlang.ir import Nest
 from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.placement.hoisting import raised, unplaced
-from tensorlang.schedules.placement.placed import is_implicit, placed
+from tensorlang.schedules.placement.producer_placement import is_implicit, placement_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ComputeRoot(Directive):
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the stage in front."""
-        place = placed(nest, self.stage)
+        place = placement_of(nest, self.stage)
         if not place.loops:
             raise Refusal("TL-S301", f"{self.stage!r} is computed whole already", stage=self.stage)
         scalar = not place.buffers[0].shape

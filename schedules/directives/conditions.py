@@ -26,7 +26,7 @@ _COMPARE: Final[dict[type[ast.AST], str]] = {ast.Eq: "eq", ast.NotEq: "ne", ast.
 _CALLS: Final = {"minimum": "min", "maximum": "max"}
 
 
-def spelled(condition: object) -> str:
+def condition_text(condition: object) -> str:
     """The text of a condition given as text or as an expression over dims. Raises `Refusal`."""
     match condition:
         case str():

@@ -20,19 +20,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Binary, For, If, Nest, Split, Store, block, const
+from tensorlang.ir import Binary, For, If, Nest, SplitRelation, Store, block, const
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, counted, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
-from tensorlang.schedules.legality.inside import access_guard, covers
+from tensorlang.schedules.legality.in_bounds import access_guard, covers
 from tensorlang.schedules.rewriting.copies import Names, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 
 
-def _whole(relation: Split) -> bool:
+def _whole(relation: SplitRelation) -> bool:
     """Do the tiles of a split fill it?"""
     return simplify(Binary("mod", Binary("sub", relation.hi, relation.lo), const(relation.factor))) == const(0)
 
@@ -101,7 +101,7 @@ class DecomposeReduction(Directive):
                     loop=self.loop,
                 )
         for relation in in_scope(nest, (part.loop for part in around)):
-            if isinstance(relation, Split) and relation.parent not in needed and not _whole(relation):
+            if isinstance(relation, SplitRelation) and relation.parent not in needed and not _whole(relation):
                 raise Refusal(
                     "TL-S301",
                     f"the tail of {short(relation.parent)!r} around {short(self.loop)!r} runs not everywhere, and there the "

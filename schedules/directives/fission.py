@@ -58,8 +58,8 @@ from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import overtaken
-from tensorlang.schedules.placement.local import fresh_buffer
-from tensorlang.schedules.placement.placed import greatest
+from tensorlang.schedules.placement.local_copies import fresh_buffer
+from tensorlang.schedules.placement.producer_placement import greatest
 from tensorlang.schedules.rewriting.copies import Names, copied, pruned
 from tensorlang.schedules.rewriting.edit import edit_loops, extent_of, path_to_loop, stage_of, stores
 

@@ -29,7 +29,7 @@ from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.instances import example_of, instance
 from tensorlang.schedules.legality.memory_limits import MAX_BYTES, within_memory
-from tensorlang.schedules.placement.placed import ahead, unmarked
+from tensorlang.schedules.placement.producer_placement import ahead, unmarked
 from tensorlang.schedules.rewriting.edit import loops, stores
 from tensorlang.schedules.rewriting.intermediates import intermediate, restored, storages
 

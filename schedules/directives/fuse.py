@@ -48,6 +48,6 @@ class Fuse(Directive):
         fresh_name(nest, stage_of(fused), short(fused))
         extent = simplify(Binary("max", extent_of(inner), ir.const(0)))
         trips = simplify(Binary("mul", simplify(Binary("max", extent_of(outer), ir.const(0))), extent))
-        relation = ir.Fuse(fused, self.outer, self.inner, outer.lo, inner.lo, extent)
+        relation = ir.FuseRelation(fused, self.outer, self.inner, outer.lo, inner.lo, extent)
         body = edit_loops(nest.body, lambda part: part.loop == self.outer, lambda _: For(fused, ir.const(0), trips, inner.body))
         return replace(nest, body=body, relations=(*nest.relations, relation))

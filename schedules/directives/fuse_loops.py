@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Block, Compare, For, Fuse, Nest, Relation, Stmt, block
+from tensorlang.ir import Axis, Binary, Block, Compare, For, FuseRelation, Nest, Relation, Stmt, block
 from tensorlang.ir.printer import equation, short, text
 from tensorlang.ir.relations import bounds, equations, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_statements
@@ -114,7 +114,7 @@ class FuseLoops(Directive):
         )
 
     def _require_vacuous(self, nest: Nest, relation: Relation, loop: For, outer: Sequence[For]) -> None:
-        if isinstance(relation, Fuse):
+        if isinstance(relation, FuseRelation):
             return
         facts = [fact for part in (*outer, loop) for fact in facts_of(part)]
         scope = in_scope(nest, [part.loop for part in (*outer, loop)])

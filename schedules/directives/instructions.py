@@ -23,16 +23,16 @@ from tensorlang.definition.expr import cast
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Nest
+from tensorlang.ir.machine import MAX_LANES
 from tensorlang.language.definitions import compute, placeholder, reduce_axis
 from tensorlang.language.reduction import sum as total
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering.program import lower_program
 from tensorlang.schedules.directive import Refusal
 from tensorlang.serialization.canonical import fingerprint
 
 ELEMENTS: Final = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "bfloat": 2, "float": 4, "double": 8}
 """The elements of registers, by the bytes that each has."""
 
-MAX_LANES: Final = 128
 
 Inline: TypeAlias = Callable[[Any, dict[str, Any]], None]
 Combine: TypeAlias = Callable[..., Any]
@@ -79,7 +79,7 @@ class Instruction:
 
 @cache
 def _lowered(instruction: Instruction) -> Nest:
-    return lower_definition(instruction.definition)
+    return lower_program(instruction.definition).nest
 
 
 def _dot(lanes: int, products: int, types: tuple[str, str, str]) -> Tensor:

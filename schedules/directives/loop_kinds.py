@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import For, LoopKind, Nest, Store
+from tensorlang.ir.machine import MAX_LANES
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, statements
@@ -23,8 +24,6 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.legality.dependences import race
 from tensorlang.schedules.legality.lanes import aligned
 from tensorlang.schedules.rewriting.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
-
-MAX_LANES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +86,10 @@ class Parallel(Directive):
         """The nest with the loop parallel."""
         loop, outer = _serial(nest, self.loop)
         for each, around in ((loop, outer), *_followers(nest, self.loop)):
-            self._require_apart(nest, each, around)
+            self._require_nestable(nest, each, around)
         return _with_kind(nest, self.loop, "parallel")
 
-    def _require_apart(self, nest: Nest, loop: For, outer: list[For]) -> None:
+    def _require_nestable(self, nest: Nest, loop: For, outer: list[For]) -> None:
         for part in outer:
             if part.kind in ("vector", "parallel", "unroll"):
                 raise Refusal("TL-S107", f"it stands inside the {part.kind} loop {short(part.loop)!r}", loop=self.loop)

@@ -22,6 +22,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, Nest, Prefetch, Stmt, Store, block
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
@@ -32,7 +33,6 @@ from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.rewriting.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
 from tensorlang.schedules.rewriting.region import Span, region
 
-LINE: Final = 64
 MAX_LINES: Final = 4096
 MAX_UNROLLED: Final = 8
 MAX_DISTANCE: Final = 1 << 16
@@ -85,7 +85,7 @@ class PrefetchRegion(Directive):
             raise self._refusal(
                 "TL-S204", f"the part of {self.tensor!r} that is read inside {short(self.loop)!r} has no literal size; split first"
             )
-        step = max(1, LINE // buffer.dtype.bytes)
+        step = max(1, LINE_BYTES // buffer.dtype.bytes)
         counts = [*extents[:-1], -(-(extents[-1] - 1) // step) + 1 if extents[-1] else 0]
         if prod(counts) > MAX_LINES:
             much = f"reads {prod(counts)} lines of {self.tensor!r} (at most {MAX_LINES})"

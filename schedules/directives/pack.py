@@ -12,7 +12,7 @@ The copy has one dimension for each loop inside `at` that moves the tensor's ind
 those loops), so the loops walk it contiguously; a window that slides is unfolded. The copy is the stage `B_pack`.
 
 Legal where the tensor is not written inside the loop, every use there has the same index, and the copy has a literal shape. The
-copy is made where the uses are not, so it tests what their conditions told it (see `inside`).
+copy is made where the uses are not, so it tests what their conditions told it (see `in_bounds`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tensorlang.ir.traverse import loads_of, map_children, map_expressions, writ
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, reads
-from tensorlang.schedules.legality.inside import access_guard, guarded
-from tensorlang.schedules.placement.local import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
+from tensorlang.schedules.legality.in_bounds import access_guard, guarded
+from tensorlang.schedules.placement.local_copies import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, path_to_loop
 
 MAX_COPY_BYTES = 1 << 36
@@ -78,7 +78,7 @@ class Pack(Directive):
                 return Load(local, here)
             return map_children(expr, rewrite)
 
-        body = allocate((local,), block(made.around(copied), map_expressions(loop.body, rewrite)))
+        body = allocate((local,), block(made.in_loops(copied), map_expressions(loop.body, rewrite)))
         packed = edit_loops(nest.body, lambda part: part.loop == self.at, lambda part: replace(part, body=body))
         return proved_again(replace(nest, body=packed, relations=relations), use.buffer, outer)
 

@@ -5,7 +5,7 @@
             C[i, j] = A[i, j]                   C[i, j] = A[i, j]
 
 Loops are given outermost first; a partial list permutes those loops among the places that they hold. A loop that moves outside one
-that its bounds depend on (a triangle, a skewed loop) changes bounds with it, see `exchange`. Legal when nothing stands between the
+that its bounds depend on (a triangle, a skewed loop) changes bounds with it, see `interchange`. Legal when nothing stands between the
 loops, such bounds are linear, no dependence changes direction, and what ran in parallel or as lanes still may. Writes that nothing
 reads meanwhile may change places where the last one of each element stays the last (see `rewrites`). Reordering a floating-point
 reduction re-associates it.
@@ -22,7 +22,7 @@ from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Names, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
-from tensorlang.schedules.legality.exchange import exchanged
+from tensorlang.schedules.legality.interchange import exchanged
 from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.rewriting.edit import path_to_loop
 

@@ -28,9 +28,9 @@ from tensorlang.ir.traverse import axes_of, loads_of, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses, conditions_around, facts_of
 from tensorlang.schedules.legality.dependences import conflict, race
-from tensorlang.schedules.legality.inside import left_out, place_facts
-from tensorlang.schedules.placement.local import clone, moving
-from tensorlang.schedules.placement.placed import ahead
+from tensorlang.schedules.legality.in_bounds import left_out, place_facts
+from tensorlang.schedules.placement.local_copies import clone, moving
+from tensorlang.schedules.placement.producer_placement import ahead
 from tensorlang.schedules.rewriting.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
 
 
@@ -76,13 +76,13 @@ class ReverseComputeAt(Directive):
         there = replace(nest, relations=(*nest.relations, *made.relations))
         test = self._within(there, store, chain, (*outer, *made.loops), held, values)
         body = body if test == TRUE else If(test, body)
-        rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(part.body, made.around(body))))
+        rest = edit_loops(rest, lambda part: part.loop == self.loop, lambda part: replace(part, body=block(part.body, made.in_loops(body))))
         result = replace(nest, body=rest, relations=(*nest.relations, *made.relations))
         self._require_scope(nest, path, store)
         self._require_order(nest, result)
         for around in outer:
             if around.kind == "parallel":
-                self._require_apart(result, around)
+                self._require_no_race(result, around)
         return result
 
     def _refusal(self, code: str, reason: str, **more: object) -> Refusal:
@@ -173,7 +173,7 @@ class ReverseComputeAt(Directive):
                     early = f"{example['element']} is not complete at the end of an iteration of {short(self.loop)!r}"
                     raise self._refusal("TL-S103", f"{early}: {other.stage!r} still changes it", counterexample=example)
 
-    def _require_apart(self, nest: Nest, loop: For) -> None:
+    def _require_no_race(self, nest: Nest, loop: For) -> None:
         path = [part for part in path_to_loop(nest, loop.loop) if isinstance(part, For)]
         example = race(nest, path[-1], path[:-1], reductions=False)
         if example is not None:

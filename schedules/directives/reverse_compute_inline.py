@@ -31,7 +31,7 @@ from tensorlang.schedules.directive import Directive, Refusal, StageName
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.dependences import conflict
-from tensorlang.schedules.legality.inside import is_whole_axis, left_out, place_facts
+from tensorlang.schedules.legality.in_bounds import is_whole_axis, left_out, place_facts
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import (
     edit_stores,

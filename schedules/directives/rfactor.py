@@ -55,9 +55,9 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.dependences import repeated
-from tensorlang.schedules.legality.inside import access_guard
+from tensorlang.schedules.legality.in_bounds import access_guard
 from tensorlang.schedules.legality.orders import reordered
-from tensorlang.schedules.placement.local import fresh_buffer, moving as moving_loops
+from tensorlang.schedules.placement.local_copies import fresh_buffer, moving as moving_loops
 from tensorlang.schedules.rewriting.copies import Names, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 

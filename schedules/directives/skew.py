@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Expr, For, Nest, Window
+from tensorlang.ir import Axis, Binary, Expr, For, Nest, WindowRelation
 from tensorlang.ir.printer import short
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.rewriting.edit import edit_loop, edit_loops, find_loop, fresh_name, path_to_loop, stage_of
@@ -105,8 +105,8 @@ def _require_serial(loop: For) -> None:
         raise Refusal("TL-S107", f"the loop is already {loop.kind}; move it before", loop=loop.loop)
 
 
-def _relation(loop: For, name: str, moved: Expr) -> Window:
-    return Window(loop.loop, name, simplify(ir.Unary("neg", moved)), loop.hi)
+def _relation(loop: For, name: str, moved: Expr) -> WindowRelation:
+    return WindowRelation(loop.loop, name, simplify(ir.Unary("neg", moved)), loop.hi)
 
 
 def _moved(loop: For, name: str, moved: Expr) -> For:

@@ -27,7 +27,7 @@ from tensorlang.ir import Binary, Compare, Const, Dim, Expr, If, Nest
 from tensorlang.ir.relations import rebounded
 from tensorlang.ir.traverse import map_children, map_expressions, walk
 from tensorlang.schedules.directive import Directive, Refusal
-from tensorlang.schedules.directives.conditions import parsed, spelled
+from tensorlang.schedules.directives.conditions import condition_text, parsed
 from tensorlang.schedules.rewriting.copies import Names, copied
 from tensorlang.schedules.rewriting.edit import loops
 
@@ -36,7 +36,7 @@ from tensorlang.schedules.rewriting.edit import loops
 class Specialize(Directive):
     """Make a version of the nest that runs where `condition`, a comparison of dims as text, holds."""
 
-    condition: Annotated[str, spelled]
+    condition: Annotated[str, condition_text]
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with both versions."""

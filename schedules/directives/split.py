@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Binary, For, Nest, Tail
+from tensorlang.ir import For, Nest, Tail
 from tensorlang.ir.printer import short
+from tensorlang.ir.relations import tile_count
 from tensorlang.ir.traverse import written_in
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import allocated, edit_loop, extent_of, find_loop, fresh_name, stage_of, stores
+from tensorlang.schedules.rewriting.edit import allocated, edit_loop, find_loop, fresh_name, stage_of, stores
 from tensorlang.schedules.rewriting.quotients import decided
 
 TAILS = ("guard", "mask", "peel", "shift")
@@ -66,12 +67,12 @@ class Split(Directive):
             stage, label = stage_of(part.loop), short(part.loop)
             outer, inner = leader if part.loop == self.loop else (f"{stage}.{label}_o", f"{stage}.{label}_i")
             follows = (None, None) if part.follows is None else leader
-            relations.append(ir.Split(part.loop, outer, inner, self.factor, part.lo, part.hi, self.tail))
-            tiles = simplify(Binary("floordiv", Binary("add", extent_of(part), ir.const(self.factor - 1)), ir.const(self.factor)))
+            relation = ir.SplitRelation(part.loop, outer, inner, self.factor, part.lo, part.hi, self.tail)
+            relations.append(relation)
             return For(
                 outer,
                 ir.const(0),
-                tiles,
+                simplify(tile_count(relation)),
                 For(inner, ir.const(0), ir.const(self.factor), part.body, "serial", follows[1]),
                 "serial",
                 follows[0],

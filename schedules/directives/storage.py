@@ -17,11 +17,11 @@ from typing import Final
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, Buffer, Nest
+from tensorlang.ir.machine import PAGE_BYTES
 from tensorlang.schedules.directive import Directive, Refusal, TensorName, require_int
 from tensorlang.schedules.legality.memory_limits import within_memory
 from tensorlang.schedules.rewriting.intermediates import intermediate, restored
 
-MAX_ALIGNMENT: Final = 4096
 MAX_MULTIPLE: Final = 1 << 20
 MEMORIES: Final = ("register", "stack", "heap")
 
@@ -76,7 +76,7 @@ class Align(Directive):
     def apply(self, nest: Nest) -> Nest:
         """The nest with the alignment."""
         intermediate(nest, self.tensor)
-        require_int(self.bytes, "the alignment", 1, MAX_ALIGNMENT)
+        require_int(self.bytes, "the alignment", 1, PAGE_BYTES)
         if self.bytes & (self.bytes - 1):
             raise Refusal("TL-S005", f"an alignment is a power of two, not {self.bytes}", stage=self.tensor)
         return restored(nest, self.tensor, lambda buffer: replace(buffer, align=self.bytes))

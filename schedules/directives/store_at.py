@@ -8,7 +8,7 @@
             v[y'] = h[0] + h[1] + h[2]                      v[y'] = h[...] + h[...] + h[...]
 
 (y' = 8 y_o + y_i.) The storage holds all that the iterations of `loop` use, so an iteration of the loops in between computes only what
-those before it have not (see `slide`); with `reuse="none"` it computes as much as before.
+those before it have not (see `sliding_window`); with `reuse="none"` it computes as much as before.
 
 Legal where `loop` is around the loop at which the producer is computed, and the loops in between do not run in parallel on what they
 now share.
@@ -22,14 +22,14 @@ from typing import Final
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Binary, Block, Buffer, Expr, For, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import map_children, map_expressions, map_statements
+from tensorlang.ir.traverse import map_expressions, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import race
-from tensorlang.schedules.placement.placed import Placed, box_of, dimensions, placed, start_of
-from tensorlang.schedules.placement.slide import slid, unslid
+from tensorlang.schedules.placement.producer_placement import Placement, box_of, dimensions, placement_of, reading, start_of
+from tensorlang.schedules.placement.sliding_window import slid, unslid
 from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
 from tensorlang.schedules.rewriting.region import region
 
@@ -50,8 +50,8 @@ class StoreAt(Directive):
             reason = f"reuse is {self.reuse!r}, not one of {', '.join(map(repr, REUSE))}{did_you_mean(str(self.reuse), REUSE)}"
             raise Refusal("TL-S005", reason, stage=self.stage, loop=self.loop)
         path_to_loop(nest, self.loop)
-        nest = unslid(nest, placed(nest, self.stage, self.loop))
-        place = placed(nest, self.stage, self.loop)
+        nest = unslid(nest, placement_of(nest, self.stage, self.loop))
+        place = placement_of(nest, self.stage, self.loop)
         at = self._position(place)
         box = box_of(nest, place, self.loop)
         self._require_starts(nest, place)
@@ -79,10 +79,10 @@ class StoreAt(Directive):
             return replace(outer[-1], body=allocate(local.values(), body))
 
         result = replace(nest, body=keep(nest.body))
-        self._require_apart(result, place, at)
+        self._require_private(result, place, at)
         return result
 
-    def _position(self, place: Placed) -> int:
+    def _position(self, place: Placement) -> int:
         around = [part.loop for part in place.loops]
         if not around:
             raise Refusal("TL-S301", f"{self.stage!r} is computed whole; compute_at it first", stage=self.stage, loop=self.loop)
@@ -98,14 +98,14 @@ class StoreAt(Directive):
                 raise Refusal("TL-S301", reason, stage=self.stage, loop=self.loop)
         return at
 
-    def _require_starts(self, nest: Nest, place: Placed) -> None:
+    def _require_starts(self, nest: Nest, place: Placement) -> None:
         """Raise `Refusal` where the box of an iteration may begin below 0: the storage holds places from 0 on."""
         for part in place.parts:
             for _, dims in dimensions(part, place) or ():
                 for dimension, _ in dims:
                     start_of(nest, dimension, place, self.loop)
 
-    def _require_apart(self, nest: Nest, place: Placed, at: int) -> None:
+    def _require_private(self, nest: Nest, place: Placement, at: int) -> None:
         for inner in place.loops[at + 1 :]:
             if inner.kind not in ("parallel", "vector"):
                 continue
@@ -120,12 +120,6 @@ class StoreAt(Directive):
 def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]) -> Stmt:
     """The statement over the new storage."""
 
-    def read(expr: Expr) -> Expr:
-        expr = map_children(expr, read)
-        if isinstance(expr, Load) and getattr(expr.buffer, "name", "") in local:
-            return Load(local[getattr(expr.buffer, "name", "")], position(expr.index))
-        return expr
-
     def rewrite(part: Stmt) -> Stmt:
         match part:
             case Alloc(buffers, body):
@@ -137,4 +131,4 @@ def _moved(stmt: Stmt, local: dict[str, Buffer], position: Callable[[tuple[Expr,
             case _:
                 return map_statements(part, rewrite)
 
-    return rewrite(map_expressions(stmt, read))
+    return rewrite(map_expressions(stmt, reading(local, position)))

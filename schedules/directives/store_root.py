@@ -20,7 +20,7 @@ from tensorlang import ir
 from tensorlang.ir import For, Nest
 from tensorlang.schedules.directive import Directive, StageName
 from tensorlang.schedules.directives.store_at import StoreAt
-from tensorlang.schedules.placement.slide import ROOT
+from tensorlang.schedules.placement.sliding_window import ROOT
 
 
 @dataclass(frozen=True, slots=True)

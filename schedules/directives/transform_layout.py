@@ -44,7 +44,7 @@ class TransformLayout(Directive):
     """Store element `index` of the intermediate `tensor` at `fn(*index)`."""
 
     tensor: TensorName
-    fn: Annotated[str, spelled]
+    fn: Annotated[str, layout_text]
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the new layout."""
@@ -72,7 +72,7 @@ class TransformLayout(Directive):
 
         result = within_memory(restored(nest, self.tensor, arranged, index), self.tensor)
         for shape in dict.fromkeys(old.shape for _, _, old in storages(nest, self.tensor)):
-            self._require_apart(axes, places, dict(zip(axes, shape, strict=True)))
+            self._require_injective(axes, places, dict(zip(axes, shape, strict=True)))
         return result
 
     def _refusal(self, code: str, reason: str, counterexample: dict[str, object] | None = None) -> Refusal:
@@ -84,7 +84,7 @@ class TransformLayout(Directive):
             if self.tensor in names and len(names) > 1:
                 raise self._refusal("TL-S301", f"{self.tensor!r} is stored together with {', '.join(names)}, at one index for all")
 
-    def _require_apart(self, axes: Sequence[str], places: Sequence[Expr], extents: dict[str, Expr]) -> None:
+    def _require_injective(self, axes: Sequence[str], places: Sequence[Expr], extents: dict[str, Expr]) -> None:
         other: dict[str, Expr] = {axis: Axis(f"{axis}'") for axis in axes}
         facts = [
             fact
@@ -111,7 +111,7 @@ class TransformLayout(Directive):
             )
 
 
-def spelled(fn: object) -> str:
+def layout_text(fn: object) -> str:
     """The text of a map given as a function of indices or as text. Raises `Refusal`."""
     if isinstance(fn, str):
         return _text(*parsed(fn))

@@ -30,7 +30,7 @@ from tensorlang.ir import (
     Nest,
     Prefetch,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Unary,
@@ -120,8 +120,8 @@ def growth(nest: Nest, before: Nest, register: int = REGISTER) -> float:
     )
 
 
-def _splits(nest: Nest) -> dict[str, Split]:
-    return {relation.outer: relation for relation in nest.relations if isinstance(relation, Split)}
+def _splits(nest: Nest) -> dict[str, SplitRelation]:
+    return {relation.outer: relation for relation in nest.relations if isinstance(relation, SplitRelation)}
 
 
 def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
@@ -132,7 +132,7 @@ def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
     return body.body if isinstance(body, Block) else (body,)
 
 
-def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
+def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Around) -> Iterator[Part]:
     match stmt:
         case Store():
             size, choices = _stored(_Same((stmt,)), around.register, around.vector, around.lanes)
@@ -157,7 +157,7 @@ def _parts(stmt: Stmt, splits: Mapping[str, Split], around: _Around) -> Iterator
             yield from _outermost(_Same((stmt,)), made, around.register)
 
 
-def _looped(stmt: For, splits: Mapping[str, Split], around: _Around) -> Iterator[Part]:
+def _looped(stmt: For, splits: Mapping[str, SplitRelation], around: _Around) -> Iterator[Part]:
     extent = literal_extent(stmt)
     if stmt.kind == "vector" and not around.vector:
         around = replace(around, vector=stmt.loop, lanes=extent or 1)
@@ -188,7 +188,7 @@ class _Same:
 
 
 @lru_cache(maxsize=4096)
-def _outermost(key: _Same, splits: tuple[Split, ...], register: int) -> tuple[Part, ...]:
+def _outermost(key: _Same, splits: tuple[SplitRelation, ...], register: int) -> tuple[Part, ...]:
     """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
     (stmt,) = key.parts
     assert isinstance(stmt, For)
@@ -212,7 +212,7 @@ def _found(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, i
     return size, choices
 
 
-def _has_rest(split: Split) -> bool:
+def _has_rest(split: SplitRelation) -> bool:
     """Is a split emitted twice, for whole tiles and for what is left?"""
     extent = linear(Binary("sub", split.hi, split.lo))
     return split.tail == "peel" and bool(extent.terms or extent.constant % split.factor)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE, TRUE
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, Split, Stmt, Store, Window
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation, Stmt, Store, WindowRelation
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, written_in
@@ -110,11 +110,11 @@ def digits(nest: Nest, loop: For, outer: frozenset[str], around: set[str]) -> se
     found = {loop.loop}
     for relation in in_scope(nest, around):
         match relation:
-            case Split(parent, high, low, _, lo, _, tail) if (
+            case SplitRelation(parent, high, low, _, lo, _, tail) if (
                 {high, low} & found and tail != "shift" and closure(nest, axes_of(lo)) & around <= outer
             ):
                 found.add(parent)
-            case Window(parent, inner, base) if inner in found and closure(nest, axes_of(base)) & around <= outer:
+            case WindowRelation(parent, inner, base) if inner in found and closure(nest, axes_of(base)) & around <= outer:
                 found.add(parent)
             case _:
                 pass

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 
-from tensorlang.ir import Binary, Compare, Const, Expr, Fuse, Nest, Split, Window
+from tensorlang.ir import Binary, Compare, Const, Expr, FuseRelation, Nest, SplitRelation, WindowRelation
 from tensorlang.ir.relations import closure, in_scope, relation_names
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.legality.instances import Instance
@@ -36,13 +36,17 @@ def ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> It
     scopes = in_scope(nest, around[0]), in_scope(nest, around[1])
     for place, copy in enumerate((one, two)):
         for relation in scopes[place]:
-            if isinstance(relation, Fuse) and not isinstance(relation.extent, Const) and is_fixed(relation.extent, relation.outer_lo):
-                counts = [count for count in _counts(nest, copy, relation) if is_fixed(count)]
+            if (
+                isinstance(relation, FuseRelation)
+                and not isinstance(relation.extent, Const)
+                and is_fixed(relation.extent, relation.outer_lo)
+            ):
+                counts = [count for count in _most_rows(nest, copy, relation) if is_fixed(count)]
                 digit = Binary("sub", copy.at(relation.outer), relation.outer_lo)
                 yield from (Compare("lt", digit, count) for count in counts)
     for relation in scopes[0]:
         if (
-            isinstance(relation, Fuse)
+            isinstance(relation, FuseRelation)
             and not isinstance(relation.extent, Const)
             and relation.fused in two.names.keys() & one.names.keys()
             and relation in scopes[1]
@@ -51,13 +55,13 @@ def ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> It
             yield from _of_two(one, two, relation)
 
 
-def _counts(nest: Nest, copy: Instance, relation: Fuse) -> Iterator[Expr]:
+def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[Expr]:
     """How many times the extent the fused axis may be at most, where its end is a multiple of it."""
     ends = [loop.hi for loop in copy.access.loops if loop.loop == relation.fused]
     ends += [
         other.hi
         for other in in_scope(nest, [loop.loop for loop in copy.access.loops])
-        if isinstance(other, (Split, Window)) and other.parent == relation.fused
+        if isinstance(other, (SplitRelation, WindowRelation)) and other.parent == relation.fused
     ]
     for end in ends:
         match end:
@@ -69,7 +73,7 @@ def _counts(nest: Nest, copy: Instance, relation: Fuse) -> Iterator[Expr]:
                 pass
 
 
-def _of_two(one: Instance, two: Instance, relation: Fuse) -> Iterator[Expr]:
+def _of_two(one: Instance, two: Instance, relation: FuseRelation) -> Iterator[Expr]:
     (f, o, i), (g, p, j) = ([copy.at(axis) for axis in relation_names(relation)] for copy in (one, two))
     for a, b, c, d, e, h in ((f, g, o, p, i, j), (g, f, p, o, j, i)):
         yield _any(Compare("ge", a, b), Compare("lt", c, d), Binary("and", Compare("eq", c, d), Compare("lt", e, h)))

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import reduce
 
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Axis, Binary, Expr, For, Nest, Split, Store, Unary, Window
+from tensorlang.ir import Axis, Binary, Expr, For, Nest, SplitRelation, Store, Unary, WindowRelation
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.relations import equations
+from tensorlang.ir.relations import condition
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import digits, later, moved
@@ -41,4 +41,4 @@ def aligned(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:
 
 def _tails(nest: Nest, copy: Instance) -> set[Expr]:
     """The conditions of partial tiles, over the axes of a copy."""
-    return {rename(equations(part)[-1], copy.names) for part in nest.relations if isinstance(part, (Split, Window))}
+    return {rename(condition(part), copy.names) for part in nest.relations if isinstance(part, (SplitRelation, WindowRelation))}

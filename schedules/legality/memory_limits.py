@@ -12,8 +12,11 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.rewriting.edit import literal_extent
 
 MAX_REGISTER_BYTES: Final = 16 << 10
+"""Of one buffer in registers: eight times the largest register file, since LLVM spills the rest."""
 MAX_STACK_BYTES: Final = 64 << 10
+"""Of all buffers that a schedule puts on the stack: threads of a pool have small ones."""
 MAX_BYTES: Final = 1 << 36
+"""Of one buffer anywhere."""
 
 
 def within_memory(nest: Nest, tensor: str = "", loop: str = "") -> Nest:

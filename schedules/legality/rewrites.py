@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.rules import FALSE, TRUE
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, Fuse, Nest, Store, Unary, const
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Store, Unary, const
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, equations, in_scope, sides
@@ -57,7 +57,7 @@ def third(
         parts = equations(relation)
         if not mixed.intersection(sides(relation)[1]):
             asked += parts
-        elif isinstance(relation, Fuse):
+        elif isinstance(relation, FuseRelation):
             return None  # its axes exist only within its range
         else:
             given.append(rename(parts[0], names))

@@ -18,16 +18,16 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.placement.local import Clone, clone, offsets
-from tensorlang.schedules.placement.placed import (
+from tensorlang.schedules.placement.local_copies import Clone, clone, offsets
+from tensorlang.schedules.placement.producer_placement import (
     Box,
-    Placed,
+    Placement,
     box_of,
     boxed,
     dimensions,
     greatest,
     moved,
-    placed,
+    placement_of,
     reading,
     require_early,
     require_inside,
@@ -39,13 +39,13 @@ from tensorlang.schedules.rewriting.copies import derived
 from tensorlang.schedules.rewriting.edit import edit_loops, edit_stores, extent_of, literal_extent, stores
 
 
-def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
+def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
     """The nest with a stage moved in front of all but the outermost `keep` loops around it. Raises `Refusal`."""
     inside = {part.loop for part in place.loops[keep:]}
     box = boxed(nest, place) & inside
     if box and not box & _implied(nest, place):
         nest = _spread(nest, place, loop)
-        place, box = placed(nest, place.stage, loop), frozenset()
+        place, box = placement_of(nest, place.stage, loop), frozenset()
     outer, between = place.loops[:keep], place.loops[keep:]
     start = between[0]
     require_early(nest, place, start, loop)
@@ -79,22 +79,24 @@ def raised(nest: Nest, place: Placed, keep: int, loop: str = "") -> Nest:
         body = _stored(map_expressions(part, copies.of), local, offsets(copies.loops))
         for test in [*runs, *(() if first else conditions)]:
             body = If(copies.of(test), body)
-        parts.append(copies.around(body))
+        parts.append(copies.in_loops(body))
         relations += copies.relations
     here = offsets(dims)
 
-    def around(rest: Stmt) -> Stmt:
+    def with_producer(rest: Stmt) -> Stmt:
         return allocate(local.values(), block(*parts, rest))
 
-    return replace(nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), around), relations=tuple(relations))
+    return replace(
+        nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), with_producer), relations=tuple(relations)
+    )
 
 
-def _implied(nest: Nest, place: Placed) -> frozenset[str]:
+def _implied(nest: Nest, place: Placement) -> frozenset[str]:
     """What the values depend on: where the box moves with that too, there is no whole tensor of which it is a part."""
     return closure(nest, frozenset().union(*map(axes_of, values_of(nest, place))))
 
 
-def _needed(nest: Nest, place: Placed, conditions: Sequence[Expr], between: Sequence[For], box: frozenset[str]) -> tuple[For, ...]:
+def _needed(nest: Nest, place: Placement, conditions: Sequence[Expr], between: Sequence[For], box: frozenset[str]) -> tuple[For, ...]:
     """Those of the loops on which the values, the box, the conditions or the bounds of other needed loops depend."""
     axes = box.union(*(axes_of(expr) for expr in (*values_of(nest, place), *conditions)))
     for part in between:
@@ -134,7 +136,7 @@ def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> 
     return edit_stores(part, store)
 
 
-def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
+def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
     """The nest with a producer that covers a box inside loops of its consumer moved in front of them, whole. Raises `Refusal`."""
     box = box_of(nest, place, loop)
     start = place.loops[0]
@@ -144,13 +146,13 @@ def unplaced(nest: Nest, place: Placed, loop: str = "") -> Nest:
     parts = _covering(nest, place, box, local, loop)
     _require_free(nest, place, parts, loop)
 
-    def around(rest: Stmt) -> Stmt:
+    def with_producer(rest: Stmt) -> Stmt:
         return allocate(local.values(), block(*parts, rest))
 
-    return replace(nest, body=unfollowed(moved(nest.body, place, start, local, box.whole, around), place.parts))
+    return replace(nest, body=unfollowed(moved(nest.body, place, start, local, box.whole, with_producer), place.parts))
 
 
-def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
+def _spread(nest: Nest, place: Placement, loop: str) -> Nest:
     """The nest with a producer that covers a box covering the whole tensor, where it stands. Raises `Refusal`."""
     box = box_of(nest, place, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
@@ -171,7 +173,7 @@ def _spread(nest: Nest, place: Placed, loop: str) -> Nest:
     return replace(nest, body=unfollowed(rewrite(nest.body), place.parts))
 
 
-def _covering(nest: Nest, place: Placed, box: Box, local: dict[str, Buffer], loop: str) -> list[Stmt]:
+def _covering(nest: Nest, place: Placement, box: Box, local: dict[str, Buffer], loop: str) -> list[Stmt]:
     """The statements of a producer over the whole tensor instead of a box, into `local`."""
     parts: list[Stmt] = []
     for part in place.parts:
@@ -191,7 +193,7 @@ def _covering(nest: Nest, place: Placed, box: Box, local: dict[str, Buffer], loo
     return parts
 
 
-def _require_free(nest: Nest, place: Placed, parts: list[Stmt], loop: str) -> None:
+def _require_free(nest: Nest, place: Placement, parts: list[Stmt], loop: str) -> None:
     """Raise `Refusal` where something inside the producer depends on a loop that it leaves (a copy of what one iteration reads)."""
     own = {inner.loop for part in parts for inner in statements(part) if isinstance(inner, For)}
     used = frozenset().union(*(axes_of(expr) for part in parts for inner in statements(part) for expr in expressions(inner)))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Const, Expr, For, Fuse, Nest, Relation, Select, Split, Window
+from tensorlang.ir import Axis, Binary, Const, Expr, For, FuseRelation, Nest, Select, SplitRelation, WindowRelation
 from tensorlang.ir.linear import Linear, expression, linear
-from tensorlang.ir.relations import tile_start
+from tensorlang.ir.relations import derived_values
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, substitute
 from tensorlang.schedules.rewriting import edit
 
@@ -26,33 +26,21 @@ class Span:
     extent: Expr
 
 
-def solved(relation: Relation) -> dict[str, Expr]:
-    """The axes that follow from a relation, as values."""
-    match relation:
-        case Split(parent, inner=inner):
-            return {parent: Binary("add", tile_start(relation), Axis(inner))}
-        case Window(parent, inner, base):
-            return {parent: Binary("add", base, Axis(inner))}
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
-            high, low = Binary("floordiv", Axis(fused), extent), Binary("mod", Axis(fused), extent)
-            return {outer: Binary("add", outer_lo, high), inner: Binary("add", inner_lo, low)}
-
-
 def expand(nest: Nest, expr: Expr, loops: Iterable[str]) -> Expr:
     """The expression over loops alone, where its derived axes are splits and windows; other derived axes stay."""
     known = set(loops)
     values: dict[str, Expr] = {}
     for relation in reversed(nest.relations):
-        if not isinstance(relation, Fuse):
-            values.update({axis: value for axis, value in solved(relation).items() if axis not in known})
-    splits = [relation for relation in nest.relations if isinstance(relation, Split) and relation.parent in values]
+        if not isinstance(relation, FuseRelation):
+            values.update({axis: value for axis, value in derived_values(relation).items() if axis not in known})
+    splits = [relation for relation in nest.relations if isinstance(relation, SplitRelation) and relation.parent in values]
     digits = {split.parent: split for split in splits if split.lo == ir.const(0) and split.tail != "shift"}
     while axes_of(expr) & values.keys():
         expr = substitute(_digits(expr, digits) if digits else expr, values)
     return simplify(expr)
 
 
-def _digits(expr: Expr, splits: Mapping[str, Split]) -> Expr:
+def _digits(expr: Expr, splits: Mapping[str, SplitRelation]) -> Expr:
     """The expression with the loops of a split for the quotient and the remainder of what was split by its factor: a blocked layout."""
     match expr:
         case Binary("floordiv" | "mod" as op, Axis(name), Const(by)) if name in splits and splits[name].factor == by:
@@ -61,20 +49,20 @@ def _digits(expr: Expr, splits: Mapping[str, Split]) -> Expr:
             return map_children(expr, lambda part: _digits(part, splits))
 
 
-def bound(extent: Expr) -> int | None:
+def greatest_literal(extent: Expr) -> int | None:
     """A literal that an extent never exceeds."""
     match extent:
         case Const(value, _):
             return max(0, int(value))
         case Binary("min", left, right):
-            found = [side for side in (bound(left), bound(right)) if side is not None]
+            found = [side for side in (greatest_literal(left), greatest_literal(right)) if side is not None]
             return min(found) if found else None
         case _:
             return None
 
 
 def whole_start(loop: For) -> Expr:
-    """Where a loop that slides (see `slide`) would start if it did not: its start has a choice of two literals that its end has not."""
+    """Where the loop of a sliding window would start if it did not slide: its start has a choice of two literals that its end has not."""
     sides = (loop.hi.left, loop.hi.right) if isinstance(loop.hi, Binary) and loop.hi.op == "min" else (loop.hi,)
     form = linear(loop.lo)
     for atom, factor in tuple(form.terms.items()):
@@ -93,7 +81,7 @@ def trip_bound(loop: For) -> int | None:
     if isinstance(loop.hi, Binary) and loop.hi.op == "min":
         candidates = [loop.hi.left, loop.hi.right]
     start = whole_start(loop)
-    found = [bound(simplify(Binary("sub", hi, start))) for hi in candidates]
+    found = [greatest_literal(simplify(Binary("sub", hi, start))) for hi in candidates]
     literal = [value for value in found if value is not None]
     return min(literal) if literal else None
 
@@ -145,11 +133,11 @@ def _natural(nest: Nest, form: Linear) -> bool:
     starts = {part.loop: part.lo for part in edit.loops(nest.body)}
     for relation in nest.relations:
         match relation:
-            case Split(parent, lo=lo):
+            case SplitRelation(parent, lo=lo):
                 starts[parent] = lo
-            case Fuse(outer=outer, inner=inner, outer_lo=outer_lo, inner_lo=inner_lo):
+            case FuseRelation(outer=outer, inner=inner, outer_lo=outer_lo, inner_lo=inner_lo):
                 starts[outer], starts[inner] = outer_lo, inner_lo
-            case Window():
+            case WindowRelation():
                 pass
     return all(_not_negative(atom, starts) for atom in form.terms)
 

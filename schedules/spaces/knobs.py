@@ -37,6 +37,7 @@ class Knob:
     opens: Mapping[str, tuple[Knob, ...]] = field(default_factory=dict)
     places: Mapping[str, int] = field(init=False, repr=False, compare=False)
     extras: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", {spelling(value): place for place, value in enumerate(self.values)})
@@ -105,7 +106,7 @@ class Knob:
         """The knob as plain JSON; `recorded.Reader` reads it."""
         below = {text: [child.to_json() for child in children] for text, children in self.opens.items()}
         own = {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in self.extras}
-        return {"kind": type(self).__name__, "name": self.name, "values": list(self.values), "opens": below, **own}
+        return {"kind": self.kind, "name": self.name, "values": list(self.values), "opens": below, **own}
 
     def listing(self) -> str:
         """The values, for printing."""
@@ -114,9 +115,10 @@ class Knob:
 
 
 class Choice(Knob):
-    """Alternatives without an order; given as a mapping, each opens a sub-tree: `{"none": (), "B": (Split(...),)}`."""
+    """Alternatives without an order; given as a mapping, each opens a sub-tree: `{"none": (), "B": (TileSize(...),)}`."""
 
     __slots__ = ()
+    kind = "Choice"
 
     def __init__(self, name: str, options: Sequence[Value] | Mapping[Value, Sequence[Knob]]) -> None:
         opens = {spelling(value): tuple(knobs) for value, knobs in options.items() if knobs} if isinstance(options, Mapping) else {}
@@ -141,6 +143,7 @@ class Flag(Knob):
     """On or off."""
 
     __slots__ = ()
+    kind = "Flag"
 
     def __init__(self, name: str) -> None:
         super().__init__(name, (False, True))
@@ -150,6 +153,7 @@ class Sizes(Knob):
     """Increasing positive integers, compared by ratio."""
 
     __slots__ = ()
+    kind = "Sizes"
 
     def __init__(self, name: str, sizes: Iterable[int]) -> None:
         super().__init__(name, tuple(sorted(set(sizes))))
@@ -178,15 +182,17 @@ class Log2(Sizes):
     """The powers of two from `lo` to `hi`."""
 
     __slots__ = ()
+    kind = "Log2"
 
     def __init__(self, name: str, lo: int, hi: int) -> None:
         super().__init__(name, (1 << power for power in range(max(hi, 0).bit_length()) if lo <= 1 << power <= hi))
 
 
-class Split(Sizes):
+class TileSize(Sizes):
     """A tile size for a loop of `extent` iterations: see `tile_sizes`; without tails (`exact`) its divisors; or the `sizes` given."""
 
     __slots__ = ("extent",)
+    kind = "Split"
     extras = ("extent",)
     extent: int | None
 
@@ -226,6 +232,7 @@ class Factors(Knob):
     """A loop of `extent` iterations split into a nest of `parts` loops without tails: factors, outermost first, whose product it is."""
 
     __slots__ = ("extent",)
+    kind = "Factors"
     extras = ("extent",)
     extent: int
 
@@ -265,6 +272,7 @@ class Order(Knob):
     """The permutations of `items` in which, for each pair (a, b) of `before`, a comes earlier than b."""
 
     __slots__ = ("items",)
+    kind = "Order"
     extras = ("items",)
     items: tuple[str, ...]
 
@@ -303,7 +311,8 @@ def tile_sizes(extent: int | None, *, lo: int = 1, hi: int | None = None, multip
     return kept or (min(sizes, key=lambda size: abs(size - lo)),)
 
 
-KINDS: Final[Mapping[str, type[Knob]]] = {kind.__name__: kind for kind in (Choice, Factors, Flag, Log2, Order, Sizes, Split)}
+KINDS: Final[Mapping[str, type[Knob]]] = {knob.kind: knob for knob in (Choice, Factors, Flag, Log2, Order, Sizes, TileSize)}
+"""The kinds of knobs by the names that they have in logs."""
 
 
 def _divisors(number: int) -> tuple[int, ...]:

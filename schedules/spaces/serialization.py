@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tensorlang.definition.extent import MAX_EXTENT
 from tensorlang.schedules.spaces.footprints import Footprint
-from tensorlang.schedules.spaces.knobs import KINDS, MOST_VALUES, Choice, Factors, Flag, Knob, Order, Sizes, Split, spelling
+from tensorlang.schedules.spaces.knobs import KINDS, MOST_VALUES, Choice, Factors, Flag, Knob, Order, Sizes, TileSize, spelling
 from tensorlang.serialization.spelling import fail, read_list, read_number, read_record, read_text
 
 MOST_KNOBS: Final = 1000
@@ -51,7 +51,7 @@ class Reader:
         extras = {extra: _extra(extra, record[extra], kind, where) for extra in kind.extras}
         for value in values:
             if not _is_value(value, kind, extras):
-                fail(f"{where}, values", f"values of {kind.__name__}", value)
+                fail(f"{where}, values", f"values of {kind.kind}", value)
         if issubclass(kind, Sizes) and sorted(set(values)) != values:
             fail(f"{where}, values", "increasing sizes", values)
         if kind is Factors and len({len(value) for value in values}) > 1:
@@ -94,7 +94,7 @@ def _extra(extra: str, value: object, kind: type[Knob], where: str) -> Any:
         if len(set(items)) < len(items):
             fail(f"{where}, items", "different names", value)
         return tuple(items)
-    return None if value is None and kind is Split else read_number(value, f"{where}, {extra}", MAX_EXTENT + 1)
+    return None if value is None and kind is TileSize else read_number(value, f"{where}, {extra}", MAX_EXTENT + 1)
 
 
 def _is_value(value: object, kind: type[Knob], extras: Mapping[str, Any]) -> bool:

@@ -24,12 +24,25 @@ from tensorlang.errors import TensorlangError, TuningError
 from tensorlang.schedules.spaces import serialization
 from tensorlang.schedules.spaces.feasible import Config, Feasible, feasible, names, size, unrank
 from tensorlang.schedules.spaces.footprints import Footprint
-from tensorlang.schedules.spaces.knobs import INACTIVE, Choice, Factors, Flag, Knob, Log2, Order, Sizes, Split, Value, spelling, tile_sizes
+from tensorlang.schedules.spaces.knobs import (
+    INACTIVE,
+    Choice,
+    Factors,
+    Flag,
+    Knob,
+    Log2,
+    Order,
+    Sizes,
+    TileSize,
+    Value,
+    spelling,
+    tile_sizes,
+)
 from tensorlang.serialization.spelling import read_record
 from tensorlang.system.lazy import cached_property
 
 __all__ = [
-    "Choice", "Config", "Count", "Factors", "Flag", "Footprint", "Knob", "Log2", "Order", "Sizes", "Space", "Split", "spelling",
+    "Choice", "Config", "Count", "Factors", "Flag", "Footprint", "Knob", "Log2", "Order", "Sizes", "Space", "TileSize", "spelling",
     "tile_sizes",
 ]  # fmt: skip
 
@@ -375,7 +388,7 @@ def _restricted(knobs: tuple[Knob, ...], name: str, values: tuple[Value, ...]) -
 
 def _shape(knob: Knob) -> list[Any]:
     below = {text: [_shape(child) for child in children] for text, children in knob.opens.items()}
-    return [type(knob).__name__, knob.name, list(knob.values), below]
+    return [knob.kind, knob.name, list(knob.values), below]
 
 
 def _lines(knob: Knob, indent: str) -> Iterator[str]:

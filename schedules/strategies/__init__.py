@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tensorlang.definition.tensor import as_outputs
+from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.machine import Machine
@@ -42,5 +42,8 @@ class Strategy(Protocol):
 
 
 def choose(outputs: object, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Strategy:
-    """The strategy for a program on a machine; there is one for every definition. `constants` are operands that are packed beforehand."""
-    return Staged(as_outputs(outputs), machine, threads, constants)
+    """The strategy for tensors, or a program of them that is lowered already, on a machine; there is one for every definition.
+
+    `constants` are operands that are packed beforehand.
+    """
+    return Staged(outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs), machine, threads, constants)

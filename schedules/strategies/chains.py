@@ -18,7 +18,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from tensorlang.ir import Binary, Param, Store
-from tensorlang.schedules.placement.local import fresh_buffer, tile_name
+from tensorlang.schedules.placement.local_copies import fresh_buffer, tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import label, size

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.ir import Buffer, For, Load
-from tensorlang.schedules.placement.local import tile_name
+from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
-from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, Split
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, TileSize
 from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, label, size
 from tensorlang.schedules.strategies.around import BLOCKED, Around, place_of, reused
 from tensorlang.schedules.strategies.chains import GROUP, TILE_BLOCK, Level, in_blocks, levels, rounds, split_levels, summed_apart
@@ -140,9 +140,9 @@ class Contraction(Around):
             config["parallel"] = self._shared(config)
         return config
 
-    def _depths(self) -> Split:
+    def _depths(self) -> TileSize:
         depth = size(self.roles.depth)
-        return Split("depth", depth, lo=min(8, depth), hi=depth)
+        return TileSize("depth", depth, lo=min(8, depth), hi=depth)
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 

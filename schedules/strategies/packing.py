@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from tensorlang.ir import Axis, Buffer, Const, Expr, For, Fuse, Load, Store, const
+from tensorlang.ir import Axis, Buffer, Const, Expr, For, FuseRelation, Load, Store, const
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.rewriting.region import expand
@@ -65,7 +65,7 @@ def _flat(s: Schedule, load: Load, over_loops: Callable[[Expr], Expr]) -> Load:
             return replace(load, index=tuple(map(over_loops, load.index)))
         step *= int(extent.value)
     for part in s.nest.relations:
-        if isinstance(part, Fuse) and isinstance(part.extent, Const):
+        if isinstance(part, FuseRelation) and isinstance(part.extent, Const):
             near, far = form.terms.get(Axis(part.inner), 0), form.terms.get(Axis(part.outer), 0)
             if near and far == near * int(part.extent.value):
                 form = form.plus(Linear(0, {Axis(part.inner): near, Axis(part.outer): far}), -1).plus(Linear(0, {Axis(part.fused): near}))

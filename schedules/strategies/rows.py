@@ -15,7 +15,7 @@ from typing import Any
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
 from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
-from tensorlang.schedules.placement.local import tile_name
+from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
-from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
+from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
@@ -37,14 +37,14 @@ in a program of a thousand stages those of all would take minutes. What is writt
 class Staged:
     """Every stage by the default of its kind, the main one by the point."""
 
-    outputs: tuple[Tensor, ...]
+    program: LoweredProgram
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
 
     @cached_property
     def _in_blocks(self) -> tuple[Schedule, Blocks]:
-        s = Schedule(self.outputs)
+        s = Schedule(self.program)
         inline_pointwise(s)
         s, blocks = in_blocks(by_digits(raise_contractions(s), self.machine), self.machine)
         return interleaved(s, self.machine, self.threads, self.constants), blocks

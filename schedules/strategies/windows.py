@@ -22,7 +22,7 @@ from math import prod
 from typing import Any
 
 from tensorlang.ir import For
-from tensorlang.schedules.placement.local import tile_name
+from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes

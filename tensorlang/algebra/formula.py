@@ -152,20 +152,20 @@ class Formula:
             case Binary("shl", value, Const(by)) if 0 <= by < dtype_of(expr).bits:
                 low, high = here.values(value)
                 if not inside((low << int(by), high << int(by)), whole(dtype_of(expr))):
-                    return self._turned(expr, f"{1 << int(by)} * {self.integer(value)}")
+                    return self._wrapped(expr, f"{1 << int(by)} * {self.integer(value)}")
                 return f"({1 << int(by)} * {self.integer(value, here)})"
             case Binary("shl"):
                 return self.variable(expr)
             case _:
                 if here.wraps(expr):
-                    return self._turned(expr, self.ideal(expr, self.bounds))
+                    return self._wrapped(expr, self.ideal(expr, self.bounds))
                 ideal = self.ideal(expr, here)
                 if expr in self.bounds.exact and expr not in self._extents:
                     self._extents.add(expr)
                     self.constraints.append(f"0 <= {ideal} <= {INDEX_LIMIT}")
                 return ideal
 
-    def _turned(self, expr: Expr, ideal: str) -> str:
+    def _wrapped(self, expr: Expr, ideal: str) -> str:
         """The variable that is `ideal` modulo the width of its type; everything here is said without conditions, as it is said for good."""
         name = self.variables.get(expr)
         if name is None:
@@ -223,7 +223,7 @@ class Formula:
     def _cast(self, expr: Cast, value: Expr, to: DType, here: Bounds) -> str:
         if inside(here.values(value), whole(to)):
             return self.integer(value, here)
-        return self._turned(expr, self.integer(value))
+        return self._wrapped(expr, self.integer(value))
 
     def _choice(self, expr: Expr, cond: Expr, yes: Expr, no: Expr) -> str:
         """A variable that equals one side where a condition holds, and the other one where not."""

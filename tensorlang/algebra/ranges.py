@@ -22,6 +22,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import InternalError
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, ReduceAxis, Select, Unary
 from tensorlang.ir.dtype import INT64
+from tensorlang.ir.integers import EXTENT_OPERATORS
 from tensorlang.ir.traverse import dtype_of, walk
 
 Spans: TypeAlias = Mapping[str, tuple[Expr, Expr]]
@@ -42,7 +43,7 @@ def is_fixed(expr: Expr) -> bool:
             return True
         case Unary("neg", value):
             return is_fixed(value)
-        case Binary("add" | "sub" | "mul" | "floordiv" | "mod" | "min" | "max", left, right):
+        case Binary(op, left, right) if op in EXTENT_OPERATORS:
             return is_fixed(left) and is_fixed(right)
         case _:
             return False

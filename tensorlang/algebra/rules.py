@@ -8,7 +8,6 @@ on data alone. Floating-point arithmetic has no rows, because none holds for NaN
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Final
 
@@ -16,6 +15,7 @@ from tensorlang import ir
 from tensorlang.algebra.bounds import interval
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
 from tensorlang.ir.dtype import BOOL, INT64
+from tensorlang.ir.integers import COMPARE
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import dtype_of, walk
 
@@ -23,7 +23,6 @@ SMALL: Final = 1 << 31
 LARGEST: Final = (1 << 63) - 1
 TRUE: Final = Const(True, BOOL)
 FALSE: Final = Const(False, BOOL)
-_COMPARE: Final = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 
 
 def _is_index(expr: Expr) -> bool:
@@ -93,7 +92,7 @@ def decided_comparison(node: Expr) -> Expr | None:
     if isinstance(node, Compare) and _is_index(node.left):
         difference = linear(node.left).plus(linear(node.right), -1)
         if difference.is_constant and (node.left == node.right or (_whole(node.left) and _whole(node.right))):
-            return TRUE if _COMPARE[node.op](difference.constant, 0) else FALSE
+            return TRUE if COMPARE[node.op](difference.constant, 0) else FALSE
     return None
 
 

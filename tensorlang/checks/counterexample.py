@@ -30,7 +30,7 @@ from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import children, dtype_of, map_children, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
-from tensorlang.semantics.evaluate import _Evaluator
+from tensorlang.semantics.evaluate import Evaluator
 from tensorlang.semantics.lanes import Scope
 
 MAX_POINTS: Final = 1 << 18
@@ -87,7 +87,7 @@ def _pool(of: DType, telling: tuple[int, ...]) -> Array:
     return np.array(list(dict.fromkeys(inside)), of.numpy)
 
 
-class _Probe(_Evaluator):
+class _Probe(Evaluator):
     """The evaluator on made-up data: stages are evaluated where they are read, everything else is data."""
 
     def __init__(self, dims: dict[str, int], data: _Data) -> None:

@@ -261,12 +261,12 @@ def common(operation: str, *values: ExprLike) -> tuple[list[Expr], bool]:
         for operand in strong[1:]:
             wider = promote(to, operand.dtype)
             if wider is None:
-                raise _kinds(operation, operands, to, operand.dtype)
+                raise _mixed_kinds(operation, operands, to, operand.dtype)
             to = wider
         for operand in operands:
             kind = operand.dtype.kind
             if operand.weak and (rank[kind] > rank[to.kind] or (kind == "bool") != (to.kind == "bool")):
-                raise _kinds(
+                raise _mixed_kinds(
                     operation, operands, to, DType("bool") if kind == "bool" else DType("float32" if kind == "floating" else "int64")
                 )
     weak = not strong
@@ -274,7 +274,7 @@ def common(operation: str, *values: ExprLike) -> tuple[list[Expr], bool]:
     return converted, weak
 
 
-def _kinds(operation: str, operands: list[Expr], left: DType, right: DType) -> DefinitionError:
+def _mixed_kinds(operation: str, operands: list[Expr], left: DType, right: DType) -> DefinitionError:
     wanted = max(left, right, key=lambda kind: (kind.kind == "floating", kind.bits))
     other = next((operand for operand in operands if operand.dtype.kind != wanted.kind), operands[0])
     return DefinitionError(

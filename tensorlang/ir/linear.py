@@ -6,10 +6,12 @@ multiple by a literal (an axis, a dim, a load, a floor division, ...).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tensorlang import ir
-from tensorlang.ir import Binary, Const, Expr, Unary
+from tensorlang.ir import Binary, Const, Dim, Expr, Unary
+from tensorlang.ir.integers import known_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +91,50 @@ def bound_terms(expr: Expr, *, lower: bool) -> tuple[Linear, ...]:
             sides = (rest.plus(linear(side), factor) for side in (atom.left, atom.right))
             return tuple(term for side in sides for term in bound_terms(expression(side), lower=lower))
     return (form,)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`scale * dim + offset`; without a dim, the constant `offset`."""
+
+    dim: str | None
+    scale: int
+    offset: int
+
+
+def affine(extent: Expr) -> Affine | None:
+    """An extent as an affine function of at most one dim, else None."""
+    form = linear(extent)
+    match tuple(form.terms.items()):
+        case ():
+            return Affine(None, 0, form.constant)
+        case ((Dim(name), scale),):
+            return Affine(name, scale, form.constant)
+        case _:
+            return None
+
+
+def solve(extent: Expr, value: int, dims: Mapping[str, int]) -> tuple[str, int] | None:
+    """The dim, and its value, that gives an extent the value `value`; None where more than one dim is unknown or none fits.
+
+    `2 * n == 10` gives n = 5; `2 * n == 9` and `n // 2 == 4` give None: the first has no solution, the second has two.
+    """
+    form = affine(_substituted(extent, dims))
+    if form is None or form.dim is None:
+        return None
+    solution, rest = divmod(value - form.offset, form.scale)
+    return None if rest or solution < 0 else (form.dim, solution)
+
+
+def _substituted(extent: Expr, dims: Mapping[str, int]) -> Expr:
+    """The extent with literals for what is known of it."""
+    value = known_value(extent, dims)
+    if value is not None:
+        return ir.const(value)
+    match extent:
+        case Binary(op, left, right):
+            return Binary(op, _substituted(left, dims), _substituted(right, dims))
+        case Unary(op, operand):
+            return Unary(op, _substituted(operand, dims))
+        case _:
+            return extent

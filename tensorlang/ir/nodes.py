@@ -6,9 +6,12 @@
              | Block(stmt*) | If(cond, then, else?) | Alloc(buffers, body)
              | Prefetch(buffer, index*)                                    no effect: the element may be needed soon
     kind     = serial | parallel | vector | unroll | tensor
-    relation = Split(parent, outer, inner, factor, lo, hi, tail)      parent = lo + outer * factor + inner       parent < hi
-             | Fuse(fused, outer, inner, outer_lo, inner_lo, extent)   outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
-             | Window(parent, inner, base, hi, tail)                   parent = base + inner                      parent < hi
+    relation = SplitRelation(parent, outer, inner, factor, lo, hi, tail)
+                   parent = lo + outer * factor + inner                                parent < hi
+             | FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent)
+                   outer = outer_lo + fused // extent, inner = inner_lo + fused % extent
+             | WindowRelation(parent, inner, base, hi, tail)
+                   parent = base + inner                                               parent < hi
     expr     = Const(value, dtype) | Axis(name) | Dim(name, least, most) | Param(name, dtype) | Load(buffer, index*)
              | Cast(value, dtype) | Unary(op, value) | Binary(op, left, right) | Compare(op, left, right)
              | Select(cond, yes, no) | Call(function, args) | Reduce(reducer, values, axes, where?, component)
@@ -292,7 +295,7 @@ Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitRelation:
     """`parent = lo + outer * factor + inner`, for `lo <= parent < hi`."""
 
     parent: str
@@ -305,7 +308,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class FuseRelation:
     """`outer = outer_lo + fused // extent`, `inner = inner_lo + fused % extent`; `extent` is the inner loop's."""
 
     fused: str
@@ -317,7 +320,7 @@ class Fuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowRelation:
     """`parent = base + inner`, for `parent < hi`: a region of constant size placed at `base`."""
 
     parent: str
@@ -327,7 +330,7 @@ class Window:
     tail: Tail = "guard"
 
 
-Relation: TypeAlias = "Split | Fuse | Window"
+Relation: TypeAlias = "SplitRelation | FuseRelation | WindowRelation"
 Limit: TypeAlias = tuple[str, int, int]
 """The least and the most value of a dim, where they say more than 0 and `MOST`."""
 

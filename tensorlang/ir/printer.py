@@ -23,7 +23,7 @@ from tensorlang.ir import (
     Dim,
     Expr,
     For,
-    Fuse,
+    FuseRelation,
     If,
     Load,
     Nest,
@@ -32,11 +32,11 @@ from tensorlang.ir import (
     Reduce,
     Relation,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Unary,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.relations import in_scope, sides
 from tensorlang.ir.traverse import substatements
@@ -115,12 +115,12 @@ def equation(relation: Relation, name: Callable[[str], str] = short) -> str:
         return rest if base == Const(0) else f"{text(base, name, 7)} + {rest}"
 
     match relation:
-        case Split(parent, outer, inner, factor, lo, _, tail):
+        case SplitRelation(parent, outer, inner, factor, lo, _, tail):
             return f"{name(parent)} = {plus(lo, f'{factor} {name(outer)} + {name(inner)}')}   {tail}"
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+        case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
             by = text(extent, name, 9)
             return f"{name(outer)} = {plus(outer_lo, f'{name(fused)} // {by}')}, {name(inner)} = {plus(inner_lo, f'{name(fused)} % {by}')}"
-        case Window(parent, inner, base, _, _):
+        case WindowRelation(parent, inner, base, _, _):
             return f"{name(parent)} = {plus(base, name(inner))}"
         case _:
             assert_never(relation)
@@ -128,7 +128,7 @@ def equation(relation: Relation, name: Callable[[str], str] = short) -> str:
 
 def _described_by(relation: Relation) -> str:
     match relation:
-        case Split(outer=loop) | Fuse(fused=loop) | Window(inner=loop):
+        case SplitRelation(outer=loop) | FuseRelation(fused=loop) | WindowRelation(inner=loop):
             return loop
         case _:
             assert_never(relation)

@@ -1,38 +1,38 @@
-"""What relations say: their equations, which axes they tie together, what an axis is derived from.
+"""What relations say: the values of derived axes, which axes they tie together, what an axis is derived from.
 
-A split, a fuse or a window states its equation once, in `ir`; the legality proof reads it here as conditions, code generation as
-values.
+The value of a derived axis and the condition on it stand here once: code generation and footprints read `derived_values` and `condition`,
+the legality proof the `equations` that are made of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from tensorlang import ir
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, Fuse, Nest, Relation, Split, Window
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, FuseRelation, Nest, Relation, SplitRelation, WindowRelation
 from tensorlang.ir.traverse import axes_of, substitute
 
 
 def relation_names(relation: Relation) -> tuple[str, ...]:
     """The axes that a relation ties together."""
     match relation:
-        case Split(parent, outer, inner):
+        case SplitRelation(parent, outer, inner):
             return (parent, outer, inner)
-        case Fuse(fused, outer, inner):
+        case FuseRelation(fused, outer, inner):
             return (fused, outer, inner)
-        case Window(parent, inner):
+        case WindowRelation(parent, inner):
             return (parent, inner)
 
 
 def bounds(relation: Relation) -> tuple[Expr, ...]:
     """The expressions in a relation."""
     match relation:
-        case Split(_, _, _, _, lo, hi):
+        case SplitRelation(_, _, _, _, lo, hi):
             return (lo, hi)
-        case Fuse(_, _, _, outer_lo, inner_lo, extent):
+        case FuseRelation(_, _, _, outer_lo, inner_lo, extent):
             return (outer_lo, inner_lo, extent)
-        case Window(_, _, base, hi):
+        case WindowRelation(_, _, base, hi):
             return (base, hi)
 
 
@@ -45,26 +45,26 @@ def renamed(relation: Relation, names: dict[str, str]) -> Relation:
 
     changed = rebounded(relation, lambda expr: substitute(expr, values))
     match changed:
-        case Split(parent, outer, inner):
+        case SplitRelation(parent, outer, inner):
             return replace(changed, parent=axis(parent), outer=axis(outer), inner=axis(inner))
-        case Fuse(fused, outer, inner):
+        case FuseRelation(fused, outer, inner):
             return replace(changed, fused=axis(fused), outer=axis(outer), inner=axis(inner))
-        case Window(parent, inner):
+        case WindowRelation(parent, inner):
             return replace(changed, parent=axis(parent), inner=axis(inner))
 
 
 def rebounded(relation: Relation, fn: Callable[[Expr], Expr]) -> Relation:
     """The relation over `fn` of each expression in it."""
     match relation:
-        case Split(lo=lo, hi=hi):
+        case SplitRelation(lo=lo, hi=hi):
             return replace(relation, lo=fn(lo), hi=fn(hi))
-        case Fuse(outer_lo=outer_lo, inner_lo=inner_lo, extent=extent):
+        case FuseRelation(outer_lo=outer_lo, inner_lo=inner_lo, extent=extent):
             return replace(relation, outer_lo=fn(outer_lo), inner_lo=fn(inner_lo), extent=fn(extent))
-        case Window(base=base, hi=hi):
+        case WindowRelation(base=base, hi=hi):
             return replace(relation, base=fn(base), hi=fn(hi))
 
 
-def tile_start(split: Split) -> Expr:
+def tile_start(split: SplitRelation) -> Expr:
     """Where the tile of a split begins: the value of its parent where the inner loop is at 0."""
     start: Expr = Binary("mul", ir.const(split.factor), Axis(split.outer))
     if split.tail == "shift":
@@ -73,12 +73,36 @@ def tile_start(split: Split) -> Expr:
     return Binary("add", split.lo, start)
 
 
+def tile_count(split: SplitRelation) -> Expr:
+    """How many tiles a split has: the extent of its outer loop, unless a directive has cut it."""
+    extent = Binary("sub", split.hi, split.lo)
+    return Binary("floordiv", Binary("add", extent, ir.const(split.factor - 1)), ir.const(split.factor))
+
+
+def derived_values(relation: Relation) -> dict[str, Expr]:
+    """The values of the axes that a relation derives."""
+    match relation:
+        case SplitRelation(parent, inner=inner):
+            return {parent: Binary("add", tile_start(relation), Axis(inner))}
+        case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
+            high, low = Binary("floordiv", Axis(fused), extent), Binary("mod", Axis(fused), extent)
+            return {outer: Binary("add", outer_lo, high), inner: Binary("add", inner_lo, low)}
+        case WindowRelation(parent, inner, base):
+            return {parent: Binary("add", base, Axis(inner))}
+
+
+def condition(relation: SplitRelation | WindowRelation) -> Expr:
+    """Where the statements inside run: the last tile may reach beyond the end."""
+    return Compare("lt", Axis(relation.parent), relation.hi)
+
+
 def equations(relation: Relation) -> tuple[Expr, ...]:
     """What a relation says, as conditions on its axes."""
     match relation:
-        case Split(parent, inner=inner, hi=hi):
-            return (Compare("eq", Axis(parent), Binary("add", tile_start(relation), Axis(inner))), Compare("lt", Axis(parent), hi))
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+        case SplitRelation() | WindowRelation():
+            ((parent, value),) = derived_values(relation).items()
+            return (Compare("eq", Axis(parent), value), condition(relation))
+        case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
             inside = (
                 Compare("ge", Axis(inner), inner_lo),
                 Compare("lt", Axis(inner), Binary("add", inner_lo, extent)),
@@ -88,8 +112,6 @@ def equations(relation: Relation) -> tuple[Expr, ...]:
                 return inside
             tie = Binary("add", Binary("mul", extent, Binary("sub", Axis(outer), outer_lo)), Binary("sub", Axis(inner), inner_lo))
             return (*inside, Compare("eq", Axis(fused), tie))
-        case Window(parent, inner, base, hi):
-            return (Compare("eq", Axis(parent), Binary("add", base, Axis(inner))), Compare("lt", Axis(parent), hi))
 
 
 def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
@@ -100,15 +122,15 @@ def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
         before = len(found)
         for relation in nest.relations:
             match relation:
-                case Split(parent, outer, inner, _, lo, hi):
+                case SplitRelation(parent, outer, inner, _, lo, hi):
                     if parent in found:
                         found |= {outer, inner} | axes_of(lo) | axes_of(hi)
-                case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+                case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
                     if outer in found:
                         found |= {fused} | axes_of(outer_lo) | axes_of(extent)
                     if inner in found:
                         found |= {fused} | axes_of(inner_lo) | axes_of(extent)
-                case Window(parent, inner, base, hi):
+                case WindowRelation(parent, inner, base, hi):
                     if parent in found:
                         found |= {inner} | axes_of(base) | axes_of(hi)
         grew = len(found) > before
@@ -125,8 +147,8 @@ def counted(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
     while grew:
         before = len(found)
         for relation in nest.relations:
-            given, derived = sides(relation)
-            if found.issuperset(derived):
+            given, follow = sides(relation)
+            if found.issuperset(follow):
                 found.update(given)
         grew = len(found) > before
     return frozenset(found)
@@ -147,21 +169,25 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
     while grew:
         grew = False
         for relation in tuple(waiting):
-            given, derived = sides(relation)
-            if known.issuperset(given) and all(axes_of(bound) <= known for bound in bounds(relation)):
-                known.update(derived)
+            if is_ready(relation, known):
+                known.update(sides(relation)[1])
                 found.append(relation)
                 waiting.remove(relation)
                 grew = True
     return tuple(found)
 
 
+def is_ready(relation: Relation, known: Collection[str]) -> bool:
+    """Do the axes that a relation derives follow from those that are known?"""
+    return all(axis in known for axis in sides(relation)[0]) and all(axis in known for bound in bounds(relation) for axis in axes_of(bound))
+
+
 def sides(relation: Relation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The axes that a relation needs, and those that it then gives."""
     match relation:
-        case Split(parent, outer, inner):
+        case SplitRelation(parent, outer, inner):
             return (outer, inner), (parent,)
-        case Fuse(fused, outer, inner):
+        case FuseRelation(fused, outer, inner):
             return (fused,), (outer, inner)
-        case Window(parent, inner):
+        case WindowRelation(parent, inner):
             return (inner,), (parent,)

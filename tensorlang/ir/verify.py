@@ -26,7 +26,6 @@ from tensorlang.ir import (
     Dim,
     Expr,
     For,
-    Fuse,
     If,
     Load,
     LoopKind,
@@ -38,16 +37,17 @@ from tensorlang.ir import (
     Reducer,
     Relation,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Tail,
     Unary,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.dtype import BOOL, INT64, DType
 from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.ir.printer import equation, text
+from tensorlang.ir.relations import bounds, is_ready, relation_names, sides
 from tensorlang.ir.traverse import axes_of
 
 KINDS: Final = get_args(LoopKind)
@@ -85,26 +85,13 @@ def verify(nest: Nest) -> None:
     _statement(nest.body, scope)
 
 
-def _parts(relation: Relation) -> tuple[frozenset[str], frozenset[str], tuple[Expr, ...]]:
-    """The axes that a relation starts from, those that it gives, and the expressions in it."""
-    match relation:
-        case Split(parent, outer, inner, _, lo, hi, _):
-            return frozenset((outer, inner)), frozenset((parent,)), (lo, hi)
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
-            return frozenset((fused,)), frozenset((outer, inner)), (outer_lo, inner_lo, extent)
-        case Window(parent, inner, base, hi, _):
-            return frozenset((inner,)), frozenset((parent,)), (base, hi)
-        case _:
-            assert_never(relation)
-
-
 def _relation(relation: Relation) -> None:
-    needs, gives, _ = _parts(relation)
-    if needs & gives or len(needs) + len(gives) != (2 if isinstance(relation, Window) else 3):
+    axes = relation_names(relation)
+    if len(set(axes)) < len(axes):
         raise InternalError(f"a relation between axes of one name: {equation(relation, str)}")
-    if isinstance(relation, Split) and relation.factor < 1:
+    if isinstance(relation, SplitRelation) and relation.factor < 1:
         raise InternalError(f"a split by {relation.factor}: {equation(relation, str)}")
-    if isinstance(relation, (Split, Window)) and relation.tail not in TAILS:
+    if isinstance(relation, (SplitRelation, WindowRelation)) and relation.tail not in TAILS:
         raise InternalError(f"a tail that is not one of {', '.join(TAILS)}: {equation(relation, str)}")
 
 
@@ -114,11 +101,10 @@ def _entered(loop: str, scope: _Scope) -> _Scope:
     while progress:
         progress, waiting = False, []
         for relation in pending:
-            needs, gives, bounds = _parts(relation)
-            if needs <= axes and all(axes_of(bound) <= axes for bound in bounds):
-                axes, progress = axes | gives, True
+            if is_ready(relation, axes):
+                axes, progress = axes.union(sides(relation)[1]), True
                 inside = replace(scope, axes=axes)
-                for bound in bounds:
+                for bound in bounds(relation):
                     _index(bound, inside, "a relation")
             else:
                 waiting.append(relation)
@@ -180,9 +166,10 @@ def _declaration(buffer: Buffer, scope: _Scope) -> None:
 def _store(store: Store, scope: _Scope) -> None:
     what = f"{store.stage}: the store to {', '.join(buffer.name for buffer in store.buffers)}"
     for relation in scope.pending:
-        needs, _, bounds = _parts(relation)
-        if needs <= scope.axes and not isinstance(relation, Window):  # a skewed loop may stand outside the loop that places it
-            unknown = sorted(frozenset().union(*(axes_of(bound) for bound in bounds)) - scope.axes)
+        if scope.axes.issuperset(sides(relation)[0]) and not isinstance(
+            relation, WindowRelation
+        ):  # a skewed loop may stand outside the loop that places it
+            unknown = sorted(frozenset().union(*(axes_of(bound) for bound in bounds(relation))) - scope.axes)
             raise InternalError(f"{what} stands under {equation(relation, str)}, which needs {', '.join(unknown)}")
     if not store.buffers or len(store.buffers) != len(store.values):
         raise InternalError(f"{what}: {len(store.buffers)} buffers and {len(store.values)} values")

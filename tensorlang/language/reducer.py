@@ -155,9 +155,9 @@ def _check(reducer: ir.Reducer, types: tuple[DType, ...], drawn: Sequence[tuple[
         for x, y, of in zip(left, right, types, strict=True):
             bad = np.flatnonzero(~_close(x, y, of, scale) & np.isfinite(scale))
             if bad.size:
-                example = ", ".join(f"{letter} = {_spelled(part, bad[0])}" for letter, part in zip("abc", given, strict=False))
+                example = ", ".join(f"{letter} = {_state_text(part, bad[0])}" for letter, part in zip("abc", given, strict=False))
                 raise DefinitionError(
-                    f"reducer {reducer.name}: {what} fails at {example}: {_spelled(left, bad[0])} against {_spelled(right, bad[0])}; "
+                    f"reducer {reducer.name}: {what} fails at {example}: {_state_text(left, bad[0])} against {_state_text(right, bad[0])}; "
                     "a reduction may run in any order, so use tl.recurrence or tl.scan for one that has an order, "
                     "or name the values that occur with samples="
                 )
@@ -231,6 +231,6 @@ def _close(x: Any, y: Any, of: DType, scale: Any) -> Any:
     return near | (wide_x == wide_y) | (np.isnan(wide_x) & np.isnan(wide_y))
 
 
-def _spelled(state: tuple[Any, ...], at: int) -> str:
+def _state_text(state: tuple[Any, ...], at: int) -> str:
     parts = ", ".join(str(part[at]) for part in state)
     return f"({parts})" if len(state) > 1 else parts

@@ -51,7 +51,7 @@ Range = tuple[str, Expr, Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorStorage:
     """Where a tensor is stored: `buffer[*prefix, *index]`."""
 
     buffer: Buffer
@@ -66,17 +66,17 @@ class Place:
 class _Past:
     """What a state of a scan is: the element of `before`; where there is an `init`, that in the step `first`."""
 
-    before: Place
+    before: TensorStorage
     init: Tensor | None
     first: Expr
 
 
 @dataclass(slots=True)
-class Program:
+class ProgramLowering:
     """A program on its way to loops: the names and places of its tensors, the loops of its scans, and the storage that it needs."""
 
     names: dict[Definition, str]
-    places: dict[tuple[int, int], Place]
+    places: dict[tuple[int, int], TensorStorage]
     scratch: list[Buffer] = field(default_factory=list)
     axes: dict[str, Expr] = field(default_factory=dict)
     spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
@@ -89,10 +89,10 @@ class Program:
                 return ()
             case Stage(values=values):
                 self._storage(definition, len(values))
-                return (_Lowering(self, self.names[definition]).stage(definition),)
+                return (_DefinitionLowering(self, self.names[definition]).stage(definition),)
             case Scatter():
                 self._storage(definition, 1)
-                return (_Lowering(self, self.names[definition]).scatter(definition),)
+                return (_DefinitionLowering(self, self.names[definition]).scatter(definition),)
             case Scan(init=init):
                 self._storage(definition, len(init))
                 return self._scan(definition)
@@ -119,21 +119,21 @@ class Program:
         first: list[Stmt] = []
         copies: list[Stmt] = []
         last: list[Stmt] = []
-        rings: list[Place] = []
+        rings: list[TensorStorage] = []
         for component, (state, init) in enumerate(zip(scan.states, scan.init, strict=True)):
             out = self.places[id(scan), component]
             label = name if len(scan.states) == 1 else f"{name}_{component}"
             if scan.keep == "all":
-                target = Place(out.buffer, (time,))
-                before = Place(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
+                target = TensorStorage(out.buffer, (time,))
+                before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
                 self.states[id(state)] = _Past(before, init, Compare("eq", time, ir.const(0)))
             else:
                 ring = Buffer(f"{label}.ring", (ir.const(2), *state.shape), state.dtype)
                 self.scratch.append(ring)
-                target = Place(ring, (_slot(Binary("add", time, ir.const(1))),))
-                self.states[id(state)] = _Past(Place(ring, (_slot(time),)), None, time)
-                first.append(self._copy(f"{label}.start", Place(ring, (ir.const(0),)), init))
-                last.append(self._copied(label, out, Place(ring, (_slot(scan.axis.hi),)), init, short(loop)))
+                target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1))),))
+                self.states[id(state)] = _Past(TensorStorage(ring, (_slot(time),)), None, time)
+                first.append(self._copy(f"{label}.start", TensorStorage(ring, (ir.const(0),)), init))
+                last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi),))))
             rings.append(target)
         direct = _direct(scan)
         for component, (target, new) in enumerate(zip(rings, scan.following, strict=True)):
@@ -146,15 +146,12 @@ class Program:
                 copies.append(self._copy(f"{label}.next" if scan.keep == "last" else label, target, new, short(loop)))
         return (*first, For(loop, ir.const(0), scan.axis.hi, block(*steps, *copies)), *last)
 
-    def _copy(self, stage: str, target: Place, source: Tensor, taken: str = "") -> Stmt:
+    def _copy(self, stage: str, target: TensorStorage, source: Tensor, taken: str = "", stored: TensorStorage | None = None) -> Stmt:
+        """A copy of a tensor, or of what was `stored` elsewhere in its shape; no loop of it has the name that is `taken`."""
         ranges = _over(stage, source, taken)
         index = tuple(Axis(loop) for loop, _, _ in ranges)
-        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (self.element(source, index),)))
-
-    def _copied(self, stage: str, target: Place, source: Place, like: Tensor, taken: str) -> Stmt:
-        ranges = _over(stage, like, taken)
-        index = tuple(Axis(loop) for loop, _, _ in ranges)
-        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (source.load(index),)))
+        value = self.element(source, index) if stored is None else stored.load(index)
+        return loops(ranges, Store(stage, (target.buffer,), (*target.prefix, *index), (value,)))
 
 
 def _slot(time: Expr) -> Expr:
@@ -200,15 +197,15 @@ def _is_reduction(stage: Stage) -> bool:
 
 
 @dataclass(slots=True)
-class _Lowering:
+class _DefinitionLowering:
     """One definition on its way to loops: its names so far, and the implicit stages found in its body."""
 
-    program: Program
+    program: ProgramLowering
     name: str
     axes: dict[str, Expr] = field(default_factory=dict)
     spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
-    itself: tuple[Place, ...] = ()
+    itself: tuple[TensorStorage, ...] = ()
     implicit: int = 0
 
     def stage(self, stage: Stage) -> Stmt:
@@ -227,7 +224,7 @@ class _Lowering:
             return self._reduction(stage, value, ranges, targets, places[0].prefix)
         prelude = _Prelude(self, ())
         lowered = tuple(prelude.lower(value) for value in stage.values)
-        return loops(ranges, prelude.around(Store(self.name, targets, index, lowered)))
+        return loops(ranges, prelude.before(Store(self.name, targets, index, lowered)))
 
     def scatter(self, scatter: Scatter) -> Stmt:
         """A copy of the initial tensor, and the loops that change it."""
@@ -241,8 +238,8 @@ class _Lowering:
         guarded = _Prelude(self, (*held, *where))
         index = (*place.prefix, *(guarded.lower(part) for part in scatter.index))
         store = Store(self.name, (place.buffer,), index, (guarded.lower(scatter.value),), scatter.reducer)
-        body = guarded.around(store)
-        return block(first, loops(ranges, under(held, prelude.around(under(where, body)))))
+        body = guarded.before(store)
+        return block(first, loops(ranges, under(held, prelude.before(under(where, body)))))
 
     def _enter(self) -> None:
         """Know the axes of the scans around."""
@@ -279,8 +276,8 @@ class _Lowering:
         where = () if reduce.where is None else (prelude.lower(reduce.where),)
         guarded = _Prelude(self, (*held, *where))
         values = tuple(guarded.lower(value) for value in reduce.values)
-        body = guarded.around(Store(stage, states, index, values, reduce.reducer))
-        return loops(ranges, under(held, prelude.around(under(where, body))))
+        body = guarded.before(Store(stage, states, index, values, reduce.reducer))
+        return loops(ranges, under(held, prelude.before(under(where, body))))
 
     def _held(self, axes: tuple[ReduceAxis, ...]) -> tuple[Expr, ...]:
         """The conditions that keep axes in their ranges."""
@@ -302,7 +299,7 @@ class _Lowering:
 class _Prelude:
     """What must run before one store: the implicit stages of the reductions inside its expressions."""
 
-    owner: _Lowering
+    owner: _DefinitionLowering
     conditions: tuple[Expr, ...]
     parts: list[Stmt] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
@@ -350,7 +347,7 @@ class _Prelude:
         self.seen[together, self.conditions] = states
         return Load(states[reduce.component], ())
 
-    def around(self, body: Stmt) -> Stmt:
+    def before(self, body: Stmt) -> Stmt:
         """`body` after the implicit stages, inside their storage."""
         result = block(*self.parts, body)
         return allocate(self.scratch, result)

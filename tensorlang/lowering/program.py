@@ -6,9 +6,11 @@ one name; nothing depends on a process-wide counter. Operands bound by `tl.buffe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-import numpy as np
+import numpy.typing as npt
 
 from tensorlang import ir
 from tensorlang.definition.extent import dims_in, limits, products
@@ -17,11 +19,33 @@ from tensorlang.definition.tensor import Definition, Placeholder, State, Tensor,
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.ir.traverse import expressions, statements
-from tensorlang.lowering.nests import Place, Program
+from tensorlang.lowering.nests import ProgramLowering, TensorStorage
+
+Array: TypeAlias = npt.NDArray[Any]
 
 
-def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> Nest:
-    """The unscheduled nest of a program.
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredProgram:
+    """A program and its unscheduled nest, made once for everything that is made of it: schedules, kernels, their keys and reports.
+
+    `inputs` is the order of arguments that was asked for, if any; `storage` the intermediates of the nest; `bound` the arrays of operands
+    that `tl.buffer` bound, by the names of their arguments. A nest that no definition stands behind has no outputs.
+    """
+
+    nest: Nest
+    outputs: tuple[Tensor, ...] = ()
+    inputs: tuple[Tensor, ...] | None = None
+    storage: tuple[Buffer, ...] = ()
+    bound: Mapping[str, Array] = field(default_factory=dict)
+
+    def function(self, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> Nest:
+        """The nest under another name, or with its arguments in another order. Raises `DefinitionError` as `lower_program` does."""
+        nest = self.nest if name is None else replace(self.nest, name=name)
+        return nest if inputs is None else _function(nest.name, _Tensors.of(self.outputs, inputs), nest.body, self.storage)
+
+
+def lower_program(outputs: object, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> LoweredProgram:
+    """A program with its unscheduled nest.
 
     `outputs` are tensors, `name` names the kernel (default: the first output), `inputs` overrides the order of arguments (default:
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
@@ -30,36 +54,53 @@ def lower_definition(outputs: object, name: str | None = None, inputs: Sequence[
     if name is not None and not isinstance(name, str):
         raise DefinitionError(f"{name!r:.60} cannot name a kernel; use letters, digits and _")
     results = as_outputs(outputs)
-    program = definitions(results)
-    given = _unread(program, inputs)
-    names = tensor_names(program, given)
-    for position, tensor in enumerate(results):
-        if isinstance(tensor.definition, Placeholder):
-            raise DefinitionError(f"output {names[tensor.definition]!r} is a placeholder; define what to compute from it")
-        if any((tensor.definition, tensor.component) == (other.definition, other.component) for other in results[:position]):
-            raise DefinitionError(f"output {names[tensor.definition]!r} is given twice")
-    arguments = _arguments(program, inputs, names)
-    places = _places((*program, *given), names, {(id(tensor.definition), tensor.component) for tensor in results})
-    lowering = Program(names, places)
-    body = block(*(part for definition in program for part in lowering.definition(definition)))
-    body = allocate(lowering.scratch, body)
-    ins = tuple(places[id(definition), 0].buffer for definition in arguments)
-    outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
-    dims = _dims(ins, outs, body)
-    sizes = [extent for buffer in (*ins, *outs, *lowering.scratch) for extent in buffer.shape]
-    sizes += [part.hi for part in statements(body) if isinstance(part, For)]
-    return Nest(name or outs[0].name, ins, outs, tuple(dims), body, limits=limits(dims.values()), products=products(sizes))
-
-
-def bound_arrays(outputs: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    """The arrays of the operands that `tl.buffer` bound, by the names that `lower_definition` gives them."""
-    program = definitions(as_outputs(outputs))
-    names = tensor_names(program)
-    return {
-        names[definition]: definition.array
-        for definition in program
+    tensors = _Tensors.of(results, inputs)
+    lowering = ProgramLowering(tensors.names, dict(tensors.places))
+    body = block(*(part for definition in tensors.program for part in lowering.definition(definition)))
+    storage = tuple(lowering.scratch)
+    nest = _function(name or tensors.outputs[0].name, tensors, allocate(storage, body), storage)
+    bound = {
+        tensors.names[definition]: definition.array
+        for definition in tensors.program
         if isinstance(definition, Placeholder) and definition.array is not None
     }
+    return LoweredProgram(nest, results, as_inputs(inputs), storage, bound)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensors:
+    """The definitions of a program, their names, where their tensors are stored, and the arguments in order."""
+
+    program: tuple[Definition, ...]
+    names: dict[Definition, str]
+    places: dict[tuple[int, int], TensorStorage]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+
+    @classmethod
+    def of(cls, results: tuple[Tensor, ...], inputs: Sequence[Tensor] | None) -> _Tensors:
+        """Named and placed. Raises `DefinitionError`."""
+        program = definitions(results)
+        unread = _unread(program, inputs)
+        names = tensor_names(program, unread)
+        for position, tensor in enumerate(results):
+            if isinstance(tensor.definition, Placeholder):
+                raise DefinitionError(f"output {names[tensor.definition]!r} is a placeholder; define what to compute from it")
+            if any((tensor.definition, tensor.component) == (other.definition, other.component) for other in results[:position]):
+                raise DefinitionError(f"output {names[tensor.definition]!r} is given twice")
+        arguments = _arguments(program, inputs, names)
+        places = _places((*program, *unread), names, {(id(tensor.definition), tensor.component) for tensor in results})
+        ins = tuple(places[id(definition), 0].buffer for definition in arguments)
+        outs = tuple(places[id(tensor.definition), tensor.component].buffer for tensor in results)
+        return cls(program, names, places, ins, outs)
+
+
+def _function(name: str, tensors: _Tensors, body: Stmt, storage: tuple[Buffer, ...]) -> Nest:
+    """The nest of a program's loops, with its arguments, its dims and what is known of them."""
+    dims = _dims(tensors.inputs, tensors.outputs, body)
+    sizes = [extent for buffer in (*tensors.inputs, *tensors.outputs, *storage) for extent in buffer.shape]
+    sizes += [part.hi for part in statements(body) if isinstance(part, For)]
+    return Nest(name, tensors.inputs, tensors.outputs, tuple(dims), body, limits=limits(dims.values()), products=products(sizes))
 
 
 def _unread(program: tuple[Definition, ...], inputs: Sequence[Tensor] | None) -> tuple[Placeholder, ...]:
@@ -81,8 +122,10 @@ def _arguments(program: tuple[Definition, ...], inputs: Sequence[Tensor] | None,
     return [*given, *(definition for definition in found if definition.array is not None)]
 
 
-def _places(program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]) -> dict[tuple[int, int], Place]:
-    found: dict[tuple[int, int], Place] = {}
+def _places(
+    program: tuple[Definition, ...], names: dict[Definition, str], results: set[tuple[int, int]]
+) -> dict[tuple[int, int], TensorStorage]:
+    found: dict[tuple[int, int], TensorStorage] = {}
     for definition in with_steps(program):
         if isinstance(definition, State):
             continue
@@ -91,7 +134,9 @@ def _places(program: tuple[Definition, ...], names: dict[Definition, str], resul
             tensor = Tensor(definition, component)
             label = name if count == 1 else f"{name}_{component}"
             argument = isinstance(definition, Placeholder) or (id(definition), component) in results
-            found[id(definition), component] = Place(Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto"))
+            found[id(definition), component] = TensorStorage(
+                Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto")
+            )
     return found
 
 

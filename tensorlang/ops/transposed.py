@@ -46,7 +46,7 @@ class _Reach:
         return self.taps * self.stride - self.size if self.regular else 0
 
     @property
-    def around(self) -> tuple[int, int]:
+    def reach(self) -> tuple[int, int]:
         """How far taps reach beyond the input, before it and after it."""
         far = self.dilation * (self.size - 1)
         first = self.padding // self.stride - self.dilation * (self.taps - 1) if self.regular else (self.padding - far) // self.stride
@@ -58,7 +58,7 @@ class _Reach:
 
     def tap(self, at: Expr, number: Expr) -> tuple[Expr, Expr, Expr | None]:
         """Where in the padded input a tap of the sum reads, which one of the weight it is, and under what condition."""
-        before, position = self.around[0], at + self.padding
+        before, position = self.reach[0], at + self.padding
         if self.stride == 1:
             return position - number * self.dilation + before, number, None
         if self.regular:
@@ -102,7 +102,7 @@ def conv2d_transpose(
     for extent, axis in ((down, "height"), (across, "width")):
         if isinstance(extent, int) and extent < 0:
             raise DefinitionError(f"{op}: the {axis} of the result would be {extent}; the padding takes more than there is")
-    source = _padded(input, vertical.around, horizontal.around, name, "pad")
+    source = _padded(input, vertical.reach, horizontal.reach, name, "pad")
     window = weight
     c, r, s = reduce_axis(own, name="c"), reduce_axis(vertical.taps, name="r"), reduce_axis(horizontal.taps, name="s")
 

@@ -14,8 +14,9 @@ import numpy as np
 from tensorlang.definition.extent import beyond, dims_in, limits
 from tensorlang.definition.tensor import Definition, Placeholder, Scan, Tensor, components, expressions, with_steps
 from tensorlang.errors import CallError
-from tensorlang.ir import Binary, Const, Dim, Expr, Unary
-from tensorlang.ir.linear import linear
+from tensorlang.ir import Dim, Expr
+from tensorlang.ir.integers import known_value
+from tensorlang.ir.linear import solve
 from tensorlang.ir.printer import text
 from tensorlang.semantics.arithmetic import Array
 
@@ -61,54 +62,6 @@ def collect(definitions: tuple[Definition, ...], feeds: Mapping[Tensor, object])
     return found
 
 
-def extent_of(node: Expr, dims: Mapping[str, int]) -> int | None:
-    """The value of an extent, or None where a dim in it is not known."""
-    match node:
-        case Const(value, _):
-            return int(value)
-        case Dim(name):
-            return dims.get(name)
-        case Unary("neg", inner_node):
-            inner = extent_of(inner_node, dims)
-            return None if inner is None else -inner
-        case Binary(op, left, right):
-            a, b = extent_of(left, dims), extent_of(right, dims)
-            return None if a is None or b is None else _arithmetic(op, a, b)
-        case _:
-            return None
-
-
-def _arithmetic(op: str, a: int, b: int) -> int | None:
-    match op:
-        case "add":
-            return a + b
-        case "sub":
-            return a - b
-        case "mul":
-            return a * b
-        case "floordiv":
-            return a // b if b else 0
-        case "mod":
-            return a % b if b else 0
-        case "min":
-            return min(a, b)
-        case "max":
-            return max(a, b)
-        case _:
-            return None
-
-
-def _solve(node: Expr, size: int, dims: dict[str, int]) -> None:
-    """Bind the one unknown dim of `factor * dim + rest == size`, if there is just one."""
-    form = linear(node)
-    unknown = [atom for atom in form.terms if extent_of(atom, dims) is None]
-    if len(unknown) == 1 and isinstance(unknown[0], Dim):
-        rest = sum(factor * (extent_of(atom, dims) or 0) for atom, factor in form.terms.items() if atom != unknown[0])
-        value, left = divmod(size - form.constant - rest, form.terms[unknown[0]])
-        if left == 0 and value >= 0:
-            dims[unknown[0].name] = value
-
-
 def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, Array], given: Mapping[str, Any]) -> dict[str, int]:
     """The value of every dim that the definitions mention. Raises `CallError` where operands disagree or a dim is not fixed."""
     known = dims_in(extent for definition in with_steps(definitions) for extent in (*_extents(definition), *expressions(definition)))
@@ -122,10 +75,10 @@ def bind_dims(definitions: tuple[Definition, ...], arrays: Mapping[Placeholder, 
             dims.setdefault(node.name, size)
     for _ in range(len(known)):
         for node, size in axes:
-            if extent_of(node, dims) is None:
-                _solve(node, size, dims)
+            if (found := solve(node, size, dims)) is not None:
+                dims.setdefault(*found)
     for definition, array in arrays.items():
-        expected = tuple(extent_of(node, dims) for node in definition.shape)
+        expected = tuple(known_value(node, dims) for node in definition.shape)
         if any(want is not None and want != size for want, size in zip(expected, array.shape, strict=True)):
             facts = ", ".join(f"{name} = {dims[name]}" for name in known if name in dims)
             raise CallError(
@@ -149,7 +102,7 @@ def shape_of(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of a tensor. Raises `CallError` where one is negative."""
     sizes = []
     for node in tensor.extents:
-        size = extent_of(node, dims)
+        size = known_value(node, dims)
         if size is None or size < 0:
             raise CallError(f"{tensor!r}: the extent {text(node)} is {size}; extents are at least 0")
         sizes.append(size)

@@ -33,11 +33,12 @@ from tensorlang.definition.tensor import (
 )
 from tensorlang.errors import CallError, InternalError
 from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, ReduceAxis, Reducer, Select, Unary
+from tensorlang.ir.integers import known_value
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
-from tensorlang.semantics.binding import bind_dims, collect, extent_of, shape_of
+from tensorlang.semantics.binding import bind_dims, collect, shape_of
 from tensorlang.semantics.lanes import Scope, inside, is_exact, is_plain, led, plain
 
 CHUNK: Final = 1 << 16
@@ -66,7 +67,7 @@ def evaluate(outputs: object, feeds: Mapping[Tensor, object], at: Sequence[Any] 
     tensors = as_outputs(outputs)
     order = definitions(tensors)
     arrays = collect(order, feeds)
-    evaluator = _Evaluator(bind_dims(order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()})
+    evaluator = Evaluator(bind_dims(order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()})
     with arithmetic.quiet():
         if at is None:
             for definition in order:
@@ -92,7 +93,7 @@ def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[
     return tuple(np.array([point[axis] for point in at], np.int64) for axis in range(len(shape)))
 
 
-class _Evaluator:
+class Evaluator:
     """The arrays known so far, and the value of expressions over them."""
 
     def __init__(self, dims: dict[str, int], arrays: dict[tuple[Definition, int], Array]) -> None:
@@ -103,7 +104,7 @@ class _Evaluator:
 
     def extent(self, node: Expr) -> int:
         """The value of a bound."""
-        value = extent_of(node, self.dims)
+        value = known_value(node, self.dims)
         if value is None:
             raise InternalError(f"the bound {text(node)} is not a literal and not made of dims")
         return value
@@ -366,4 +367,4 @@ class _Evaluator:
 def combine(reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:
     """What a reducer makes of two states, element by element."""
     with arithmetic.quiet():
-        return _Evaluator({}, {})._combined(reducer, old, new)  # noqa: SLF001 - the same module
+        return Evaluator({}, {})._combined(reducer, old, new)  # noqa: SLF001 - the same module

@@ -31,7 +31,7 @@ from tensorlang.ir import (
     Dim,
     Expr,
     For,
-    Fuse,
+    FuseRelation,
     If,
     Load,
     Nest,
@@ -40,15 +40,16 @@ from tensorlang.ir import (
     Reduce,
     Relation,
     Select,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
     Unary,
-    Window,
+    WindowRelation,
 )
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.printer import equation, text
-from tensorlang.ir.traverse import axes_of, dtype_of
+from tensorlang.ir.relations import is_ready, sides
+from tensorlang.ir.traverse import dtype_of
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.scalars import Thunk, binary, caster, operation, scalar, unary
 
@@ -129,11 +130,11 @@ class _Machine:
         outside, known = known, known | {loop}
         steps: list[Step] = []
         while True:
-            ready = [relation for relation in self.relations if _inputs(relation) <= known and not _derived(relation) <= known]
+            ready = [relation for relation in self.relations if is_ready(relation, known) and not known.issuperset(sides(relation)[1])]
             if not ready:
                 break
             steps += [self._step(relation) for relation in ready]
-            known = known.union(*(_derived(relation) for relation in ready))
+            known = known.union(*(sides(relation)[1] for relation in ready))
         inner, axes, bound = self.action(stmt.body, known), self.axes, known - outside
         if inner is _nothing and not steps and isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const):
             return _nothing
@@ -155,7 +156,7 @@ class _Machine:
         """What derives the axes of a relation and tells whether its condition holds."""
         axes = self.axes
         match relation:
-            case Split(parent, outer, inner, factor, lo, hi, tail):
+            case SplitRelation(parent, outer, inner, factor, lo, hi, tail):
                 first, last = self.value(lo), self.value(hi)
 
                 def split() -> bool:
@@ -166,7 +167,7 @@ class _Machine:
                     return bool(axes[parent] < last())
 
                 return split
-            case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
+            case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent):
                 first, second, size = self.value(outer_lo), self.value(inner_lo), self.value(extent)
 
                 def fuse() -> bool:
@@ -174,7 +175,7 @@ class _Machine:
                     return True
 
                 return fuse
-            case Window(parent, inner, base, hi, _):
+            case WindowRelation(parent, inner, base, hi, _):
                 start, end = self.value(base), self.value(hi)
 
                 def window() -> bool:
@@ -360,27 +361,3 @@ def _checked(buffers: Mapping[str, np.ndarray[Any, Any]], name: str, at: tuple[i
     if not inside:
         raise InternalError(f"{what}: at {list(at)}, outside {list(shape)}")
     return array
-
-
-def _inputs(relation: Relation) -> frozenset[str]:
-    """The axes that a relation's equation and condition need."""
-    match relation:
-        case Split(_, outer, inner, _, lo, hi, _):
-            return axes_of(lo) | axes_of(hi) | {outer, inner}
-        case Fuse(fused, _, _, outer_lo, inner_lo, extent):
-            return axes_of(outer_lo) | axes_of(inner_lo) | axes_of(extent) | {fused}
-        case Window(_, inner, base, hi, _):
-            return axes_of(base) | axes_of(hi) | {inner}
-        case _:
-            assert_never(relation)
-
-
-def _derived(relation: Relation) -> frozenset[str]:
-    """The axes that a relation gives."""
-    match relation:
-        case Split(parent=parent) | Window(parent=parent):
-            return frozenset({parent})
-        case Fuse(outer=outer, inner=inner):
-            return frozenset({outer, inner})
-        case _:
-            assert_never(relation)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import DType
+from tensorlang.ir.integers import ARITHMETIC
 from tensorlang.semantics import arithmetic
 
 Thunk: TypeAlias = Callable[[], Any]
@@ -27,20 +28,6 @@ _FLOATING: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "max": np.maximum,
     "fmin": np.fmin,
     "fmax": np.fmax,
-}
-_INTEGER: Final[dict[str, Callable[[int, int], int]]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "floordiv": lambda a, b: a // b if b else 0,
-    "mod": lambda a, b: a % b if b else 0,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "min": min,
-    "max": max,
-    "fmin": min,
-    "fmax": max,
 }
 _UNARY: Final[dict[str, Callable[[Any], Any]]] = {"neg": operator.neg, "abs": abs, "not": operator.invert}
 
@@ -86,16 +73,9 @@ def unary(op: str, inner: Thunk, of: DType) -> Thunk:
 
 def integer(op: str, of: DType) -> Callable[[int, int], int]:
     """What computes `a op b` of integers, not yet wrapped."""
-    bits = of.bits
-    match op:
-        case "shl":
-            return lambda a, b: a << b if 0 <= b < bits else 0
-        case "shr":
-            return lambda a, b: a >> (b if 0 <= b < bits else bits)
-        case _ if op in _INTEGER:
-            return _INTEGER[op]
-        case _:
-            raise InternalError(f"{op} has no meaning on {of}")
+    if op not in ARITHMETIC:
+        raise InternalError(f"{op} has no meaning on {of}")
+    return ARITHMETIC[op]
 
 
 def operation(op: str, of: DType) -> Callable[[Any, Any], Any]:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.autotune.measurement.arrays import ALIGNMENT, Guarded, Spec, inputs, mismatch
+from tensorlang.autotune.measurement.arrays import Guarded, Spec, inputs, mismatch
 from tensorlang.autotune.task import Task, longest_reduction
 from tensorlang.autotune.verification.reference import bound, make_reference, sample_points
 from tensorlang.errors import TuningError
 from tensorlang.ir.dtype import DTYPES, dtype
+from tensorlang.ir.machine import LINE_BYTES
 
 
 @pytest.mark.parametrize("kind", DTYPES)
@@ -18,7 +19,7 @@ def test_inputs_are_deterministic_aligned_and_finite(kind: str) -> None:
     first, again = (inputs([Spec((5, 7), dtype(kind))], 3)[0].array for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert first.dtype == dtype(kind).numpy
-    assert first.ctypes.data % ALIGNMENT == 0
+    assert first.ctypes.data % LINE_BYTES == 0
     assert np.isfinite(first.astype(np.float64)).all()
 
 

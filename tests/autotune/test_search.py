@@ -10,15 +10,15 @@ import pytest
 from tensorlang.autotune.search.factory import STRATEGIES, searcher
 from tensorlang.autotune.search.searcher import Observation, Searcher
 from tensorlang.errors import TuningError
-from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling
+from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, TileSize, spelling
 
 DEFAULT = {"mr": 1, "nr": 16, "kc": 64, "pack": "none", "order": ["i", "j", "k"]}
 
 
 def space() -> Space:
     knobs = (
-        Split("mr", 512, hi=16),
-        Split("nr", 512, lo=16, hi=64, multiple=16),
+        TileSize("mr", 512, hi=16),
+        TileSize("nr", 512, lo=16, hi=64, multiple=16),
         Log2("kc", 16, 512),
         Choice("pack", {"none": (), "B": (Flag("align"),)}),
         Order("order", ("i", "j", "k")),
@@ -52,7 +52,7 @@ def test_the_default_is_first_and_nothing_is_repeated_or_infeasible(strategy: st
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_small_space_is_searched_to_its_end_and_no_further(strategy: str) -> None:
-    small = Space((Split("mr", 8, hi=8), Flag("pack"))).where(lambda c: c["mr"] != 3, "not three")
+    small = Space((TileSize("mr", 8, hi=8), Flag("pack"))).where(lambda c: c["mr"] != 3, "not three")
     search = searcher(strategy, small, {"mr": 1, "pack": False})
     configs = []
     while (proposal := search.ask()) is not None:

@@ -14,7 +14,8 @@ import tensorlang as tl
 from bench.stages import chain, pointwise
 from tensorlang.codegen.cache import program_key
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.lowering.program import lower_definition
+from tensorlang.lowering import nests, program
+from tensorlang.lowering.program import lower_program
 from tests.codegen.cached import product, scaled
 from tests.work import work
 
@@ -174,14 +175,55 @@ def test_an_operand_that_is_bound_is_neither_mixed_up_nor_kept_alive(compilation
 
 def test_a_name_takes_work_in_proportion_to_the_nest() -> None:
     machine = tl.target()
-    short, long = (lower_definition((chain(pointwise, stages),)) for stages in (50, 200))
+    short, long = (lower_program((chain(pointwise, stages),)).nest for stages in (50, 200))
     assert work(lambda: program_key.digest(machine, long)) < 4.2 * work(lambda: program_key.digest(machine, short))
 
 
 def test_the_name_is_that_of_the_structure_not_of_the_objects() -> None:
-    one, other = (lower_definition(product(8)) for _ in range(2))
+    one, other = (lower_program(product(8)).nest for _ in range(2))
     machine = tl.target()
     assert program_key.digest(machine, one) == program_key.digest(machine, other)
-    assert program_key.digest(machine, one) != program_key.digest(machine, lower_definition(product(9)))
+    assert program_key.digest(machine, one) != program_key.digest(machine, lower_program(product(9)).nest)
     assert program_key.digest(machine, "1") != program_key.digest(machine, 1)
     assert program_key.digest(machine, 1) != program_key.digest(machine, True)
+
+
+@pytest.fixture
+def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every program that is lowered from its definitions to loops."""
+    found: list[object] = []
+    real = nests.ProgramLowering
+
+    def counted(*args: Any) -> object:
+        found.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(program, "ProgramLowering", counted)
+    return found
+
+
+def test_a_program_is_lowered_once_from_its_schedule_to_a_call_of_its_kernel(lowerings: Any) -> None:
+    s = tl.Schedule(scaled())
+    s.split("i", 2)
+    kernel = tl.build(s, name="other")
+    assert kernel(np.ones((4, 5), np.float32)).sum() == 40
+    kernel.cost()
+    assert tl.build(s) is not kernel
+    assert tl.build(s.copy(), name="other") is kernel
+    assert len(lowerings) == 1
+
+
+def test_another_order_of_arguments_takes_no_other_lowering(lowerings: Any) -> None:
+    a, b, unread = (tl.placeholder((4,), name=name) for name in ("a", "b", "unread"))
+    s = tl.Schedule(tl.compute((4,), lambda i: a[i] - b[i], name="c"))
+    kernel = tl.build(s, inputs=[unread, b, a])
+    assert kernel(np.full(4, 9, np.float32), np.ones(4, np.float32), np.full(4, 3, np.float32)).tolist() == [2, 2, 2, 2]
+    assert len(lowerings) == 1
+
+
+@pytest.mark.parametrize("make", [tl.build, tl.compile])
+def test_the_default_schedule_takes_no_other_lowering(lowerings: Any, make: Any) -> None:
+    weights = tl.buffer(np.ones((8, 8), np.float32), name="W")
+    kernel = make(tl.ops.matmul(tl.placeholder((8, 8)), weights))
+    assert kernel(np.ones((8, 8), np.float32)).sum() == 512
+    assert len(lowerings) == 1

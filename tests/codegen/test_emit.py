@@ -263,7 +263,7 @@ def test_storage_lives_where_it_is_told(run: Run, memory: Memory, n: int) -> Non
 def test_broken_promises_of_the_lowering_are_named() -> None:
     x, y = arg("X", 8), arg("Y", 8)
     i, zero = Axis("i"), const(0)
-    split = ir.Split("i", "o", "l", 4, zero, const(8))
+    split = ir.SplitRelation("i", "o", "l", 4, zero, const(8))
     bad = {
         "derived axes": Nest("f", (x,), (y,), (), Block(()), (split,)),
         "all lanes of i write one element of Y": Nest("f", (x,), (y,), (), loop("i", 8, store(y, (zero,), Load(x, (i,))), "vector")),

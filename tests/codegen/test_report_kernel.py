@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.codegen.calling.operands import values
-from tensorlang.codegen.cost.exact import Count
+from tensorlang.codegen.calling.sample_operands import values
+from tensorlang.codegen.cost.operation_count import Count
 from tensorlang.codegen.reports import machine
 from tensorlang.codegen.reports.levels import HOMES, levels, traffic
 from tensorlang.codegen.reports.machine import Rates

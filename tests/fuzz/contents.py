@@ -23,8 +23,9 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.autotune import operators
 from tensorlang.autotune.jobs import jobfile
-from tensorlang.codegen.cache import archive, extents
-from tensorlang.codegen.calling import operands
+from tensorlang.codegen.cache import archive
+from tensorlang.codegen.calling import sample_operands
+from tensorlang.ir.integers import value_of
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies import choose
 from tensorlang.serialization import canonical, rebuild
@@ -100,8 +101,8 @@ def read_kernel(rng: random.Random, data: bytes, folder: Path) -> None:
     if rng.random() < 0.01:  # a process of its own looks at the source first
         kernel.inspect("llvm")
     given = [argument for argument in signature.inputs if argument.name not in kernel.program.bound]
-    shapes = [tuple(extents.evaluate(extent, dims) for extent in argument.shape) for argument in given]
-    made = [operands.values(np.random.default_rng(0), shape, of.dtype) for shape, of in zip(shapes, given, strict=True)]
+    shapes = [tuple(value_of(extent, dims) for extent in argument.shape) for argument in given]
+    made = [sample_operands.values(np.random.default_rng(0), shape, of.dtype) for shape, of in zip(shapes, given, strict=True)]
     first, again = kernel(*made, **dims), kernel(*made, **dims)
     for one, other in zip(np.atleast_1d(first), np.atleast_1d(again), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -200,10 +201,10 @@ def _mutated_text(rng: random.Random, text: bytes, steps: list[random.Random]) -
 @cache
 def spaces() -> tuple[bytes, ...]:
     """Spaces as records have them: of strategies, and one with every kind of knob."""
-    from tensorlang.schedules.spaces.space import Choice, Factors, Flag, Footprint, Log2, Order, Sizes, Split
+    from tensorlang.schedules.spaces.space import Choice, Factors, Flag, Footprint, Log2, Order, Sizes, TileSize
 
     own = (
-        Choice("way", {"none": (), "B": (Split("tile", 96), Flag("turned")), "both": (Sizes("few", [1, 3, 5]),)}),
+        Choice("way", {"none": (), "B": (TileSize("tile", 96), Flag("turned")), "both": (Sizes("few", [1, 3, 5]),)}),
         Choice("depth", [1, 2.5, -3]),
         Factors("parts", 24, 3),
         Log2("lanes", 1, 16),

@@ -27,8 +27,8 @@ from tensorlang.schedules.directives import (
     split,
     store_at,
 )
-from tensorlang.schedules.legality import accesses, dependences, fused, inside, instances, orders, rewrites
-from tensorlang.schedules.placement import slide
+from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, instances, orders, rewrites
+from tensorlang.schedules.placement import sliding_window
 from tensorlang.schedules.rewriting import region
 
 from .weaken import Fault, around, constant, every, in_nest
@@ -83,9 +83,9 @@ STEPS: Final[dict[str, Fault]] = {
     "region-late": ("the region that a copy or a producer covers starts one element late", every(region, "_span", span_late)),
     "region-beyond": ("regions at the border are not cut", around(compute_at, "may_exceed", lambda *_: False)),
     "copy-beyond": ("copies at the border are not cut", around(cache_read, "may_exceed", lambda *_: False)),
-    "window-too-far": ("a sliding window leaves out a row that is new", around(slide, "_after", window_too_far)),
-    "window-never-whole": ("a sliding window is not computed whole at first", every(slide, "_after", window_never_whole)),
-    "window-of-anything": ("values that change between iterations are kept", constant(slide, "_steady", value=True)),
+    "window-too-far": ("a sliding window leaves out a row that is new", around(sliding_window, "_after", window_too_far)),
+    "window-never-whole": ("a sliding window is not computed whole at first", every(sliding_window, "_after", window_never_whole)),
+    "window-of-anything": ("values that change between iterations are kept", constant(sliding_window, "_steady", value=True)),
     "expansion-short": ("storage between the parts of a fission lacks the last iteration", around(fission, "_widened", expansion_short)),
     "fission-unordered": ("statements are taken apart whatever they need", constant(fission, "overtaken", None)),
     "joined-unordered": ("loops are joined whatever their statements need", constant(fuse_loops, "overtaken", None)),
@@ -107,9 +107,9 @@ STEPS: Final[dict[str, Fault]] = {
         constant(accumulate, "access_guard", None),
     ),
     "partials-by-loops": ("rfactor takes loops for what says where a scatter stores", constant(rfactor.Rfactor, "_scattered", value=False)),
-    "index-readable": ("what an index made anew reads counts as inside", constant(inside, "_require_readable", None)),
-    "lower-side-lost": ("the lower side of an access made anew is not tested", every(inside, "sides_left", lower_sides_lost)),
-    "upper-side-lost": ("the upper side of an access made anew is not tested", every(inside, "sides_left", upper_sides_lost)),
+    "index-readable": ("what an index made anew reads counts as inside", constant(in_bounds, "_require_readable", None)),
+    "lower-side-lost": ("the lower side of an access made anew is not tested", every(in_bounds, "sides_left", lower_sides_lost)),
+    "upper-side-lost": ("the upper side of an access made anew is not tested", every(in_bounds, "sides_left", upper_sides_lost)),
     "tile-covers-all": ("an accumulated tile counts as all of the tensor", constant(accumulate, "covers", value=True)),
     "consumer-covers-all": ("a consumer moved to its producer counts as complete", constant(reverse_compute_at, "left_out", None)),
     "consumer-unconditional": (
@@ -158,14 +158,14 @@ STEPS: Final[dict[str, Fault]] = {
         every(decompose_reduction.DecomposeReduction, "apply", in_nest(init_lost)),
     ),
     "copy-afterwards": ("cache_read copies after the use", every(cache_read.CacheRead, "apply", in_nest(copied_afterwards))),
-    "storage-shared": ("threads may share storage that store_at placed", constant(store_at.StoreAt, "_require_apart", None)),
+    "storage-shared": ("threads may share storage that store_at placed", constant(store_at.StoreAt, "_require_private", None)),
     "last-write-anywhere": ("the last write of an element may be another one", constant(orders, "none_last", [FALSE])),
     "told-always": ("an element tells all that is stored in it, whatever its index", constant(orders, "told", value=True)),
     "rewrites-alike": ("all writes of an element before a read count as the same value", constant(rewrites, "told", value=True)),
     "read-before-write": ("a read may come before the only write of what it reads", constant(dependences, "written_before", [FALSE])),
     "storage-new-always": ("all storage counts as overwritten first by each iteration", around(orders, "renewed", storage_of)),
     "folds-alike": ("iterations that start a tile may change places with those that add to it", around(dependences, "fixed", folds_alike)),
-    "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused, "_counts", outer_counts_short)),
+    "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused, "_most_rows", outer_counts_short)),
     "fused-inner-apart": ("iterations of a fused loop count as apart along the inner axis", around(fused, "_of_two", remainders_apart)),
     "data-unchanged": ("conditions and indices read the same in both of two iterations", constant(instances, "loads_of", ())),
     "choices-swapped": ("proofs take the two sides of a choice for each other", around(accesses, "_reads", choices_swapped)),

@@ -55,7 +55,7 @@ def in_nest(change: Callable[[Stmt], Stmt]) -> Callable[[Any], Any]:
 
 def guard_dropped(old: Any, relation: Any, *rest: Any) -> Any:
     found = old(relation, *rest)
-    return None if isinstance(relation, ir.Split) else found
+    return None if isinstance(relation, ir.SplitRelation) else found
 
 
 def guard_too_wide(old: Any, *args: Any) -> Any:
@@ -69,31 +69,31 @@ def guard_too_narrow(old: Any, *args: Any) -> Any:
 
 
 def window_late(old: Any, relation: Any, scope: Any, values: Any) -> Any:
-    if isinstance(relation, ir.Window):
+    if isinstance(relation, ir.WindowRelation):
         relation = dataclasses.replace(relation, base=simplify(Binary("add", relation.base, ir.const(1))))
     return old(relation, scope, values)
 
 
 def fuse_swapped(old: Any, relation: Any, scope: Any, values: Any) -> Any:
-    if isinstance(relation, ir.Fuse):
-        relation = ir.Fuse(relation.fused, relation.inner, relation.outer, relation.outer_lo, relation.inner_lo, relation.extent)
+    if isinstance(relation, ir.FuseRelation):
+        relation = ir.FuseRelation(relation.fused, relation.inner, relation.outer, relation.outer_lo, relation.inner_lo, relation.extent)
     return old(relation, scope, values)
 
 
 def fuse_extent_wrong(old: Any, relation: Any, scope: Any, values: Any) -> Any:
-    if isinstance(relation, ir.Fuse):
+    if isinstance(relation, ir.FuseRelation):
         relation = dataclasses.replace(relation, extent=Binary("add", relation.extent, ir.const(1)))
     return old(relation, scope, values)
 
 
 def split_stride_wrong(old: Any, relation: Any, scope: Any, values: Any) -> Any:
-    if isinstance(relation, ir.Split) and relation.factor > 1:
+    if isinstance(relation, ir.SplitRelation) and relation.factor > 1:
         relation = dataclasses.replace(relation, factor=relation.factor - 1)
     return old(relation, scope, values)
 
 
 def shift_start_wrong(old: Any, relation: Any, scope: Any, values: Any) -> Any:
-    if isinstance(relation, ir.Split) and relation.tail == "shift":
+    if isinstance(relation, ir.SplitRelation) and relation.tail == "shift":
         relation = dataclasses.replace(relation, hi=simplify(Binary("sub", relation.hi, ir.const(1))))
     return old(relation, scope, values)
 
@@ -106,7 +106,7 @@ def rest_unguarded(old: Any, nest: Any, loop: Any, scope: Any, value: Any) -> An
     return old(
         nest,
         loop,
-        dataclasses.replace(scope, whole=scope.whole | {part.parent for part in nest.relations if isinstance(part, ir.Split)}),
+        dataclasses.replace(scope, whole=scope.whole | {part.parent for part in nest.relations if isinstance(part, ir.SplitRelation)}),
         value,
     )
 

@@ -49,7 +49,7 @@ def end_kept(old: Any, part: For, *rest: Any) -> Any:
 
 def window_dropped(old: Any, relation: Any, *rest: Any) -> Any:
     found = old(relation, *rest)
-    return None if isinstance(relation, ir.Window) else found
+    return None if isinstance(relation, ir.WindowRelation) else found
 
 
 def first_not_run(part: Stmt) -> Stmt:

@@ -25,7 +25,7 @@ def outer_counts_short(counts: Iterable[Expr]) -> Iterator[Expr]:
         yield simplify(Binary("sub", count, ir.const(1)))
 
 
-def remainders_apart(old: Any, one: Any, two: Any, relation: ir.Fuse) -> Iterator[Expr]:
+def remainders_apart(old: Any, one: Any, two: Any, relation: ir.FuseRelation) -> Iterator[Expr]:
     yield from old(one, two, relation)
     fused, inner = (Compare("eq", one.at(axis), two.at(axis)) for axis in (relation.fused, relation.inner))
     yield Binary("or", fused, Compare("ne", inner.left, inner.right))

@@ -15,7 +15,7 @@ from .weaken import in_nest
 
 def outer_tiles_floored(old: Any, self: Any, nest: Any) -> Any:
     made, (outer, _) = old(self, nest), self.made()
-    relation = next(part for part in made.relations if isinstance(part, ir.Split) and part.outer == outer)
+    relation = next(part for part in made.relations if isinstance(part, ir.SplitRelation) and part.outer == outer)
     extent = simplify(Binary("sub", relation.hi, relation.lo))
 
     def cut(part: Stmt) -> Stmt:

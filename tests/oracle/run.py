@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from tensorlang.ir import Buffer, Expr, For, Fuse, If, Load, Nest, Select, Split, Stmt, Store, Window
+from tensorlang.ir import Buffer, Expr, For, FuseRelation, If, Load, Nest, Select, SplitRelation, Stmt, Store, WindowRelation
 from tensorlang.ir.traverse import axes_of, loads_of, statements
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 
@@ -253,11 +253,11 @@ class Machine(nest_interpreter._Machine):
         for _ in self.relations:  # as long as a chain of them may be
             for relation in self.relations:
                 match relation:
-                    case Split(parent, outer, inner, _, lo, hi) if parent in found:
+                    case SplitRelation(parent, outer, inner, _, lo, hi) if parent in found:
                         found |= {outer, inner} | axes_of(lo) | axes_of(hi)
-                    case Fuse(fused, outer, inner, outer_lo, inner_lo, extent) if {outer, inner} & found:
+                    case FuseRelation(fused, outer, inner, outer_lo, inner_lo, extent) if {outer, inner} & found:
                         found |= {fused} | axes_of(outer_lo) | axes_of(inner_lo) | axes_of(extent)
-                    case Window(parent, inner, base, hi) if parent in found:
+                    case WindowRelation(parent, inner, base, hi) if parent in found:
                         found |= {inner} | axes_of(base) | axes_of(hi)
                     case _:
                         pass

@@ -12,7 +12,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
 from tensorlang.ir.traverse import substitute
 from tensorlang.schedules.directive import Refusal
-from tensorlang.schedules.legality.exchange import exchanged
+from tensorlang.schedules.legality.interchange import exchanged
 from tests.draws import examples
 
 OUTER, BODY = "Y.o", ir.Block(())

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from tensorlang.schedules.spaces.knobs import Choice, Factors, Log2, Order, Sizes, Split
+from tensorlang.schedules.spaces.knobs import Choice, Factors, Log2, Order, Sizes, TileSize
 from tensorlang.schedules.spaces.serialization import Reader
 
 
@@ -28,20 +28,20 @@ def test_factors_move_by_a_prime_and_project_from_the_inside_out() -> None:
 
 @given(st.integers(1, 500), st.integers(1, 32))
 def test_a_split_without_tails_has_only_divisors(extent: int, hi: int) -> None:
-    knob = Split("s", extent, hi=hi, exact=True)
+    knob = TileSize("s", extent, hi=hi, exact=True)
     assert knob.values and all(extent % size == 0 and size <= hi for size in knob.values)
     assert knob.values == tuple(size for size in range(1, min(extent, hi) + 1) if extent % size == 0)
 
 
 def test_a_split_with_tails_tells_what_padding_would_waste() -> None:
-    knob = Split("s", 10, sizes=(3, 5))
+    knob = TileSize("s", 10, sizes=(3, 5))
     assert knob.columns() == ("s", "s.tiles", "s.waste")
     assert knob.features(5) == (math.log2(5), 1.0, 0.0) and knob.features(3)[2] == pytest.approx(0.2)
 
 
 def test_restricting_a_knob_keeps_what_it_is() -> None:
     """The extent of a split was once lost."""
-    for knob, kept in ((Split("s", 10, hi=8), [2, 4]), (Order("o", "ijk"), [["i", "j", "k"]]), (Factors("f", 6, 2), [[2, 3]])):
+    for knob, kept in ((TileSize("s", 10, hi=8), [2, 4]), (Order("o", "ijk"), [["i", "j", "k"]]), (Factors("f", 6, 2), [[2, 3]])):
         edited = knob.restricted(kept)
         assert edited.columns() == knob.columns() and edited.features(kept[0]) == knob.features(kept[0])
         assert list(edited.values) == kept and Reader().knob(edited.to_json(), "knob") == edited

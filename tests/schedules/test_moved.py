@@ -8,7 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
-from tensorlang.ir import Axis, Const, Fuse
+from tensorlang.ir import Axis, Const, FuseRelation
 from tensorlang.ir.relations import closure, relation_names
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import loops
@@ -125,7 +125,7 @@ def test_lanes_ask_the_loops_that_follow_too() -> None:
 def test_the_axes_of_a_fuse_depend_on_where_their_ranges_begin() -> None:
     """`outer = outer_lo + fused // extent` changes with `outer_lo`."""
     nest = tl.Schedule(scale()).nest
-    relation = Fuse("f", "o", "i", Axis("a"), Axis("b"), Const(4))
+    relation = FuseRelation("f", "o", "i", Axis("a"), Axis("b"), Const(4))
     nest = type(nest)(nest.name, nest.inputs, nest.outputs, nest.dims, nest.body, (relation,))
     assert closure(nest, ("o",)) == {"o", "f", "a"}
     assert closure(nest, ("i",)) == {"i", "f", "b"}

@@ -53,7 +53,8 @@ def test_storage_does_not_leave_what_still_uses_it_behind(length: int) -> None:
     def step(_: Any, state: Any) -> tl.Tensor:
         h = tl.compute((length,), lambda i: state[i] + 1, name="h")
         k = tl.reduce_axis(length, name="k")
-        return tl.compute((length,), lambda i: h[i] + tl.max(h[k], axis=k), name="N")
+        following: tl.Tensor = tl.compute((length,), lambda i: h[i] + tl.max(h[k], axis=k), name="N")
+        return following
 
     s = tl.Schedule(tl.scan(step, a, length, name="S"))
     if length:

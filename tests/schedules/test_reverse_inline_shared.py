@@ -95,7 +95,8 @@ def plain(x: Any) -> Any:
 
 
 def test_rows_that_are_computed_side_by_side_go_into_one_another() -> None:
-    for read in (lambda g, i, j: g[i - 1, 4 - j], lambda g, i, j: 3):
+    reads: tuple[Callable[..., Any], ...] = (lambda g, i, j: g[i - 1, 4 - j], lambda g, i, j: 3)
+    for read in reads:
         s = rows(plain, lambda g, i, j, read=read: tl.select(i > 0, read(g, i, j), 0))
         s.reverse_compute_inline("C")
         judge(s)

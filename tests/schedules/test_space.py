@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, Split, spelling, tile_sizes
+from tensorlang.schedules.spaces.space import Choice, Config, Flag, Log2, Order, Space, TileSize, spelling, tile_sizes
 
 
 def tree() -> Space:
     return Space(
         (
-            Split("mr", 12, hi=8),
+            TileSize("mr", 12, hi=8),
             Choice("pack", {"none": (), "B": (Log2("kc", 16, 64), Flag("align"))}),
             Order("order", ("i", "j", "k"), before=(("i", "k"),)),
         )
@@ -117,7 +117,7 @@ def test_encoding_has_one_number_for_each_column_and_tells_points_apart() -> Non
 
 
 def test_a_point_of_another_shape_is_projected_to_the_nearest_feasible_one() -> None:
-    small = Space((Split("mr", 8), Flag("pack"))).where(lambda c: c["mr"] != 8, "not eight")
+    small = Space((TileSize("mr", 8), Flag("pack"))).where(lambda c: c["mr"] != 8, "not eight")
     assert small.project({"mr": 4, "pack": True}) == {"mr": 4, "pack": True}
     assert (small.project({"mr": 64, "pack": True, "gone": 3}) or {})["mr"] in (4, 6)
     assert small.where(lambda _: False, "never").project({"mr": 4}) is None

@@ -16,7 +16,7 @@ from tensorlang.autotune.search.factory import STRATEGIES, searcher
 from tensorlang.autotune.search.searcher import Observation
 from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.feasible import feasible
-from tensorlang.schedules.spaces.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, Split, spelling
+from tensorlang.schedules.spaces.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, TileSize, spelling
 from tests.draws import examples
 
 
@@ -32,7 +32,7 @@ def knobs(draw: Any, depth: int = 2, prefix: str = "k") -> tuple[Knob, ...]:
             case "sizes":
                 found.append(Sizes(name, draw(st.sets(st.integers(1, 64), min_size=1, max_size=3))))
             case "split":
-                found.append(Split(name, draw(st.integers(1, 12)), hi=4, exact=draw(st.booleans())))
+                found.append(TileSize(name, draw(st.integers(1, 12)), hi=4, exact=draw(st.booleans())))
             case "order":
                 found.append(Order(name, ("i", "j", "k"), draw(st.sampled_from([(), (("i", "k"),), (("i", "j"), ("j", "k"))]))))
             case "factors":
@@ -152,11 +152,11 @@ def test_a_constraint_that_relies_on_an_earlier_one_is_asked_after_it() -> None:
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
     program = (
         "from tensorlang.schedules.spaces.space import *\n"
-        "space = Space((Split('a', 12), Choice('t', {'x': (), 'y': (Flag('f'),)}), Factors('g', 8, 3)))\n"
+        "space = Space((TileSize('a', 12), Choice('t', {'x': (), 'y': (Flag('f'),)}), Factors('g', 8, 3)))\n"
         "print(space.where(lambda c: c['a'] > 1, 'a > 1').fingerprint)"
     )
     found = {subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout for _ in range(2)}
-    space = Space((Split("a", 12), Choice("t", {"x": (), "y": (Flag("f"),)}), Factors("g", 8, 3))).where(lambda c: c["a"] > 1, "a > 1")
+    space = Space((TileSize("a", 12), Choice("t", {"x": (), "y": (Flag("f"),)}), Factors("g", 8, 3))).where(lambda c: c["a"] > 1, "a > 1")
     assert found == {space.fingerprint + "\n"}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
-from tensorlang.schedules.directives.transform_layout import parsed, spelled
+from tensorlang.schedules.directives.transform_layout import layout_text, parsed
 from tests.schedules.programs import blur, check, matmul, scale
 from tests.schedules.test_placement import EXTENTS, refused
 from tests.thinned import crossed
@@ -170,8 +170,8 @@ def test_what_is_no_layout_is_refused(layout: Any, code: str, sentence: str) -> 
 
 def test_the_text_of_a_layout_reads_back() -> None:
     for layout in LAYOUTS:
-        written = spelled(layout)
-        assert spelled(written) == written
+        written = layout_text(layout)
+        assert layout_text(written) == written
         assert len(parsed(written)[0]) == 2
 
 

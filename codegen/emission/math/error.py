@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.emission.math.exact import horner, power_of_two
+from tensorlang.codegen.emission.math.error_free import horner, power_of_two
 from tensorlang.codegen.emission.math.exponential import clamp, exp_scaled
 from tensorlang.codegen.emission.math.values import Real, fma, select
 

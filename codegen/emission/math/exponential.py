@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.codegen.emission.math.exact import TINY, Pair, fast_two_sum, horner, nearest, power_of_two, scale, two_product, two_sum
+from tensorlang.codegen.emission.math.error_free import TINY, Pair, fast_two_sum, horner, nearest, power_of_two, scale, two_product, two_sum
 from tensorlang.codegen.emission.math.values import Integer, Real, fma, select
 
 LN2 = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.codegen.emission.math.exact import TINY, fast_two_sum, horner, power_of_two, quotient, scale, two_product
+from tensorlang.codegen.emission.math.error_free import TINY, fast_two_sum, horner, power_of_two, quotient, scale, two_product
 from tensorlang.codegen.emission.math.exponential import clamp, exp_pair, exp_scaled, expm1_pair
 from tensorlang.codegen.emission.math.values import Real, fma, select
 

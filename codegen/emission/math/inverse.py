@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tensorlang.codegen.emission.math.exact import Pair, fast_two_sum, horner, quotient, two_product, two_sum
+from tensorlang.codegen.emission.math.error_free import Pair, fast_two_sum, horner, quotient, two_product, two_sum
 from tensorlang.codegen.emission.math.values import Mask, Real, select
 
 # 2 ** -63.4 and, for float32 results, 2 ** -34.5
@@ -87,7 +87,7 @@ def _either(mask: Mask, yes: Pair, no: Pair) -> Pair:
     return select(mask, yes[0], no[0]), select(mask, yes[1], no[1])
 
 
-def _turned(base: Pair, value: Real, rest: Real) -> Real:
+def _rounded_sum(base: Pair, value: Real, rest: Real) -> Real:
     """base + value + rest, rounded about once: `base` is 0 or at least as great as `value`."""
     high, low = fast_two_sum(base[0], value)
     return high + (low + (base[1] + rest))
@@ -136,7 +136,7 @@ def _angle(y: Real, x: Real, coefficients: Sequence[float], *, paired: bool) -> 
     near = _either(swapped, _multiple(2, y), _either(left, _multiple(4, y), _multiple(0, y)))
     base = _either(far, _either(left, _multiple(3, y), _multiple(1, y)), near)
     sign = select(swapped, select(left, y.constant(1.0), -1.0), select(left, y.constant(-1.0), 1.0))
-    result = _turned(base, value * sign, rest * sign).with_sign_of(y)
+    result = _rounded_sum(base, value * sign, rest * sign).with_sign_of(y)
     return select(y.compare("!=", y), y, select(x.compare("!=", x), x, result))
 
 
@@ -167,7 +167,7 @@ def asin(x: Real) -> Real:
     wide = x.widen() if x.lanes.bits == 32 else x
     near, value, rest = _short_arc(wide) if x.lanes.bits == 32 else _arc(wide)
     factor = select(near, wide.constant(1.0), -2.0)
-    result = _turned(_either(near, _multiple(0, wide), _multiple(2, wide)), value * factor, rest * factor)
+    result = _rounded_sum(_either(near, _multiple(0, wide), _multiple(2, wide)), value * factor, rest * factor)
     return (result.narrow() if x.lanes.bits == 32 else result).with_sign_of(x)
 
 
@@ -178,5 +178,5 @@ def acos(x: Real) -> Real:
     left = _is_negative(x)
     factor = select(near, select(left, wide.constant(1.0), -1.0), select(left, wide.constant(-2.0), 2.0))
     far = _either(left, _multiple(4, wide), _multiple(0, wide))
-    result = _turned(_either(near, _multiple(2, wide), far), value * factor, rest * factor)
+    result = _rounded_sum(_either(near, _multiple(2, wide), far), value * factor, rest * factor)
     return result.narrow() if x.lanes.bits == 32 else result

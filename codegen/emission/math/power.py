@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.codegen.emission.math.exact import (
+from tensorlang.codegen.emission.math.error_free import (
     Pair,
     fast_two_sum,
     horner,

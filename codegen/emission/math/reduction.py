@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tensorlang.codegen.emission.math.exact import Pair, fast_two_sum, nearest, shifter, two_product, two_sum
+from tensorlang.codegen.emission.math.error_free import Pair, fast_two_sum, nearest, shifter, two_product, two_sum
 from tensorlang.codegen.emission.math.lanes import Lanes, Raw
 from tensorlang.codegen.emission.math.rounding import round_even
 from tensorlang.codegen.emission.math.values import Integer, Real, fma, select

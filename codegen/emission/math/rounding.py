@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from tensorlang.codegen.emission.math.exact import MANTISSA
+from tensorlang.codegen.emission.math.error_free import MANTISSA
 from tensorlang.codegen.emission.math.lanes import RoundingMode
 from tensorlang.codegen.emission.math.values import Mask, Real, select
 

@@ -10,7 +10,7 @@ cos(r) = 1 - z / 2 + z ** 2 * c(z).
 
 from __future__ import annotations
 
-from tensorlang.codegen.emission.math.exact import TINY, Pair, fast_two_sum, horner, quotient
+from tensorlang.codegen.emission.math.error_free import TINY, Pair, fast_two_sum, horner, quotient
 from tensorlang.codegen.emission.math.reduction import quarter_turns, quarter_turns_wide
 from tensorlang.codegen.emission.math.values import Integer, Real, fma, select
 

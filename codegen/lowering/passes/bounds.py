@@ -11,13 +11,13 @@ become masks. A condition that the bounds imply, as those of a skewed or shifted
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.idle import needed
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt, Unary
+from tensorlang.codegen.lowering.passes.effect_conditions import effect_conditions
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Stmt
 from tensorlang.ir.linear import Linear, bound_terms, expression, linear
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_statements, walk
 
@@ -36,7 +36,7 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
     body = stmt.body
     conditions: list[Expr] = []
     while isinstance(body, If) and body.orelse is None:
-        conditions += conjuncts(body.cond)
+        conditions += conjuncts((body.cond,))
         body = body.then
     for condition in conditions:
         if _implied(stmt, condition):
@@ -48,7 +48,7 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
             kept.append(condition)
         else:
             loop = tight
-    for condition in needed(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
+    for condition in effect_conditions(body) if not lanes and stmt.kind in ("serial", "parallel") else ():
         data = any(True for _ in loads_of(condition))
         tight = None if data or _implied(loop, condition) else bounded(loop, condition)
         loop = loop if tight is None else tight
@@ -57,18 +57,6 @@ def tighten(stmt: Stmt, lanes: frozenset[str] = frozenset(), known: frozenset[st
     for condition in reversed(kept):
         body = If(condition, body)
     return replace(loop, body=body)
-
-
-def conjuncts(condition: Expr) -> Iterator[Expr]:
-    """The conditions that hold together where a condition does."""
-    match condition:
-        case Binary("and", left, right):
-            yield from conjuncts(left)
-            yield from conjuncts(right)
-        case Unary("not", Compare(op, left, right)) if dtype_of(left).is_integer:
-            yield Compare({"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}[op], left, right)
-        case _:
-            yield condition
 
 
 def _implied(loop: For, condition: Expr) -> bool:

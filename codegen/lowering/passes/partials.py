@@ -53,7 +53,7 @@ from tensorlang.ir.names import unique
 from tensorlang.ir.traverse import axes_of, loads_of, map_expressions, map_statements, statements, substitute
 from tensorlang.language.reduction import single
 from tensorlang.schedules.legality.accesses import facts_of
-from tensorlang.schedules.legality.inside import sides_left
+from tensorlang.schedules.legality.in_bounds import sides_left
 
 
 def vector_partials(nest: Nest) -> Nest:
@@ -85,14 +85,14 @@ def _rewrite(stmt: Stmt, taken: set[str], facts: tuple[Expr, ...]) -> Stmt:
     into = _edited(vector, store, replace(store, buffers=local, index=(lane,)))
     combined: Stmt = replace(store, values=partial.first())
     if not _only_sometimes(stmt, store, facts):
-        return partial.around(block(partial.start(), _edited(stmt, vector, into), partial.halved(), combined))
+        return partial.allocated(block(partial.start(), _edited(stmt, vector, into), partial.halved(), combined))
     ran = Buffer(unique(f"{store.buffers[0].name}_ran", taken), (ir.const(width),), INT32, "register")
     flags = _Partials(f"{store.stage}.ran", f"{vector.loop}.ran", (ran,), width, single("max", "max", 0, INT32))
     note = _edited(vector, store, Store(flags.stage, (ran,), (lane,), (Const(1, INT32),)))
     noted = _renamed(note, vector.loop, flags.loop)
     combined = If(Compare("gt", flags.first()[0], Const(0, INT32)), combined)
     body = block(partial.start(), flags.start(), _edited(stmt, vector, block(into, noted)), partial.halved(), flags.halved(), combined)
-    return flags.around(partial.around(body))
+    return flags.allocated(partial.allocated(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class _Partials:
         """The values of the first lane."""
         return tuple(Load(buffer, (ir.const(0),)) for buffer in self.local)
 
-    def around(self, body: Stmt) -> Stmt:
-        """The storage around a statement."""
+    def allocated(self, body: Stmt) -> Stmt:
+        """A statement inside the storage of the partial results."""
         return allocate(self.local, body)
 
 

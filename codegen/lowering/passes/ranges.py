@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.bounds import conjuncts, interval
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.lowering.passes.bounds import bounded, conjuncts
+from tensorlang.codegen.lowering.passes.bounds import bounded
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Load, Stmt
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, map_statements, read_in, substitute, walk, written_in
@@ -39,7 +39,7 @@ def bound_by_data(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> Stmt:
         around, stmt = _bounded(stmt, lanes)
     inside = lanes | {stmt.loop} if isinstance(stmt, For) and stmt.kind == "vector" else lanes
     result = map_statements(stmt, lambda part: bound_by_data(part, inside))
-    return _rebuilt(around, result)
+    return _nested(around, result)
 
 
 def _links(stmt: Stmt) -> tuple[list[Link], Stmt]:
@@ -51,13 +51,13 @@ def _links(stmt: Stmt) -> tuple[list[Link], Stmt]:
                 found.append(stmt)
                 stmt = body
             case If(cond, then, None):
-                found += conjuncts(cond)
+                found += conjuncts((cond,))
                 stmt = then
             case _:
                 return found, stmt
 
 
-def _rebuilt(links: Sequence[Link], body: Stmt) -> Stmt:
+def _nested(links: Sequence[Link], body: Stmt) -> Stmt:
     for link in reversed(links):
         body = replace(link, body=body) if isinstance(link, For) else If(link, body)
     return body
@@ -95,7 +95,7 @@ def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
     tests = [simplify(Compare("lt", part.lo, part.hi)) for part in (loop, *inner) if not runs(part)]
     gone = {*front, *(use.position for use in kept if use.whole)}
     rest = [link for at, link in enumerate(links) if at not in gone]
-    return [*tests, *(link for at in front if not isinstance(link := links[at], For))], replace(tight, body=_rebuilt(rest, body))
+    return [*tests, *(link for at in front if not isinstance(link := links[at], For))], replace(tight, body=_nested(rest, body))
 
 
 def _uses(loop: For, links: Sequence[Link], lanes: frozenset[str]) -> Iterator[_Use]:

@@ -24,19 +24,19 @@ from tensorlang.ir import (
     Const,
     Expr,
     For,
-    Fuse,
+    FuseRelation,
     If,
     Nest,
     Prefetch,
     Relation,
-    Split,
+    SplitRelation,
     Stmt,
     Store,
-    Window,
+    WindowRelation,
     allocate,
     block,
 )
-from tensorlang.ir.relations import in_scope
+from tensorlang.ir.relations import condition, derived_values, in_scope, tile_count
 from tensorlang.ir.traverse import axes_of, loads_of, substitute
 
 
@@ -83,12 +83,12 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
     peeled = [
         relation
         for relation in nest.relations
-        if isinstance(relation, Split)
+        if isinstance(relation, SplitRelation)
         and relation.tail == "peel"
         and relation.outer == loop.loop
         and relation.inner not in scope.loops
         and loop.kind != "vector"
-        and (loop.lo, loop.hi) == (ir.const(0), _tiles(relation))
+        and (loop.lo, loop.hi) == (ir.const(0), simplify(tile_count(relation)))
     ]
     if peeled:
         first = peeled[0]
@@ -103,12 +103,6 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
     return _whole_loop(nest, replace(loop, lo=lo, hi=hi), scope)
 
 
-def _tiles(split: Split) -> Expr:
-    """The number of tiles of a split; its loop has another range where a directive has cut it."""
-    extent = simplify(Binary("sub", split.hi, split.lo))
-    return simplify(Binary("floordiv", Binary("add", extent, ir.const(split.factor - 1)), ir.const(split.factor)))
-
-
 def _divides(scope: _Scope, extent: Expr, factor: int) -> bool:
     """Is the extent a multiple of the factor, by itself or by what is known of the dims?"""
     rest = simplify(Binary("mod", extent, ir.const(factor)))
@@ -117,7 +111,7 @@ def _divides(scope: _Scope, extent: Expr, factor: int) -> bool:
     return find(*scope.facts, Compare("ne", rest, ir.const(0))) is None
 
 
-def _peel(nest: Nest, loop: For, scope: _Scope, same: list[Split], extent: Expr, rest: Expr) -> Stmt:
+def _peel(nest: Nest, loop: For, scope: _Scope, same: list[SplitRelation], extent: Expr, rest: Expr) -> Stmt:
     tiles = simplify(Binary("floordiv", Binary("max", extent, ir.const(0)), ir.const(same[0].factor)))
     parents = frozenset(relation.parent for relation in same)
     main = _whole_loop(nest, replace(loop, lo=ir.const(0), hi=tiles), replace(scope, whole=scope.whole | parents))
@@ -134,8 +128,8 @@ def _inside(nest: Nest, loop: For, scope: _Scope, value: Expr) -> Stmt:
 
 
 def _guarded(body: Stmt, conditions: list[Expr]) -> Stmt:
-    for condition in reversed(conditions):
-        body = If(condition, body)
+    for cond in reversed(conditions):
+        body = If(cond, body)
     return body
 
 
@@ -156,34 +150,25 @@ def _completed(nest: Nest, scope: _Scope, loop: str, value: Expr) -> tuple[_Scop
         if relation in before:
             continue
         inner = replace(scope, loops=loops, values=values)
-        condition = _define(relation, inner, values)
-        if condition is not None and condition != TRUE and condition not in conditions:
-            conditions.append(condition)
+        left = _define(relation, inner, values)
+        if left is not None and left != TRUE and left not in conditions:
+            conditions.append(left)
     return replace(scope, loops=loops, values=values), conditions
 
 
 def _define(relation: Relation, scope: _Scope, values: dict[str, Expr]) -> Expr | None:
-    """Enter the value of a relation's derived axes; the condition that is left."""
+    """Enter the values of a relation's derived axes; the condition that is left."""
+    values.update({axis: scope.of(value) for axis, value in derived_values(relation).items()})
     match relation:
-        case Split(parent, outer, inner, factor, lo, hi, tail):
-            start: Expr = Binary("mul", ir.const(factor), Axis(outer))
+        case SplitRelation(parent, inner=inner, factor=factor, lo=lo, hi=hi, tail=tail):
             extent = scope.of(Binary("sub", hi, lo))
-            if tail == "shift":
-                start = Binary("min", start, Binary("max", ir.const(0), Binary("sub", extent, ir.const(factor))))
-            value = scope.of(Binary("add", Binary("add", lo, start), Axis(inner)))
-            values[parent] = value
             if parent in scope.whole or _divides(scope, extent, factor):
                 return None
-            if tail == "shift":
-                if isinstance(extent, Const) and extent.value >= factor:
-                    return None
-                return scope.of(Compare("lt", Axis(inner), Binary("sub", hi, lo)))
-            return simplify(Compare("lt", value, scope.of(hi)))
-        case Fuse(fused, outer, inner, outer_lo, inner_lo, extent):
-            by = scope.of(extent)
-            values[outer] = scope.of(Binary("add", outer_lo, Binary("floordiv", Axis(fused), by)))
-            values[inner] = scope.of(Binary("add", inner_lo, Binary("mod", Axis(fused), by)))
+            if tail != "shift":
+                return scope.of(condition(relation))
+            fits = isinstance(extent, Const) and extent.value >= factor
+            return None if fits else scope.of(Compare("lt", Axis(inner), Binary("sub", hi, lo)))
+        case WindowRelation():
+            return scope.of(condition(relation))
+        case FuseRelation():
             return None
-        case Window(parent, inner, base, hi):
-            values[parent] = scope.of(Binary("add", base, Axis(inner)))
-            return simplify(Compare("lt", values[parent], scope.of(hi)))

@@ -1,4 +1,4 @@
-"""Where an access may stand: the one rule for "this access happens only under these conditions".
+"""Is an access in bounds where a directive makes it anew? The one rule for "this access happens only under these conditions".
 
 A definition is accepted because each of its accesses is in bounds wherever it is made: where the conditions of the `where=` and the
 selects around it hold. A directive that makes an access anew (the copy of a tile, a partial result, a consumer in another place) leaves
@@ -17,7 +17,7 @@ from functools import reduce
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find, uncovered
-from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, Split, Stmt, Store, Unary
+from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, SplitRelation, Stmt, Store, Unary
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import equations, in_scope
 from tensorlang.ir.traverse import children
@@ -108,6 +108,6 @@ def is_whole_axis(part: Expr, extent: Expr, loops: Sequence[For], relations: Seq
         return False
     zero = ir.const(0)
     return any(loop.loop == part.name and (loop.lo, loop.hi) == (zero, extent) for loop in loops) or any(
-        isinstance(relation, Split) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent)
+        isinstance(relation, SplitRelation) and relation.parent == part.name and (relation.lo, relation.hi) == (zero, extent)
         for relation in relations
     )

@@ -22,7 +22,7 @@ from tensorlang.ir.traverse import map_children, map_own_expressions, map_statem
 Ranges = Mapping[str, tuple[int, int]]
 
 
-def digits(stmt: Stmt, ranges: Ranges | None = None) -> Stmt:
+def decide_quotients(stmt: Stmt, ranges: Ranges | None = None) -> Stmt:
     """The statement with decided quotients and remainders replaced; `ranges` are the first and last values of loops around."""
     known = ranges or {}
     if isinstance(stmt, For):
@@ -30,10 +30,10 @@ def digits(stmt: Stmt, ranges: Ranges | None = None) -> Stmt:
         inside = {name: found for name, found in known.items() if name != stmt.loop}
         if bounds[0] is not None and bounds[1] is not None and bounds[0] <= bounds[1]:
             inside[stmt.loop] = bounds[0], bounds[1]
-        body = digits(stmt.body, inside)
+        body = decide_quotients(stmt.body, inside)
         stmt = stmt if body is stmt.body else replace(stmt, body=body)
     else:
-        stmt = map_statements(stmt, lambda part: digits(part, known))
+        stmt = map_statements(stmt, lambda part: decide_quotients(part, known))
     return map_own_expressions(stmt, lambda expr: _decided(expr, known))
 
 

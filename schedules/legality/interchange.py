@@ -1,4 +1,4 @@
-"""Exchanging two loops of which the inner one's bounds depend on the outer one: the bounds by projection.
+"""Interchange of two loops of which the inner one's bounds depend on the outer one: the bounds by projection.
 
     for t in range(n):                              for w in range(2 n - 1):
         for w in range(t, t + n):       ->              for t in range(max(0, w - n + 1), min(n, w + 1)):

@@ -23,7 +23,7 @@ def flops(nest: Nest) -> Expr:
     """Arithmetic operations of an unscheduled nest at most, as an expression over its dims.
 
     Conditions count as if they held, and a loop whose length depends on loops around it as if it were always the longest. What is
-    done exactly under given dims is counted by `exact`.
+    done exactly under given dims is counted by `operation_count`.
     """
     return simplify(_flops(nest.body, ()))
 

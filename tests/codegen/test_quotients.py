@@ -10,7 +10,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.lowering.lower import lower
-from tensorlang.codegen.lowering.passes.digits import digits
+from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.target import target
 from tensorlang.ir import Axis, Binary, Buffer, For, Nest, Store
 from tensorlang.ir.dtype import dtype
@@ -39,7 +39,7 @@ def test_every_rewritten_index_has_the_value_that_it_had(op: str, by: int) -> No
         for offset in (-9, 0, 5):
             before = nest(op, factors, offset, by)
             results = []
-            for body in (before.body, digits(before.body)):
+            for body in (before.body, decide_quotients(before.body)):
                 out = np.zeros(EXTENTS, "int64")
                 run_nest(Nest("out", (), before.outputs, (), body), {"out": out}, {})
                 results.append(out)
@@ -48,7 +48,7 @@ def test_every_rewritten_index_has_the_value_that_it_had(op: str, by: int) -> No
 
 def test_the_digits_of_a_split_come_back() -> None:
     for op, expected in (("floordiv", "i"), ("mod", "j")):
-        (store,) = (part for part in ir_stores(digits(nest(op, (8, 1), 0, 8).body)))
+        (store,) = (part for part in ir_stores(decide_quotients(nest(op, (8, 1), 0, 8).body)))
         assert text(store.values[0]) == expected
 
 

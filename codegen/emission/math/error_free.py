@@ -1,4 +1,4 @@
-"""Sums and products without loss, and the pairs of reals that carry what rounding drops.
+"""Error-free transformations: sums and products without loss, and the pairs of reals that carry what rounding drops.
 
 A pair `(high, low)` stands for the unrounded sum of its parts. The transformations are those of Dekker (1971) and Knuth (TAOCP 2,
 section 4.2.2); they hold in round-to-nearest, which is why no fast-math flag may ever reach these operations. A product is split by

@@ -24,13 +24,13 @@ from typing import Final
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, Split, Window
+from tensorlang.ir import Axis, Binary, Compare, Const, Expr, For, If, Load, Nest, Select, SplitRelation, WindowRelation
 from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_expressions, statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.placement.placed import Box, Placed, box_of, dimensions, is_implicit, placed
+from tensorlang.schedules.placement.producer_placement import Box, Placement, box_of, dimensions, is_implicit, placement_of
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, loops, stores
 from tensorlang.schedules.rewriting.region import expand, whole_start
 
@@ -46,7 +46,7 @@ class _Side:
     extent: int
 
 
-def slid(nest: Nest, place: Placed, at: int) -> dict[str, Expr]:
+def slid(nest: Nest, place: Placement, at: int) -> dict[str, Expr]:
     """New starts of the producer's loops, by name, once its storage stands inside the loop number `at` of those around it."""
     between = place.loops[at + 1 :]
     boxes = _boxes(place)
@@ -63,12 +63,12 @@ def slid(nest: Nest, place: Placed, at: int) -> dict[str, Expr]:
     return found
 
 
-def _boxes(place: Placed) -> list[tuple[For, ...]]:
+def _boxes(place: Placement) -> list[tuple[For, ...]]:
     """For each store of the producer the loops over its dimensions."""
     return [tuple(loop for loop, _ in dims) for part in place.parts for _, dims in dimensions(part, place) or ()]
 
 
-def _plan(nest: Nest, place: Placed, between: Sequence[For], box: Sequence[_Side | None]) -> dict[int, Expr]:
+def _plan(nest: Nest, place: Placement, between: Sequence[For], box: Sequence[_Side | None]) -> dict[int, Expr]:
     """For the dimensions that slide, the number of rows at the start that an earlier iteration has computed."""
     found: dict[int, Expr] = {}
     still: list[For] = []
@@ -129,11 +129,11 @@ def _coefficient(nest: Nest, form: Linear, loop: For) -> int | None:
     return form.terms.get(Axis(loop.loop), 0)
 
 
-def _downward(nest: Nest, place: Placed, loop: For) -> bool:
+def _downward(nest: Nest, place: Placement, loop: For) -> bool:
     """Does an iteration whose tail conditions hold mean that those of the earlier ones held?"""
     around = [part.loop for part in place.loops]
     for relation in in_scope(nest, around):
-        if isinstance(relation, (Split, Window)):
+        if isinstance(relation, (SplitRelation, WindowRelation)):
             value = expand(nest, Axis(relation.parent), around)
             factor = _coefficient(nest, linear(value), loop)
             if factor is None or factor < 0 or loop.loop in closure(nest, axes_of(relation.hi)):
@@ -141,7 +141,7 @@ def _downward(nest: Nest, place: Placed, loop: For) -> bool:
     return True
 
 
-def _steady(nest: Nest, place: Placed, at: int) -> bool:
+def _steady(nest: Nest, place: Placement, at: int) -> bool:
     """Are the loops in between independent of one another, and the values of the elements independent of them?"""
     start, between = place.loops[at], place.loops[at + 1 :]
     inside = {loop.loop for loop in between}
@@ -175,7 +175,7 @@ def _settled(start: For, name: str, seen: frozenset[str]) -> bool:
     return all(_settled(start, other, seen | {name}) for other in read)
 
 
-def _absolute(nest: Nest, place: Placed, start: For) -> Placed | None:
+def _absolute(nest: Nest, place: Placement, start: For) -> Placement | None:
     """The producer, reading other producers that stand inside `start` at positions in the whole tensor; None where one has no box.
 
     In its storage, an element has another position in each iteration.
@@ -187,7 +187,7 @@ def _absolute(nest: Nest, place: Placed, start: For) -> Placed | None:
         if start.loop == ROOT and not any(name in allocated(loop) for loop in loops(start.body)):
             continue  # its storage is that of the whole tensor
         try:
-            boxes[name] = box_of(nest, placed(nest, stage.removesuffix(".init")))
+            boxes[name] = box_of(nest, placement_of(nest, stage.removesuffix(".init")))
         except Refusal:
             return None
 
@@ -200,7 +200,7 @@ def _absolute(nest: Nest, place: Placed, start: For) -> Placed | None:
     return replace(place, parts=tuple(map_expressions(part, read) for part in place.parts)) if boxes else place
 
 
-def unslid(nest: Nest, place: Placed) -> Nest:
+def unslid(nest: Nest, place: Placement) -> Nest:
     """The nest with a producer that computes its whole box in each iteration again."""
     starts = {loop.loop: whole_start(loop) for box in _boxes(place) for loop in box}
     slides = {loop.loop for box in _boxes(place) for loop in box if loop.lo != starts[loop.loop]}

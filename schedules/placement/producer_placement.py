@@ -1,4 +1,4 @@
-"""Where an intermediate is computed: its storage, the loops around that, and the statements that compute it.
+"""Where the producer of an intermediate stands: its storage, the loops around that, and the statements that compute it.
 
 Shared by the directives that move a producer or its storage. A producer placed by `compute_at` covers a box: each dimension of its
 storage is one loop, from the base of the box, so the element of the whole tensor is the loop itself. An implicit stage has no such
@@ -18,7 +18,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import closure, equations, in_scope, sides, tile_start
+from tensorlang.ir.relations import bounds, closure, derived_values, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expressions, map_statements, statements, substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
@@ -29,7 +29,7 @@ from tensorlang.schedules.rewriting.region import expand, whole_start
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placement:
     """An intermediate stage: its buffers, its statements, and the loops and conditions around these (outermost first).
 
     The outermost `stored` of the loops are around the storage too. A condition comes with the loops around it.
@@ -53,7 +53,7 @@ class Placed:
         return (self.stage, f"{self.stage}.init")
 
 
-def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
+def placement_of(nest: Nest, stage: str, loop: str = "") -> Placement:
     """Where an intermediate stage stands. Raises `Refusal` for anything else, and where it shares its loops with other stages."""
     require_stage(nest, stage)
     require_single(nest, stage, loop)
@@ -89,7 +89,7 @@ def placed(nest: Nest, stage: str, loop: str = "") -> Placed:
         if isinstance(above, If):
             test = above.cond if above.then is below else ir.Unary("not", above.cond)
             conditions.append((test, tuple(part.loop for part in around[:position] if isinstance(part, For))))
-    return Placed(stage, buffers, loops, stored, tuple(conditions), tuple(parts))
+    return Placement(stage, buffers, loops, stored, tuple(conditions), tuple(parts))
 
 
 def _parts(stmt: Stmt, own: tuple[str, str]) -> list[Stmt]:
@@ -112,7 +112,7 @@ def _alone(stmt: Stmt, own: tuple[str, str]) -> bool:
     return all(store.stage in own or local.issuperset(buffer.name for buffer in store.buffers) for store in stores(stmt))
 
 
-def values_of(nest: Nest, place: Placed) -> tuple[Expr, ...]:
+def values_of(nest: Nest, place: Placement) -> tuple[Expr, ...]:
     """What decides the values of a stage: every expression of its statements but the box that it covers."""
     found: list[Expr] = []
     for part in place.parts:
@@ -128,7 +128,7 @@ def values_of(nest: Nest, place: Placed) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def is_implicit(nest: Nest, place: Placed) -> bool:
+def is_implicit(nest: Nest, place: Placement) -> bool:
     """Do the values depend on loops around the statements, other than by the box that these cover?"""
     own = {found.loop for part in place.parts for found in statements(part) if isinstance(found, For)}
     covered = frozenset().union(
@@ -141,23 +141,12 @@ def is_implicit(nest: Nest, place: Placed) -> bool:
         if own.intersection(given):
             own.update(derived)
             if not box.intersection(derived):
-                needed |= set().union(*(axes_of(bound) for bound in bounds_of(relation)))
+                needed |= set().union(*(axes_of(bound) for bound in bounds(relation)))
     for relation in nest.relations:  # a tile that is computed where it is wanted: part of its place comes from outside
         given, derived = sides(relation)
         if own.intersection(given) and needed.intersection(derived):
             needed |= set(given)
     return bool(closure(nest, needed - own) & {loop.loop for loop in place.loops})
-
-
-def bounds_of(relation: ir.Relation) -> tuple[Expr, ...]:
-    """The expressions that a relation holds."""
-    match relation:
-        case ir.Split(lo=lo, hi=hi):
-            return (lo, hi)
-        case ir.Fuse(outer_lo=outer, inner_lo=inner, extent=extent):
-            return (outer, inner, extent)
-        case ir.Window(base=base, hi=hi):
-            return (base, hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +161,7 @@ class Box:
         return tuple(simplify(Binary("add", part, base)) for part, base in zip(index, self.bases, strict=True))
 
 
-def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
+def box_of(nest: Nest, place: Placement, loop: str = "") -> Box:
     """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
     bases: set[tuple[Expr, ...]] = set()
     ends: tuple[Expr, ...] = ()
@@ -189,7 +178,7 @@ def box_of(nest: Nest, place: Placed, loop: str = "") -> Box:
     return Box(bases.pop(), ends)
 
 
-def dimensions(part: Stmt, place: Placed) -> tuple[tuple[Store, tuple[tuple[For, Expr], ...]], ...] | None:
+def dimensions(part: Stmt, place: Placement) -> tuple[tuple[Store, tuple[tuple[For, Expr], ...]], ...] | None:
     """For each store of the stage, the loop over each dimension of the storage and its base; None where a dimension is no such loop.
 
     A loop that several stores share is the same dimension of each.
@@ -209,14 +198,14 @@ def dimensions(part: Stmt, place: Placed) -> tuple[tuple[Store, tuple[tuple[For,
     return tuple(result)
 
 
-def boxed(nest: Nest, place: Placed) -> frozenset[str]:
+def boxed(nest: Nest, place: Placement) -> frozenset[str]:
     """The loops around a producer that say where the box that it covers lies."""
     found = [dims for part in place.parts for _, dims in dimensions(part, place) or ()]
     bases = [expr for dims in found for dim, base in dims for expr in (base, dim.lo, dim.hi)]
     return closure(nest, frozenset().union(*map(axes_of, bases))) & {part.loop for part in place.loops}
 
 
-def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
+def _end(nest: Nest, dimension: For, place: Placement, loop: str) -> Expr:
     inside = {part.loop for part in place.loops}
     if not closure(nest, axes_of(dimension.hi)) & inside:
         return dimension.hi
@@ -232,7 +221,7 @@ def _end(nest: Nest, dimension: For, place: Placed, loop: str) -> Expr:
     return found[0]
 
 
-def start_of(nest: Nest, dimension: For, place: Placed, loop: str = "") -> Expr:
+def start_of(nest: Nest, dimension: For, place: Placement, loop: str = "") -> Expr:
     """Where the loop over a dimension starts once it covers the whole tensor: a loop of a copy that was shifted does not start at 0.
 
     Raises `Refusal` where that may be below 0, which is no place in the storage.
@@ -277,10 +266,10 @@ def _contracted(nest: Nest, expr: Expr) -> Expr:
     """The expression with the two digits of a split, where they stand as its equation has them, replaced by its parent."""
     form = linear(simplify(expr))
     for relation in reversed(nest.relations):
-        if isinstance(relation, ir.Split):
+        if isinstance(relation, ir.SplitRelation):
             inner = Axis(relation.inner)
             by = form.terms.get(inner, 0)
-            digits = linear(simplify(Binary("add", Binary("sub", tile_start(relation), relation.lo), inner)))
+            digits = linear(simplify(Binary("sub", derived_values(relation)[relation.parent], relation.lo)))
             if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
                 parent = linear(simplify(Binary("sub", Axis(relation.parent), relation.lo)))
                 form = form.plus(digits, -by).plus(parent, by)
@@ -293,7 +282,7 @@ def _within_tails(nest: Nest, expr: Expr) -> Expr:
     These bound more tightly than the loops do.
     """
     for relation in nest.relations:
-        if isinstance(relation, (ir.Split, ir.Window)):
+        if isinstance(relation, (ir.SplitRelation, ir.WindowRelation)):
             form = linear(expr)
             if form.terms.get(Axis(relation.parent), 0) > 0:
                 last = Binary("sub", relation.hi, ir.const(1))
@@ -312,7 +301,7 @@ def ahead(first: Access, second: Access) -> Expr:
     return result
 
 
-def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None:
+def require_early(nest: Nest, place: Placement, start: For, loop: str = "") -> None:
     """Raise `Refusal` unless everything that a stage reads is there before the loop `start`, around its place, begins."""
     own = place.names.union(*(allocated(part) for part in place.parts))
     wanted = {access.buffer.name for part in place.parts for access in accesses(part)} - own
@@ -333,7 +322,7 @@ def require_early(nest: Nest, place: Placed, start: For, loop: str = "") -> None
                 raise Refusal("TL-S103", reason, stage=place.stage, loop=loop, counterexample=example)
 
 
-def require_inside(nest: Nest, place: Placed, start: For, loop: str = "") -> None:
+def require_inside(nest: Nest, place: Placement, start: For, loop: str = "") -> None:
     """Raise `Refusal` where something outside the loop `start`, before which the storage will stand, uses a stage.
 
     What runs in no iteration may stand before what it reads: nothing that it needs is written too late.
@@ -364,7 +353,7 @@ def reading(local: dict[str, Buffer], index: Callable[[tuple[Expr, ...]], tuple[
 
 def moved(
     stmt: Stmt,
-    place: Placed,
+    place: Placement,
     start: For,
     local: dict[str, Buffer],
     index: Callable[[tuple[Expr, ...]], tuple[Expr, ...]],

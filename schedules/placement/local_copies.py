@@ -36,8 +36,8 @@ class Clone:
         """An expression over the copied axes."""
         return substitute(expr, {old: Axis(new) for old, new in self.names.items()})
 
-    def around(self, body: Stmt) -> Stmt:
-        """The copied loops around a statement."""
+    def in_loops(self, body: Stmt) -> Stmt:
+        """A statement inside the copied loops."""
         for loop in reversed(self.loops):
             body = replace(loop, body=body)
         return body

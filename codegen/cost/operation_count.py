@@ -1,4 +1,4 @@
-"""Arithmetic, counted: every operation of every statement times the integer points at which it is made.
+"""Arithmetic operations, counted: every operation of every statement times the integer points at which it is made.
 
 A box is a product. A domain whose bounds depend on outer loops (a triangle), or that has conditions (a `where`, the chosen side of a
 `select`), is enumerated over those loops that bounds or conditions speak of; the others multiply. Where data decides, or more than
@@ -17,15 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang import ir
-from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.bounds import conjuncts, interval
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cost.counts import Conditions, operations
+from tensorlang.codegen.cost.definition_cost import Conditions, operations
 from tensorlang.errors import InternalError
 from tensorlang.ir import Expr, For, If, Nest, Stmt, Store
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, substatements, walk
 from tensorlang.schedules.rewriting.ragged import ragged
+from tensorlang.semantics.arithmetic import quiet
+from tensorlang.semantics.evaluate import Evaluator
+from tensorlang.semantics.lanes import Scope
 
 LIMIT: Final = 1 << 21
 Points = dict[str, npt.NDArray[np.int64]]
@@ -99,7 +102,7 @@ def _choices(store: Store) -> dict[Conditions, Counter[str]]:
 
 def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> Count:
     """How many iterations of a nest meet the conditions."""
-    parts = [part for cond in conditions for part in _conjuncts(cond)]
+    parts = conjuncts(conditions)
     keys = ragged(parts).keys
     if keys:  # their ranges are taken for parts of one whole
         whole = domain(loops, [part for part in parts if not any(True for _ in loads_of(part))], dims)
@@ -128,16 +131,6 @@ def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, 
     return Count(box * int(weight.sum()), len(known) == len(parts))
 
 
-def _conjuncts(cond: Expr) -> tuple[Expr, ...]:
-    match cond:
-        case ir.Binary("and", left, right):
-            return (*_conjuncts(left), *_conjuncts(right))
-        case ir.Unary("not", ir.Binary("or", left, right)):
-            return (*_conjuncts(ir.Unary("not", left)), *_conjuncts(ir.Unary("not", right)))
-        case _:
-            return (cond,)
-
-
 def _most(loops: Sequence[For], start: int, dims: Mapping[str, int]) -> int:
     """The product of the greatest lengths of the loops from `start` on."""
     ranges: dict[Expr, tuple[int, int]] = {ir.Dim(name): (value, value) for name, value in dims.items()}
@@ -161,52 +154,13 @@ def _is_known(node: Expr) -> bool:
             return dtype == INT64
         case ir.Unary(op):
             return op in ("not", "neg", "abs")
-        case ir.Binary(op) | ir.Compare(op):
-            return op in _BINARY and dtype_of(node).kind in ("signed", "bool")
+        case ir.Binary() | ir.Compare():
+            return dtype_of(node).kind in ("signed", "bool")
         case _:
             return False
 
 
-def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> Any:
-    match expr:
-        case ir.Const(value, dtype):
-            return np.asarray(value, dtype.numpy)
-        case ir.Dim(name):
-            return np.int64(dims[name])
-        case ir.Axis(name):
-            return points[name]
-        case ir.Cast(inner, dtype):
-            return np.asarray(_value(inner, points, dims)).astype(dtype.numpy)
-        case ir.Unary(op, inner):
-            found = _value(inner, points, dims)
-            return np.invert(found) if op == "not" else np.negative(found) if op == "neg" else np.abs(found)
-        case ir.Binary(op, left, right) | ir.Compare(op, left, right):
-            return _BINARY[op](_value(left, points, dims), _value(right, points, dims))
-        case ir.Select(cond, yes, no):
-            return np.where(_value(cond, points, dims), _value(yes, points, dims), _value(no, points, dims))
-        case _:
-            raise InternalError(f"{expr!r} bounds a loop, but depends on data")
-
-
-def _total(divide: Any) -> Any:
-    return lambda a, b: np.where(b == 0, 0, divide(a, np.where(b == 0, 1, b)))
-
-
-_BINARY: Final[dict[str, Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "floordiv": _total(np.floor_divide),
-    "mod": _total(np.mod),
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
+def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> npt.NDArray[Any]:
+    """The value of an expression at every point."""
+    with quiet():
+        return Evaluator(dict(dims), {}).value(expr, Scope((), points))

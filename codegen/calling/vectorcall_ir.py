@@ -1,4 +1,4 @@
-"""The fast way into a kernel: a call from Python with no Python frame.
+"""LLVM IR of the fast way into a kernel: a call from Python with no Python frame.
 
 One function in machine code, shared by all kernels of the process, has the signature of CPython's vectorcall. It reads a table that
 describes one kernel, takes plain `numpy.ndarray` arguments apart through the fields that NumPy's C interface fixes, checks type,
@@ -227,7 +227,7 @@ def _invoke() -> str:
     )
 
 
-def _entry(table_offset: int) -> str:
+def _vectorcall(table_offset: int) -> str:
     """`entry`: vectorcall. Blocks in order: keywords, the inputs one by one, the output, the call, the careful path."""
     return f"""
 define ptr @entry(ptr %callable, ptr %args, i64 %nargsf, ptr %names) {{
@@ -374,4 +374,4 @@ def entry_module(table_offset: int) -> str:
     declared = [f"declare {prototype}" for prototype in PYTHON_FUNCTIONS.values()]
     objects = [f"@{name} = external global i8" for name in PYTHON_OBJECTS]
     memcpy = "declare void @llvm.memcpy(ptr, ptr, i64, i1)"
-    return "\n".join([*declared, *objects, memcpy, _accept(), _allocate(), _invoke(), _entry(table_offset)])
+    return "\n".join([*declared, *objects, memcpy, _accept(), _allocate(), _invoke(), _vectorcall(table_offset)])

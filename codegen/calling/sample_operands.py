@@ -1,4 +1,4 @@
-"""Made-up operands: benign numbers from a seed, for whoever measures a kernel and has no data at hand."""
+"""Sample operands: benign numbers from a seed, for whoever measures a kernel and has no data at hand."""
 
 from __future__ import annotations
 

@@ -1,49 +1,13 @@
-"""Integer operations on known numbers: the rows by which conditions on unrolled loops and full vectors vanish.
+"""Constant folding of integer operations, by which conditions on unrolled loops and full vectors vanish.
 
 Python's integers give the exact result, which the caller wraps to the type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from tensorlang.codegen.emission.types import I1, Value, in_register, known, lanes_of, literal, wrap
 from tensorlang.ir.dtype import BOOL, DType
-
-
-def _shl(a: int, b: int) -> int:
-    return a << b if 0 <= b < 64 else 0
-
-
-def _shr(a: int, b: int) -> int:
-    return a >> (b if 0 <= b < 64 else 64)
-
-
-ARITHMETIC: Final[dict[str, Callable[[int, int], int]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b if b else 0,
-    "mod": lambda a, b: a % b if b else 0,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": _shl,
-    "shr": _shr,
-    "min": min,
-    "max": max,
-    "fmin": min,
-    "fmax": max,
-}
-COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
+from tensorlang.ir.integers import ARITHMETIC, COMPARE
 
 
 def folded(op: str, dtype: DType, a: Value, b: Value) -> Value | None:

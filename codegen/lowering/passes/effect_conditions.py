@@ -1,4 +1,4 @@
-"""Conditions without which a statement does nothing, so that loops around it may stop where they fail.
+"""Conditions on which the effect of a statement depends: where they fail it does nothing, and loops around it may stop.
 
     for k_1 in range(16):                           for k_1 in range(min(16, (n + 31) // 32)):
         acc = 0                                         acc = 0
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorlang import ir
+from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Compare, Const, Expr, For, If, Load, Stmt, Store
 from tensorlang.ir.dtype import INT64
@@ -22,7 +23,7 @@ from tensorlang.ir.linear import bound_terms, expression, linear
 from tensorlang.ir.traverse import axes_of, dtype_of, substitute
 
 
-def needed(stmt: Stmt) -> Iterator[Expr]:
+def effect_conditions(stmt: Stmt) -> Iterator[Expr]:
     """Conditions `left < right` over loops outside of a statement without which it does nothing; not all of them."""
     ranges: dict[str, tuple[Expr, Expr]] = {}
     while True:
@@ -37,7 +38,7 @@ def needed(stmt: Stmt) -> Iterator[Expr]:
                 ranges[loop] = lo, ir.const(int(last.value) - 1)
                 stmt = body
             case If(cond, then, None):
-                for part in _conjuncts(cond):
+                for part in conjuncts((cond,)):
                     yield from _soonest(part, ranges)
                 stmt = then
             case Alloc():
@@ -47,15 +48,6 @@ def needed(stmt: Stmt) -> Iterator[Expr]:
                 stmt = inside
             case _:
                 return
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    match condition:
-        case Binary("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
-        case _:
-            yield condition
 
 
 def _soonest(condition: Expr, ranges: dict[str, tuple[Expr, Expr]]) -> Iterator[Expr]:
