@@ -17,7 +17,7 @@ import islpy
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Nest, Select, Unary
 from tensorlang.ir.traverse import children, loads_of
 
-from .marks import Statement, statements_of
+from .marks import Statement, is_constant, statements_of
 
 Instance: TypeAlias = tuple[str, tuple[int, ...]]
 
@@ -171,7 +171,7 @@ class Relations:
         times = [str(part) if isinstance(part, int) else names[part] for part in statement.time]
         self.order.append(f"{here} -> [{', '.join([*times, *['0'] * (depth - len(times))])}] : {domain}")
         store = statement.store
-        kind = self.may if store.reducer is not None else self.kill if all(isinstance(v, Const) for v in store.values) else self.must
+        kind = self.may if store.reducer is not None else self.kill if all(map(is_constant, store.values)) else self.must
         for buffer in store.buffers:
             element = self.buffer(buffer.name)
             try:
@@ -285,11 +285,16 @@ def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, .
     known = {f"s{place}": label for place, label in enumerate(relations.labels)}
     known |= {f"i{place}": buffer.name for place, buffer in enumerate(nest.inputs)}
     known |= {f"o{place}": f"the output {buffer.name}" for place, buffer in enumerate(nest.outputs)}
-    direct: dict[Instance, set[Instance]] = {(known[name], at): set() for name, at in domain if name[0] == "s"}
+    made = {f"s{place}": statement for place, statement in enumerate(statements)}
+
+    def called(name: str, at: tuple[int, ...]) -> Instance:
+        return known[name], made[name].instance(at) if name in made else at
+
+    direct: dict[Instance, set[Instance]] = {called(name, at): set() for name, at in domain if name[0] == "s"}
     aside: dict[Instance, set[Instance]] = {}
     for (sink, at), (source, index) in found:
         kept = aside if sink[0] == "x" else direct
-        kept.setdefault((known[sink.replace("x", "s")], at), set()).add((known[source], index))
+        kept.setdefault(called(sink.replace("x", "s"), at), set()).add(called(source, index))
     return _contracted(direct, aside, statements)
 
 
