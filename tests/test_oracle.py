@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import islpy
 import numpy as np
 import pytest
 
 import tensorlang as tl
 from tensorlang.ir import Nest
 from tests.fuzz.replay import unproved
-from tests.oracle import question
+from tests.oracle import dependences, question
 from tests.oracle.dependences import decided
 from tests.oracle.marks import marked, statements_of, unmarked
 from tests.oracle.run import CONSTANT, run
@@ -223,3 +224,16 @@ def test_writes_of_one_value_may_stand_in_any_order(value: Callable[[Any, Any], 
 
 def test_another_write_is_last_where_values_tell_the_turns_apart() -> None:
     assert "does not point forward" in str(wrong(set_again(lambda v, q: v + q), another_last_turn, proved=False))
+
+
+def test_relations_that_take_isl_too_many_operations_to_read_are_too_much_and_others_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either way isl speaks of a syntax error."""
+    outputs, arrays = last_writer()
+    plain = tl.Schedule(outputs).nest
+    arrays |= {buffer.name: np.zeros(3, "i4") for buffer in plain.outputs}
+    monkeypatch.setattr(dependences, "MAX_OPERATIONS", 60)
+    with pytest.raises(dependences.TooMuch):
+        question.dependences(plain, arrays, {})
+    monkeypatch.setattr(dependences, "listed", lambda *_: ["s0[0] => b0[0]"])
+    with pytest.raises(islpy.Error, match="syntax error"):
+        question.dependences(plain, arrays, {})

@@ -8,7 +8,8 @@ on the data at hand is written down point by point.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -337,11 +338,21 @@ def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, In
         info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
         order.domain().foreach_point(instances.append)
     except islpy.Error as error:
-        if "quota" not in str(error) and "operations" not in str(error):
+        if "quota" not in str(error) and "operations" not in str(error) and not _is_isl(texts):
             raise
         raise TooMuch from error
     context.set_max_operations(0)  # the answer is there; to spell it takes operations, too
     return [_instance(str(point).strip("{} ")) for point in instances], [_pair(str(point)) for point in found]
+
+
+def _is_isl(texts: Iterable[Iterable[str]]) -> bool:
+    """Does isl read each part by itself? Where the operations that it may do end while it reads, it speaks of a syntax error."""
+    try:
+        for part in itertools.chain.from_iterable(texts):
+            islpy.UnionMap.read_from_str(islpy.Context(), f"{{ {part} }}")
+    except islpy.Error:
+        return False
+    return True
 
 
 def _pair(point: str) -> tuple[Instance, Instance]:

@@ -88,20 +88,25 @@ def _inside(
 
 
 def marked(nest: Nest, *, constants: bool = False) -> Nest:
-    """The unscheduled nest with a mark in each statement that computes something, or stores `constants` that start no reduction."""
+    """The unscheduled nest with a mark in each statement that computes something, or stores `constants` that start no reduction.
+
+    With `constants`, all iterations count as different, whatever they store.
+    """
     marks: list[Buffer] = []
     stores: dict[int, Store] = {}
     for statement in statements_of(nest):
         stored = statement.store.reducer is None and all(map(is_constant, statement.store.values))
         if statement.computes or (constants and stored and not statement.store.stage.endswith(".init")):
-            stores[id(statement.store)], used = _marked(statement)
+            stores[id(statement.store)], used = _marked(statement, every=constants)
             marks += used
     return dataclasses.replace(nest, inputs=(*nest.inputs, *marks), body=_replaced(nest.body, stores))
 
 
-def _marked(statement: Statement) -> tuple[Store, list[Buffer]]:
+def _marked(statement: Statement, *, every: bool) -> tuple[Store, list[Buffer]]:
+    """The store with a mark for each value, at `every` loop or at those that tell instances apart."""
     loops = zip(statement.loops, statement.apart, strict=True)
-    index, shape = tuple(Axis(loop.loop) if apart else const(0) for loop, apart in loops), tuple(loop.hi for loop in statement.loops)
+    index = tuple(Axis(loop.loop) if apart or every else const(0) for loop, apart in loops)
+    shape = tuple(loop.hi for loop in statement.loops)
     marks = [Buffer(f"{PREFIX}{statement.label}.{place}", shape, dtype_of(value)) for place, value in enumerate(statement.store.values)]
     values = tuple(
         Binary("xor" if mark.dtype == "bool" else "add", value, Load(mark, index))
