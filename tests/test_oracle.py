@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import islpy
 import numpy as np
 import pytest
 
 import tensorlang as tl
 from tensorlang.ir import Nest
 from tests.fuzz.replay import unproved
-from tests.oracle import question
+from tests.oracle import dependences, question
 from tests.oracle.dependences import decided
 from tests.oracle.marks import marked, statements_of, unmarked
 from tests.oracle.run import CONSTANT, run
@@ -199,3 +200,40 @@ def test_the_oracle_shares_no_code_with_the_proofs_of_schedules() -> None:
     imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     imported |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     assert not {name for name in imported if "schedules" in name or "polyhedra" in name or "relations" in name}
+
+
+def set_again(value: Callable[[Any, Any], Any]) -> tuple[Any, Arrays]:
+    """Each element is set three times, to what a value says of its place and of the turn."""
+    V = tl.placeholder((4,), "int32", name="V")
+    p, q = tl.reduce_axis(4, name="p"), tl.reduce_axis(3, name="q")
+    Z = tl.compute((4,), lambda i: tl.cast(i, "int32"), name="Z")
+    H = tl.scatter(Z, (p, q), lambda p, q: p, lambda p, q: value(V[p], tl.cast(q, "int32")), reduce="set", name="H")
+    return H, {"V": np.arange(4, dtype="i4")}
+
+
+def another_last_turn(s: Any) -> None:
+    """The partial tile of the turns is not last."""
+    s.split("H.q", 2)
+    s.reorder("H.q_i", "H.q_o")
+
+
+@pytest.mark.parametrize("value", [lambda v, q: tl.abs(tl.cast(-3, "int32")), lambda v, q: v * 2])
+def test_writes_of_one_value_may_stand_in_any_order(value: Callable[[Any, Any], Any]) -> None:
+    assert wrong(set_again(value), another_last_turn) is None
+
+
+def test_another_write_is_last_where_values_tell_the_turns_apart() -> None:
+    assert "does not point forward" in str(wrong(set_again(lambda v, q: v + q), another_last_turn, proved=False))
+
+
+def test_relations_that_take_isl_too_many_operations_to_read_are_too_much_and_others_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either way isl speaks of a syntax error."""
+    outputs, arrays = last_writer()
+    plain = tl.Schedule(outputs).nest
+    arrays |= {buffer.name: np.zeros(3, "i4") for buffer in plain.outputs}
+    monkeypatch.setattr(dependences, "MAX_OPERATIONS", 60)
+    with pytest.raises(dependences.TooMuch):
+        question.dependences(plain, arrays, {})
+    monkeypatch.setattr(dependences, "listed", lambda *_: ["s0[0] => b0[0]"])
+    with pytest.raises(islpy.Error, match="syntax error"):
+        question.dependences(plain, arrays, {})

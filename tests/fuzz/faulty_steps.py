@@ -27,7 +27,7 @@ from tensorlang.schedules.directives import (
     split,
     store_at,
 )
-from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, instances, orders, rewrites
+from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, orders
 from tensorlang.schedules.placement import sliding_window
 from tensorlang.schedules.rewriting import region
 
@@ -46,7 +46,7 @@ from .weaken_places import (
     upper_sides_lost,
     versions_swapped,
 )
-from .weaken_proofs import choices_swapped, folds_alike, outer_counts_short, reads_unconditional, remainders_apart, storage_of
+from .weaken_proofs import choices_swapped, outer_counts_short, reads_unconditional, remainders_apart, storage_of
 from .weaken_steps import (
     always_first,
     applied_anyway,
@@ -161,13 +161,10 @@ STEPS: Final[dict[str, Fault]] = {
     "storage-shared": ("threads may share storage that store_at placed", constant(store_at.StoreAt, "_require_private", None)),
     "last-write-anywhere": ("the last write of an element may be another one", constant(orders, "none_last", [FALSE])),
     "told-always": ("an element tells all that is stored in it, whatever its index", constant(orders, "told", value=True)),
-    "rewrites-alike": ("all writes of an element before a read count as the same value", constant(rewrites, "told", value=True)),
     "read-before-write": ("a read may come before the only write of what it reads", constant(dependences, "written_before", [FALSE])),
     "storage-new-always": ("all storage counts as overwritten first by each iteration", around(orders, "renewed", storage_of)),
-    "folds-alike": ("iterations that start a tile may change places with those that add to it", around(dependences, "fixed", folds_alike)),
     "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused, "_most_rows", outer_counts_short)),
     "fused-inner-apart": ("iterations of a fused loop count as apart along the inner axis", around(fused, "_of_two", remainders_apart)),
-    "data-unchanged": ("conditions and indices read the same in both of two iterations", constant(instances, "loads_of", ())),
     "choices-swapped": ("proofs take the two sides of a choice for each other", around(accesses, "_reads", choices_swapped)),
     "conditions-unread": ("what conditions read is overlooked by proofs", around(accesses, "_reads", reads_unconditional)),
     "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(loop_kinds, "aligned", None)),

@@ -1,4 +1,4 @@
-"""Ways in which the proofs of dependences may be weakened: what they know of two iterations, of data and of writes. For `faulty_steps`."""
+"""Ways in which the proofs of dependences may be weakened: what they know of two iterations and of writes. For `faulty_steps`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from tensorlang.ir.mentions import allocations
 
 def storage_of(_old: Any, nest: Nest, _chain: Sequence[For]) -> set[str]:
     return {buffer.name for buffer in allocations(nest.body)}
-
-
-def folds_alike(old: Any, marks: dict[int, Any], first: Any, second: Any) -> Any:
-    one, two = marks.get(first.source), marks.get(second.source)
-    return None if one is not None and two is not None and one.reducer == two.reducer else old(marks, first, second)
 
 
 def outer_counts_short(counts: Iterable[Expr]) -> Iterator[Expr]:

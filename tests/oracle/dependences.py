@@ -8,7 +8,8 @@ on the data at hand is written down point by point.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -17,7 +18,7 @@ import islpy
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Nest, Select, Unary
 from tensorlang.ir.traverse import children, loads_of
 
-from .marks import Statement, statements_of
+from .marks import Statement, is_constant, statements_of
 
 Instance: TypeAlias = tuple[str, tuple[int, ...]]
 
@@ -171,7 +172,7 @@ class Relations:
         times = [str(part) if isinstance(part, int) else names[part] for part in statement.time]
         self.order.append(f"{here} -> [{', '.join([*times, *['0'] * (depth - len(times))])}] : {domain}")
         store = statement.store
-        kind = self.may if store.reducer is not None else self.kill if all(isinstance(v, Const) for v in store.values) else self.must
+        kind = self.may if store.reducer is not None else self.kill if all(map(is_constant, store.values)) else self.must
         for buffer in store.buffers:
             element = self.buffer(buffer.name)
             try:
@@ -285,11 +286,16 @@ def needs(nest: Nest, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, .
     known = {f"s{place}": label for place, label in enumerate(relations.labels)}
     known |= {f"i{place}": buffer.name for place, buffer in enumerate(nest.inputs)}
     known |= {f"o{place}": f"the output {buffer.name}" for place, buffer in enumerate(nest.outputs)}
-    direct: dict[Instance, set[Instance]] = {(known[name], at): set() for name, at in domain if name[0] == "s"}
+    made = {f"s{place}": statement for place, statement in enumerate(statements)}
+
+    def called(name: str, at: tuple[int, ...]) -> Instance:
+        return known[name], made[name].instance(at) if name in made else at
+
+    direct: dict[Instance, set[Instance]] = {called(name, at): set() for name, at in domain if name[0] == "s"}
     aside: dict[Instance, set[Instance]] = {}
     for (sink, at), (source, index) in found:
         kept = aside if sink[0] == "x" else direct
-        kept.setdefault((known[sink.replace("x", "s")], at), set()).add((known[source], index))
+        kept.setdefault(called(sink.replace("x", "s"), at), set()).add(called(source, index))
     return _contracted(direct, aside, statements)
 
 
@@ -332,11 +338,21 @@ def _flow(relations: Relations) -> tuple[list[Instance], list[tuple[Instance, In
         info.compute_flow().get_may_dependence().reverse().wrap().foreach_point(found.append)
         order.domain().foreach_point(instances.append)
     except islpy.Error as error:
-        if "quota" not in str(error) and "operations" not in str(error):
+        if "quota" not in str(error) and "operations" not in str(error) and not _is_isl(texts):
             raise
         raise TooMuch from error
     context.set_max_operations(0)  # the answer is there; to spell it takes operations, too
     return [_instance(str(point).strip("{} ")) for point in instances], [_pair(str(point)) for point in found]
+
+
+def _is_isl(texts: Iterable[Iterable[str]]) -> bool:
+    """Does isl read each part by itself? Where the operations that it may do end while it reads, it speaks of a syntax error."""
+    try:
+        for part in itertools.chain.from_iterable(texts):
+            islpy.UnionMap.read_from_str(islpy.Context(), f"{{ {part} }}")
+    except islpy.Error:
+        return False
+    return True
 
 
 def _pair(point: str) -> tuple[Instance, Instance]:

@@ -2,7 +2,8 @@
 
 Each statement that computes something adds an element of an operand of its own, the *mark*, at the values of its loops: `C[i] = A[i] + 1`
 becomes `C[i] = A[i] + 1 + mark0[i]`. A directive takes that for any other read: wherever it moves, copies, inlines or renames the
-statement, it rewrites the index of the mark with the rest, and what the index is when the scheduled nest runs tells the instance. Marks
+statement, it rewrites the index of the mark with the rest, and what the index is when the scheduled nest runs tells the instance. Loops
+that say nothing of a value which is made of operands alone are 0 there: which of its iterations came last makes no difference. Marks
 are 0, so all values stay. Statements that only copy, or that store constants, have none: they hand on what others made.
 """
 
@@ -13,8 +14,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
-from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Const, Expr, For, If, Load, Nest, Prefetch, Stmt, Store
-from tensorlang.ir.traverse import dtype_of, map_children
+from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, const
+from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, walk
 
 PREFIX: Final = "mark of "
 
@@ -29,11 +30,22 @@ class Statement:
     conditions: tuple[tuple[Expr, bool], ...]
     time: tuple[int | str, ...]
     """Positions and loops in turn: what orders instances."""
+    apart: tuple[bool, ...] = ()
+    """For each loop, whether it tells instances apart: where a value is of operands alone, only the loops that it speaks of do."""
+
+    def instance(self, at: tuple[int, ...]) -> tuple[int, ...]:
+        """The iteration that stands for all those that store the same."""
+        return tuple(value if apart else 0 for value, apart in zip(at, self.apart, strict=True))
 
     @property
     def computes(self) -> bool:
         """Does it make values, and not only hand them on? What is combined counts each time, also where it is a constant."""
-        return self.store.reducer is not None or not all(isinstance(value, (Const, Load)) for value in self.store.values)
+        return self.store.reducer is not None or not all(isinstance(value, Load) or is_constant(value) for value in self.store.values)
+
+
+def is_constant(value: Expr) -> bool:
+    """Is a value the same for all instances, so that it does not tell which of them stored it?"""
+    return not any(isinstance(part, (Axis, Load)) for part in walk(value))
 
 
 def statements_of(nest: Nest) -> tuple[Statement, ...]:
@@ -41,8 +53,16 @@ def statements_of(nest: Nest) -> tuple[Statement, ...]:
     found: list[Statement] = []
     for statement in _inside(nest.body, (), (), (), itertools.count()):
         taken = sum(other.label.split("#")[0] == statement.label for other in found)
-        found.append(dataclasses.replace(statement, label=f"{statement.label}#{taken}" if taken else statement.label))
+        label = f"{statement.label}#{taken}" if taken else statement.label
+        found.append(dataclasses.replace(statement, label=label, apart=_apart(statement, nest.inputs)))
     return tuple(found)
+
+
+def _apart(statement: Statement, inputs: tuple[Buffer, ...]) -> tuple[bool, ...]:
+    store = statement.store
+    every = store.reducer is not None or any(load.buffer not in inputs for value in store.values for load in loads_of(value))
+    spoken = frozenset[str]().union(*map(axes_of, store.values))
+    return tuple(every or loop.loop in spoken for loop in statement.loops)
 
 
 def _inside(
@@ -68,19 +88,25 @@ def _inside(
 
 
 def marked(nest: Nest, *, constants: bool = False) -> Nest:
-    """The unscheduled nest with a mark in each statement that computes something, or stores `constants` that start no reduction."""
+    """The unscheduled nest with a mark in each statement that computes something, or stores `constants` that start no reduction.
+
+    With `constants`, all iterations count as different, whatever they store.
+    """
     marks: list[Buffer] = []
     stores: dict[int, Store] = {}
     for statement in statements_of(nest):
-        stored = statement.store.reducer is None and all(isinstance(value, Const) for value in statement.store.values)
+        stored = statement.store.reducer is None and all(map(is_constant, statement.store.values))
         if statement.computes or (constants and stored and not statement.store.stage.endswith(".init")):
-            stores[id(statement.store)], used = _marked(statement)
+            stores[id(statement.store)], used = _marked(statement, every=constants)
             marks += used
     return dataclasses.replace(nest, inputs=(*nest.inputs, *marks), body=_replaced(nest.body, stores))
 
 
-def _marked(statement: Statement) -> tuple[Store, list[Buffer]]:
-    index, shape = tuple(Axis(loop.loop) for loop in statement.loops), tuple(loop.hi for loop in statement.loops)
+def _marked(statement: Statement, *, every: bool) -> tuple[Store, list[Buffer]]:
+    """The store with a mark for each value, at `every` loop or at those that tell instances apart."""
+    loops = zip(statement.loops, statement.apart, strict=True)
+    index = tuple(Axis(loop.loop) if apart or every else const(0) for loop, apart in loops)
+    shape = tuple(loop.hi for loop in statement.loops)
     marks = [Buffer(f"{PREFIX}{statement.label}.{place}", shape, dtype_of(value)) for place, value in enumerate(statement.store.values)]
     values = tuple(
         Binary("xor" if mark.dtype == "bool" else "add", value, Load(mark, index))

@@ -50,7 +50,7 @@ def test_storage_does_not_leave_what_still_uses_it_behind(length: int) -> None:
     """What never runs depends on nothing, so it may stand before what it reads: there is then no loop around all uses."""
     a = tl.placeholder((length,), name="A")
 
-    def step(_: Any, state: Any) -> tl.Tensor:
+    def step(_: Any, state: Any) -> Any:
         h = tl.compute((length,), lambda i: state[i] + 1, name="h")
         k = tl.reduce_axis(length, name="k")
         following: tl.Tensor = tl.compute((length,), lambda i: h[i] + tl.max(h[k], axis=k), name="N")
