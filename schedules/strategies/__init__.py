@@ -13,7 +13,7 @@ from tensorlang.definition.tensor import as_outputs
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.staged import Staged
+from tensorlang.schedules.strategies.program import ProgramStrategy
 
 __all__ = ["Machine", "Strategy", "choose"]
 
@@ -43,4 +43,4 @@ class Strategy(Protocol):
 
 def choose(outputs: object, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Strategy:
     """The strategy for a program on a machine; there is one for every definition. `constants` are operands that are packed beforehand."""
-    return Staged(as_outputs(outputs), machine, threads, constants)
+    return ProgramStrategy(as_outputs(outputs), machine, threads, constants)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
+from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
@@ -46,6 +46,11 @@ class StageInfo:
     def loads(self) -> tuple[Load, ...]:
         """What each iteration reads."""
         return tuple(load for value in self.store.values for load in loads_of(value) if isinstance(load.buffer, Buffer))
+
+    @property
+    def scatters(self) -> bool:
+        """Does data tell where it writes, so that two iterations may write the same element?"""
+        return any(loads_of(part) for part in self.store.index)
 
     @property
     def widest(self) -> DType:
@@ -155,7 +160,7 @@ def size(loop: For) -> int:
     return UNKNOWN_EXTENT if extent is None else max(1, extent)
 
 
-def filled(extent: int, tile: int) -> float:
+def utilization(extent: int, tile: int) -> float:
     """The share of the elements of whole tiles that are wanted; an extent of 0 counts as 1."""
     return max(1, extent) / (-(-max(1, extent) // tile) * tile)
 
@@ -163,6 +168,17 @@ def filled(extent: int, tile: int) -> float:
 def is_literal(loop: For) -> bool:
     """Is the number of iterations a literal?"""
     return literal_extent(loop) is not None
+
+
+def tail_of(literal: bool, otherwise: Tail) -> Tail:
+    """How a split handles the iterations that fill no tile: peeled off where the number of iterations is a literal."""
+    return "peel" if literal else otherwise
+
+
+def tensor_of(load: Load) -> Buffer:
+    """The tensor that a stage reads (`StageInfo.loads` has loads of tensors only)."""
+    assert isinstance(load.buffer, Buffer)
+    return load.buffer
 
 
 def from_zero(loop: For) -> bool:

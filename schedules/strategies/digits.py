@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, Const, For
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import walk
@@ -21,16 +20,15 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.sliding import LEAST_REUSE, sliding
 
 
-def by_digits(s: Schedule, machine: Machine) -> Schedule:
+def split_digits(s: Schedule, machine: Machine) -> Schedule:
     """The schedule with the loops of its reductions split by the literals that divide their indices."""
     while (found := next(_digits(s, machine), None)) is not None:
         loop, factor = found
-        trial = s.copy()
-        try:
-            trial.split(loop.loop, factor, "peel", (f"{label(loop)}_q", f"{label(loop)}_r"))
-        except ScheduleError:
+        step = loop.loop, factor, "peel", (f"{label(loop)}_q", f"{label(loop)}_r")
+        if not s.can("split", *step):
             return s
-        s = trial
+        s = s.copy()
+        s.split(*step)
     return s
 
 

@@ -17,7 +17,7 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.chains import BLOCK, GROUP, SLACK, levels, rounds
+from tensorlang.schedules.strategies.blocked_sums import BLOCK, GROUP, SLACK, levels, rounds
 
 TIMES = 4
 """How much larger than NumPy's an error may be, where NumPy's is at least two units in the last place of the sum: luck is no measure."""

@@ -24,9 +24,9 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import label, size
 
 BLOCK: Final = 32
-"""Additions to one accumulator of a vector that is loaded for each of them."""
+"""Additions in a chain to one accumulator of a vector that is loaded for each of them."""
 TILE_BLOCK: Final = 256
-"""Additions to one accumulator of a register tile, all of which are started and added up for each block."""
+"""Additions in a chain to one accumulator of a register tile, all of which are started and added up for each block."""
 GROUP: Final = 16
 """Blocks that are summed before their sum is added to the next one."""
 SLACK: Final = 1.5
@@ -86,14 +86,14 @@ def _levels(extents: Sequence[int | None], block: int, length: int, unknown: int
         yield tuple(found)
 
 
-def in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, least: int = 1) -> None:
+def sum_in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, least: int = 1) -> None:
     """Sum into the tile `target` in blocks over serial loops of its reduction, given outermost first, where they are long."""
     inner = list(reversed(loops))
     chosen = levels([_extent(s, loop) for loop in inner], block, least, max(block, BLOCK * GROUP))
     _cut(s, target, [split_levels(s, loop, parts, "0") for loop, parts in zip(inner, chosen, strict=True)], chosen)
 
 
-def in_lanes(s: Schedule, stage: str, target: str, loops: Sequence[str], lanes: int) -> bool:
+def sum_in_lanes(s: Schedule, stage: str, target: str, loops: Sequence[str], lanes: int) -> bool:
     """Sum over loops, given outermost first, in vectors of the last one and in blocks, lanes apart; False where the loops are short."""
     *others, vector = loops
     around = [part for part in map(partial(find_loop, s.nest), s.loops(stage)) if part.loop not in loops]
@@ -106,16 +106,16 @@ def in_lanes(s: Schedule, stage: str, target: str, loops: Sequence[str], lanes: 
     split = [first, *(split_levels(s, loop, parts, "0") for loop, parts in zip(reversed(others), chosen[1:], strict=True))]
     lanewise, before = fresh_buffer(s.nest, f"{target}_rf"), s.stages()
     s.rfactor(lane)
-    made = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
-    if around and size(around[-1]) > 1 and s.can("compute_at", made, around[-1].loop):
-        s.compute_at(made, around[-1].loop)
-    for name in (f"{made}.init", made):
+    partial_sums = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
+    if around and size(around[-1]) > 1 and s.can("compute_at", partial_sums, around[-1].loop):
+        s.compute_at(partial_sums, around[-1].loop)
+    for name in (f"{partial_sums}.init", partial_sums):
         inside, *order = s.loops(name)
         if order:
             s.reorder(*order, inside)
         s.vectorize(inside)
     s.vectorize(lane)
-    _cut(s, lanewise, [[f"{made}.{label(loop)}" for loop in part] for part in split], chosen)
+    _cut(s, lanewise, [[f"{partial_sums}.{label(loop)}" for loop in part] for part in split], chosen)
     return True
 
 
@@ -140,10 +140,10 @@ def _cut(s: Schedule, target: str, split: Sequence[Sequence[str]], chosen: Seque
     pairs = [pair for loops, parts in zip(split, chosen, strict=True) for pair in zip(loops, parts, strict=True)]
     for loop, part in reversed(pairs):
         if part.starts:
-            target = summed_apart(s, target, loop)
+            target = sum_apart(s, target, loop)
 
 
-def summed_apart(s: Schedule, target: str, at: str) -> str:
+def sum_apart(s: Schedule, target: str, at: str) -> str:
     """The tile in which each iteration of `at` sums what it adds to `target`."""
     tile = tile_name(s.nest, target)
     s.accumulate(target, at=at, partial=True)
