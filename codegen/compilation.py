@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tensorlang.codegen.cache import object_files
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.codegen.cache.program import Origin, Program, Provenance
+from tensorlang.codegen.cache.program import Origin, Program, Provenance, Scheduled
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
@@ -91,7 +91,7 @@ def of_schedule(
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = lower_definition(schedule.outputs, label, order)
     nest = replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
-    origin = Origin(schedule.outputs, order, plain, lambda: nest, provenance == "default")
+    origin = Origin(schedule.outputs, order, plain, lambda: Scheduled(nest, schedule.faults), provenance == "default")
     return of_nest(origin, target, bound_arrays(origin.outputs), provenance)
 
 
@@ -110,10 +110,10 @@ def of_default(
     plain = lower_definition(tensors, name, order)
     _require_name(plain.name)
 
-    def scheduled() -> Nest:
+    def scheduled() -> Scheduled:
         _require_small(plain, MAX_INSTRUCTIONS)
-        chosen = default_schedule(tensors, target, threads=threads).nest
-        return replace(plain, body=chosen.body, relations=chosen.relations)
+        chosen = default_schedule(tensors, target, threads=threads)
+        return Scheduled(replace(plain, body=chosen.nest.body, relations=chosen.nest.relations), chosen.faults)
 
     origin = Origin(tensors, order, plain, scheduled, chosen=True)
     return Request(origin, target, bound_arrays(tensors), provenance, ("default", threads))

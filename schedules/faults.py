@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules import trace
+
+TOO_MUCH_CODE: Final = "TL-S202"
+"""The refusal for the budget of instructions. It is no fault: how much code a step makes is known when it is tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cache.program import Origin, Program
+from tensorlang.codegen.cache.program import Origin, Program, Scheduled
 from tensorlang.codegen.calling.arguments import fixed
 from tensorlang.codegen.compilation import Request, default_schedule, of_nest
 from tensorlang.codegen.runtime import arrays
@@ -65,10 +65,10 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
     if origin is None:  # read from a file: there is no nest to take apart
         return replace(program, bound={**program.bound, **given})
     if origin.chosen:
-        chosen = default_schedule(origin.outputs, program.target, frozenset(given)).nest
-        nest = replace(origin.plain, body=chosen.body, relations=chosen.relations)
+        chosen = default_schedule(origin.outputs, program.target, frozenset(given))
+        nest, faults = replace(origin.plain, body=chosen.nest.body, relations=chosen.nest.relations), chosen.faults
     else:
-        nest = origin.nest
+        nest, faults = origin.scheduled
     bound = dict(program.bound)
     for constant, whole in given.items():
         array = whole
@@ -80,7 +80,7 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
             kernel(of_nest(Origin.of(parts.packer), program.target, {}))(array, out=packed)
             array, operand, nest = packed, parts.packed, parts.rest
         bound[operand.name] = array
-    return of_nest(origin.under(nest), program.target, bound, program.provenance)
+    return of_nest(origin.under(Scheduled(nest, faults)), program.target, bound, program.provenance)
 
 
 def split(nest: Nest, operand: Buffer) -> PackedOperand | None:

@@ -13,7 +13,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, statements
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.rewriting.edit import literal_extent, stage_of
+from tensorlang.schedules.rewriting.edit import literal_extent, path_to_loop, stage_of
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.system.lazy import cached_property
@@ -214,6 +214,14 @@ def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:
     names = [loop.loop for loop in loops]
     index = tuple(expand(nest, part, names) for part in store.index)
     return replace(store, index=index, values=tuple(expand(nest, value, names) for value in store.values))
+
+
+def perfectly_nested(nest: Nest, stage: StageInfo) -> bool:
+    """Does nothing stand between the loops of a stage, so that they can change places?"""
+    names = {loop.loop for loop in stage.loops}
+    path = path_to_loop(nest, stage.loops[-1].loop)
+    first = next(place for place, part in enumerate(path) if isinstance(part, For) and part.loop in names)
+    return all(isinstance(part, For) for part in path[first:])
 
 
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:

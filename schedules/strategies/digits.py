@@ -13,6 +13,7 @@ from math import gcd
 from tensorlang.ir import Axis, Binary, Const, For
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import walk
+from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, is_literal, label, size, stages_of
@@ -24,11 +25,9 @@ def split_digits(s: Schedule, machine: Machine) -> Schedule:
     """The schedule with the loops of its reductions split by the literals that divide their indices."""
     while (found := next(_digits(s, machine), None)) is not None:
         loop, factor = found
-        step = loop.loop, factor, "peel", (f"{label(loop)}_q", f"{label(loop)}_r")
-        if not s.can("split", *step):
-            return s
         s = s.copy()
-        s.split(*step)
+        if not s.attempt(Split(loop.loop, factor, "peel", (f"{label(loop)}_q", f"{label(loop)}_r"))):
+            break
     return s
 
 

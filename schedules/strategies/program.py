@@ -13,11 +13,11 @@ from typing import Final
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
-from tensorlang.schedules.faults import Fault
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.analysis import StageInfo, stages_of, tensor_of
+from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
 from tensorlang.schedules.strategies.epilogue import sole_reader
@@ -34,8 +34,6 @@ from tensorlang.system.lazy import cached_property
 MOST_STAGES: Final = 128
 """The stages that get directives of their own, those of the most work first: every directive is proved against the whole nest, so that
 in a program of a thousand stages those of all would take minutes. What is written into its readers before counts as one with them."""
-TOO_MUCH_CODE: Final = "TL-S202"
-"""The refusal of a step for the budget of instructions: such a stage is built as it is written."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,8 @@ class ProgramStrategy:
             if consumer:
                 candidate = tile.with_consumer(consumer)
                 try:
-                    tiles[info.name] = candidate if candidate.can_fuse(self._plain) else tile
+                    fits = perfectly_nested(self._plain.nest, info) and candidate.can_fuse(self._plain)
+                    tiles[info.name] = candidate if fits else tile
                 except ScheduleError as error:
                     faults += _unexpected(info.name, error)
         return tiles, tuple(faults)
@@ -259,13 +258,14 @@ class ProgramStrategy:
         """Append the directives of one stage: the main one by the point, others by its knobs for them or by their default."""
         main, tile = name == self._main_name, self._tiles.get(name)
         if tile is not None:
-            return tile.schedule(s, config if main else tile.default(), alone=alone)
+            nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
+            return nested and tile.schedule(s, config if main else tile.default(), alone=alone)
         prefix, rows = "" if main else f"{name}.", self._rows[name]
         rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
         return True
 
 
 def _unexpected(stage: str, error: ScheduleError) -> Iterator[Fault]:
-    """The fault of a refused step, unless it only would make too much code: how much is known when it is tried."""
+    """The fault of a refused step, unless it would make too much code: such a stage is built as it is written."""
     if error.code != TOO_MUCH_CODE:
         yield Fault.of(stage, error)

@@ -15,6 +15,7 @@ from typing import Any
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
 from tensorlang.schedules.directives.loop_kinds import Vectorize
+from tensorlang.schedules.faults import TOO_MUCH_CODE
 from tensorlang.schedules.placement.local import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
@@ -123,15 +124,19 @@ class Rows:
             parallelize(s, outermost)
 
     def _sum_in_lanes(self, s: Schedule, lanes: int) -> bool:
-        """Sum in vectors and in blocks, where the loops are long and nothing else is in the way; else leave the schedule as it was."""
+        """Sum in vectors and in blocks, where the loops are long and that is legal; else leave the schedule as it was."""
         assert self.vector is not None
         loops = [*(loop.loop for loop in self.stage.reduced if loop is not self.vector), self.vector.loop]
         before = len(s.directives)
         try:
-            return sum_in_lanes(s, self.stage.name, self.stage.store.buffers[0].name, loops, lanes)
-        except ScheduleError:
+            done = sum_in_lanes(s, self.stage, loops, lanes)
+        except ScheduleError as error:
+            if error.code != TOO_MUCH_CODE:
+                raise
+            done = False
+        if not done:
             s.undo(len(s.directives) - before)
-            return False
+        return done
 
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
         """Put the vector loop inside the reduction and keep its results in registers."""

@@ -43,7 +43,8 @@ class Tiling:
         inexact, tail = rounds(stage.store), tail_of(is_literal(roles.depth), "guard")
         j_o, j_i = split_group(s, roles.vector, config["vectors"] * kernel.lanes)
         vectors, j_i = kernel.split_vectors(s, j_i, config["vectors"])
-        outer, k, cuts = {"j": j_o}, roles.depth.loop, list[str]()
+        outer, k = {"j": j_o}, roles.depth.loop
+        cuts: Sequence[str] = ()
         depth = min(config["depth"], size(roles.depth))
         if depth < size(roles.depth):
             k, outer["k"], *cuts = self._split_depth(s, depth) if inexact else reversed(s.split(k, depth, tail))
