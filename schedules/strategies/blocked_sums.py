@@ -1,9 +1,9 @@
 """Long sums in blocks, so that their rounding errors stay small.
 
 Each addition rounds, so the error of a sum grows with the longest chain of additions from an element to the result: n of them where one
-accumulator takes everything, but 32 + 16 + 16 where blocks of 32 are summed apart, 16 of these together, and so on (Higham 1993, "The
+accumulator takes everything, but 32 + 16 + 16 where blocks of 32 have partial sums, and 16 of these one of their own (Higham 1993, "The
 accuracy of floating point summation"; NumPy adds in pairs above blocks of 128). The first block is as long as its accumulators are cheap
-to start and to add: lanes are accumulators of their own (`rfactor` of the loop over them) and stay apart until the very end.
+to start and to add: lanes are accumulators of their own (`rfactor` of the loop over them), added up at the very end.
 
     k_3: k_2: k_1: acc[:] = 0; for k_0: acc[:] += A[k_0, :]; ... acc_2[:] += acc[:]; ... ; C += the lanes of the outermost
 
@@ -96,14 +96,14 @@ def sum_in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, le
     chosen = levels([_extent(s, loop) for loop in inner], block, least, max(block, BLOCK * GROUP))
     split = [split_levels(s, loop, parts, "0") for loop, parts in zip(inner, chosen, strict=True)]
     for loop in _chain_starts(split, chosen):
-        target = sum_apart(s, target, loop)
+        target = keep_partial_sums(s, target, loop)
 
 
 def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int) -> bool:
-    """Sum over loops, given outermost first, in vectors of the last one and in blocks, lanes apart.
+    """Sum over loops, given outermost first, in vectors of the last one and in blocks, with a partial sum in each lane.
 
     False, with the schedule left half way, where the loops are short or a step is not legal: the stage may be a scatter whose lanes write
-    the same element, or its loops may stand apart.
+    the same element, or its loops may not be perfectly nested.
     """
     *others, vector = loops
     around = [part for part in map(partial(find_loop, s.nest), s.loops(stage.name)) if part.loop not in loops]
@@ -157,7 +157,7 @@ def _chain_starts(split: Sequence[Sequence[str]], chosen: Sequence[Sequence[Leve
     return [loop for loop, part in reversed(pairs) if part.starts]
 
 
-def sum_apart(s: Schedule, target: str, at: str) -> str:
+def keep_partial_sums(s: Schedule, target: str, at: str) -> str:
     """The tile in which each iteration of `at` sums what it adds to `target`."""
     tile = tile_name(s.nest, target)
     s.accumulate(target, at=at, partial=True)

@@ -96,10 +96,10 @@ class Contraction:
         """The same with the stage that makes an operand in parts, if there is one."""
         for load in self.stage.loads:
             loop = partitioning_loop(self.stage, load, self.kernel.roles.outside_panels)
-            made = producer_of(self.stage, load.buffer, s) if loop else None
-            if made is not None:
-                producer = Producer(Rows.of(made, machine, self.threads), (IN_PARTS, WHOLE))
-                return replace(self, producer=producer, producer_loop=loop)
+            producer = producer_of(self.stage, load.buffer, s) if loop else None
+            if producer is not None:
+                placed = Producer(Rows.of(producer, machine, self.threads), (IN_PARTS, WHOLE))
+                return replace(self, producer=placed, producer_loop=loop)
         return self
 
     # The space --------------------------------------------------------------------------------------------------------------

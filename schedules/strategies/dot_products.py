@@ -160,7 +160,7 @@ def _contiguous(stage: StageInfo, row: Load, along: For) -> bool:
 
 
 def _along_own_dimension(stage: StageInfo, row: Load, along: For) -> bool:
-    """Are they a stride apart, along a dimension of their own?"""
+    """Are they strided, along a dimension of their own?"""
     alone = Axis(along.loop) in row.index and from_zero(along)
     return size(along) > 1 and alone and stage.stride(row, along) not in (0, 1, None)
 

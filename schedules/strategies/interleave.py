@@ -1,4 +1,4 @@
-"""Operands of dot products in blocks of the products that a lane adds: what lies apart in an image is laid side by side.
+"""Operands of dot products in blocks of the products that a lane adds: what is strided in an image becomes contiguous.
 
     x: uint8[64, 58, 58]                            x: uint8[16, 58, 58, 4]
     for c in range(64):                             for c_b in range(16):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tensorlang.ir import Buffer, For, Load
-from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size
+from tensorlang.ir import For, Load
+from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
 LEAST_LANES: Final = 4
@@ -117,7 +117,7 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         across = stage.stride(stage.store, vector.last)
         transposed = across != 1 and not _only_axis(stage, vector)
         scattered = any(stage.stride(load, vector.last) != 1 for load in moved)
-        operand = moved[0] if len({getattr(load.buffer, "name", "") for load in moved}) == len(moved) == 1 else None
+        operand = moved[0] if len({tensor_of(load).name for load in moved}) == len(moved) == 1 else None
         inside = {loop.loop for group in (vector, row) if group is not None for loop in group.loops}
         roles = Roles(
             stage,
@@ -132,7 +132,7 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
             transposed,
         )
         worth = row is not None and row.size >= LEAST_ROWS
-        if scattered and not (worth and roles.packable and isinstance(getattr(operand, "buffer", None), Buffer)):
+        if scattered and not (worth and roles.packable and operand is not None):
             continue
         if transposed and (across is None or not roles.packable or row is None or (scattered and not worth)):
             continue

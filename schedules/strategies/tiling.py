@@ -14,13 +14,22 @@ from typing import Any, Final
 from tensorlang.schedules.placement.local import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import Group, is_literal, label, size, tail_of, tensor_of
-from tensorlang.schedules.strategies.blocked_sums import GROUP, TILE_BLOCK, Level, levels, rounds, split_levels, sum_apart, sum_in_blocks
+from tensorlang.schedules.strategies.blocked_sums import (
+    GROUP,
+    TILE_BLOCK,
+    Level,
+    keep_partial_sums,
+    levels,
+    rounds,
+    split_levels,
+    sum_in_blocks,
+)
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.packing import pack
 from tensorlang.schedules.strategies.tile_order import TileOrder
 
 COLUMNS: Final = 1024
-"""Columns of the output whose sums are kept apart where nobody knows how many there are."""
+"""Columns of the output whose partial sums are kept at a time where their number is known only at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Tiling:
         self._pack(s, config, outer)
         target = stage.store.buffers[0].name
         for cut in reversed(cuts):
-            target = sum_apart(s, target, cut)
+            target = keep_partial_sums(s, target, cut)
         tile = tile_name(s.nest, target)
         partial = inexact and "k" in outer
         if stage.scatters and not s.can("accumulate", target, at=around[-1], partial=partial):
@@ -93,7 +102,7 @@ class Tiling:
             pack(s, operand, self.pack_at if whole else outer[panel.place], self.kernel.packed_lanes(panel.load))
 
     def _split_depth(self, s: Schedule, depth: int) -> Sequence[str]:
-        """The loops over a part of the depth and over the parts, then those over groups of parts that are summed apart; innermost first."""
+        """The loops over a part of the depth and over the parts, then those over groups of parts with a partial sum; innermost first."""
         roles, loop = self.kernel.roles, self.kernel.roles.depth
         parts = None if not is_literal(loop) else -(-size(loop) // depth)
         (chosen,) = levels([parts], min(max(depth, GROUP), TILE_BLOCK))

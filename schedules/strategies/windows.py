@@ -31,7 +31,7 @@ from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogu
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.producer import INLINED, WHOLE, Producer
 from tensorlang.schedules.strategies.rows import Rows
-from tensorlang.schedules.strategies.sliding import Sliding, producer_of, sliding, written_in
+from tensorlang.schedules.strategies.sliding import Sliding, inlines_cheaply, producer_of, sliding
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize
 from tensorlang.schedules.strategies.window_costs import IN_PLACE, IN_PLANE, IN_ROWS, MAX_BODY, SHUFFLED_STEP, WindowCosts
@@ -88,23 +88,23 @@ class Windows:
         return replace(self, consumer=stage)
 
     def with_producer(self, s: Schedule, machine: Machine) -> Windows:
-        """The same with the stage that makes the source, if it is made for this window only, and with the places where that can be."""
+        """The same with the stage that makes the source, if it does so for this window only, and with the places where that can be."""
         source = tensor_of(self.window.source)
-        made = producer_of(self.stage, source, s)
+        producer = producer_of(self.stage, source, s)
         around, row = self.window.around, self.window.row
         first = self.stage.outer[len(around)]
         by_rows = row is not None and row.outer is first
-        if made is None:
+        if producer is None:
             strided = by_rows and self.window.slides_along_lanes and self.window.step == SHUFFLED_STEP
             return replace(self, copies=True) if strided and s.can("cache_read", source.name, at=first.loop) else self
         found = []
-        if written_in(self.window, made) and s.can("compute_inline", made.name):
+        if inlines_cheaply(self.window, producer) and s.can("compute_inline", producer.name):
             found.append(INLINED)
-        if any(size(loop) > 1 for loop in around) and s.can("compute_at", made.name, around[-1].loop):
+        if any(size(loop) > 1 for loop in around) and s.can("compute_at", producer.name, around[-1].loop):
             found.append(IN_PLANE)
-        if by_rows and s.can("compute_at", made.name, first.loop):
+        if by_rows and s.can("compute_at", producer.name, first.loop):
             found.append(IN_ROWS)
-        return replace(self, producer=Producer(Rows.of(made, machine, self.threads), (*found, WHOLE)))
+        return replace(self, producer=Producer(Rows.of(producer, machine, self.threads), (*found, WHOLE)))
 
     # The space --------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.errors import ScheduleError
-from tensorlang.schedules.directives.loop_kinds import Parallel
+from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
@@ -76,12 +76,14 @@ def test_a_scatter_that_may_write_an_element_twice_has_no_tile_in_registers() ->
     assert (s.faults, [step for step in s.directives if getattr(step, "tensor", "") == "S"]) == ((), [])
 
 
-def test_a_long_sum_that_is_scattered_is_asked_before_its_lanes_are_apart() -> None:
-    at, x = tl.placeholder((3,), "int32", name="at"), tl.placeholder((3, 100_000), name="x")
-    zeros = tl.compute((8,), lambda _: 0.0, name="Z")
-    q, p = tl.reduce_axis(3, name="q"), tl.reduce_axis(100_000, name="p")
-    total = tl.scatter(zeros, (q, p), lambda q, _: tl.clamp(at[q], 0, 7), lambda q, p: x[q, p], name="S")
-    assert default(total).faults == ()
+def test_partial_sums_of_lanes_are_asked_for_one_by_one() -> None:
+    n, m = tl.dim("n"), tl.dim("m")
+    x = tl.placeholder((n, n, m), name="x")
+    q, p = tl.reduce_axis(m, name="q"), tl.reduce_axis(n, name="p")
+    mean = tl.compute((n,), lambda i: tl.sum(x[i, p, q], axis=(q, p)) / 3, name="S")
+    s = default(mean)
+    assert s.faults == ()
+    assert [step for step in s.directives if isinstance(step, Vectorize)]
 
 
 def test_a_contraction_inside_the_rows_of_another_stage_does_not_fork() -> None:
