@@ -126,8 +126,8 @@ class ProgramStrategy:
         tiles, consumers = dict(fused), {tile.consumer for tile in fused.values()}
         for name, tile in fused.items():
             if name not in self._blocks:
-                fed = tile.with_producer(self._plain, self.machine)
-                tiles[name] = tile if fed.producer is not None and fed.producer.name in consumers else fed
+                placing = tile.with_producer(self._plain, self.machine)
+                tiles[name] = tile if placing.producer is not None and placing.producer.name in consumers else placing
         return tiles
 
     @cached_property
