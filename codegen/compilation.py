@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tensorlang.codegen.cache import object_files
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.codegen.cache.program import Origin, Program, Provenance
+from tensorlang.codegen.cache.program import Origin, Program, Provenance, Scheduled
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
@@ -90,8 +90,8 @@ def of_schedule(
     _require_name(label)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
-    nest = scheduled(plain, schedule)
-    return of_nest(Origin(program, plain, lambda: nest, provenance == "default"), target, program.bound, provenance)
+    made = scheduled(plain, schedule)
+    return of_nest(Origin(program, plain, lambda: made, provenance == "default"), target, program.bound, provenance)
 
 
 def of_default(
@@ -109,7 +109,7 @@ def of_default(
     plain = program.function(name, inputs)
     _require_name(plain.name)
 
-    def by_default() -> Nest:
+    def by_default() -> Scheduled:
         _require_small(plain, MAX_INSTRUCTIONS)
         return scheduled(plain, default_schedule(program, target, threads=threads))
 
@@ -122,9 +122,9 @@ def of_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]
     return Request(origin, target, bound, provenance, ("nest", origin.nest), shared)
 
 
-def scheduled(plain: Nest, schedule: Schedule) -> Nest:
+def scheduled(plain: Nest, schedule: Schedule) -> Scheduled:
     """The function `plain` with the loops of a schedule of its program."""
-    return replace(plain, body=schedule.nest.body, relations=schedule.nest.relations)
+    return Scheduled(replace(plain, body=schedule.nest.body, relations=schedule.nest.relations), schedule.faults)
 
 
 def default_schedule(outputs: object, target: Target, constants: frozenset[str] = frozenset(), threads: int | None = None) -> Schedule:

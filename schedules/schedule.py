@@ -23,6 +23,7 @@ from tensorlang.schedules.diff import Difference, difference
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.split import Split
+from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.legality.budget import within_budget
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
@@ -49,6 +50,7 @@ class Verdict:
 class Schedule(Methods):
     """The schedule of one program. `Schedule(C, D)` and `Schedule((C, D))` are the same; a `LoweredProgram` is not lowered again.
 
+    `faults` are the steps that a strategy tried and that were refused; users' own steps raise instead.
     Raises `DefinitionError` where the outputs are no program.
     """
 
@@ -56,6 +58,7 @@ class Schedule(Methods):
         self.program = outputs if isinstance(outputs, LoweredProgram) else lower_program(as_outputs(outputs, *more), name, inputs)
         self._nests = [self.program.nest]
         self._directives: list[Directive] = []
+        self.faults: tuple[Fault, ...] = ()
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -82,7 +85,8 @@ class Schedule(Methods):
 
     def __repr__(self) -> str:
         outputs = ", ".join(buffer.name for buffer in self._nests[0].outputs)
-        return "\n".join([f"s = tl.Schedule({outputs})", *(trace.call(step) for step in self._directives)])
+        steps = (trace.call(step) for step in self._directives)
+        return "\n".join([f"s = tl.Schedule({outputs})", *steps, *(f"# {fault}" for fault in self.faults)])
 
     def _repr_html_(self) -> str:
         from tensorlang.system import markup  # noqa: PLC0415 - for notebooks alone
@@ -260,5 +264,5 @@ class Schedule(Methods):
         """An independent schedule with the same steps."""
         other = object.__new__(type(self))
         other.program = self.program
-        other._nests, other._directives = list(self._nests), list(self._directives)
+        other._nests, other._directives, other.faults = list(self._nests), list(self._directives), self.faults
         return other

@@ -1,15 +1,24 @@
-"""What every test runs under: signals as at a terminal, and the profile that property tests are drawn in.
+"""What every test runs under: signals as at a terminal, the profile of property tests, strategies that are refused nothing.
 
 Tests end child processes by signals, and a run in the background begins with SIGINT and SIGHUP ignored.
 
 In the profile "ci", which is the default, a property is drawn the same few times in each run. In "campaign" it is drawn twenty times as
 often, anew in each run: `make campaign`, or `python -m pytest -m hypothesis --hypothesis-profile=campaign --hypothesis-seed=N`.
+
+A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests.
 """
 
 import gc
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tensorlang.schedules.faults import Fault
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.space import Config
+from tensorlang.schedules.strategies.program import ProgramStrategy
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -22,3 +31,18 @@ settings.load_profile("ci")
 
 # A test makes many small objects beside the many of the libraries: looking for cycles less often saves about a twentieth of the time.
 gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(autouse=True)
+def strategy_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fault]]:
+    """The steps that strategies were refused in a test; one that means to cause some empties the list."""
+    found, real = list[Fault](), ProgramStrategy.schedule
+
+    def schedule(self: ProgramStrategy, config: Config) -> Schedule:
+        made = real(self, config)
+        found.extend(made.faults)
+        return made
+
+    monkeypatch.setattr(ProgramStrategy, "schedule", schedule)
+    yield found
+    assert not found, [str(fault) for fault in found]

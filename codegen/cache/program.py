@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy.typing as npt
 
@@ -14,11 +14,19 @@ from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest
 from tensorlang.lowering.program import LoweredProgram
+from tensorlang.schedules.faults import Fault
 from tensorlang.system.lazy import cached_property
 
 Provenance = Literal["tuned", "nearest", "default"]
 
 _NONE: Final = ir.const(0)
+
+
+class Scheduled(NamedTuple):
+    """A scheduled nest, and the steps that the strategy was refused which scheduled it."""
+
+    nest: Nest
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +38,27 @@ class Origin:
 
     program: LoweredProgram
     plain: Nest
-    schedule: Callable[[], Nest]
+    schedule: Callable[[], Scheduled]
     chosen: bool
 
     @cached_property
-    def nest(self) -> Nest:
-        """The scheduled nest, made when it is first asked for: a kernel whose code is known already may never need it."""
+    def scheduled(self) -> Scheduled:
+        """The schedule's outcome, made when it is first asked for: a kernel whose code is known already may never need it."""
         return self.schedule()
 
-    def under(self, nest: Nest) -> Origin:
-        """The same definition with another scheduled nest."""
-        return replace(self, schedule=lambda: nest, chosen=False)
+    @property
+    def nest(self) -> Nest:
+        """The scheduled nest."""
+        return self.scheduled.nest
+
+    def under(self, scheduled: Scheduled) -> Origin:
+        """The same definition scheduled otherwise."""
+        return replace(self, schedule=lambda: scheduled, chosen=False)
 
     @staticmethod
     def of(nest: Nest) -> Origin:
         """A nest that no definition stands behind."""
-        return Origin(LoweredProgram(nest), nest, lambda: nest, chosen=False)
+        return Origin(LoweredProgram(nest), nest, lambda: Scheduled(nest), chosen=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.codegen.cache.program import Origin, Program
+from tensorlang.codegen.cache.program import Origin, Program, Scheduled
 from tensorlang.codegen.calling.arguments import fixed
 from tensorlang.codegen.compilation import Request, default_schedule, of_nest, scheduled
 from tensorlang.codegen.runtime import arrays
@@ -64,7 +64,8 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
     origin = program.origin
     if origin is None:  # read from a file: there is no nest to take apart
         return replace(program, bound={**program.bound, **given})
-    nest = scheduled(origin.plain, default_schedule(origin.program, program.target, frozenset(given))) if origin.chosen else origin.nest
+    chosen = default_schedule(origin.program, program.target, frozenset(given)) if origin.chosen else None
+    nest, faults = origin.scheduled if chosen is None else scheduled(origin.plain, chosen)
     bound = dict(program.bound)
     for constant, whole in given.items():
         array = whole
@@ -76,7 +77,7 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
             kernel(of_nest(Origin.of(parts.packer), program.target, {}))(array, out=packed)
             array, operand, nest = packed, parts.packed, parts.rest
         bound[operand.name] = array
-    return of_nest(origin.under(nest), program.target, bound, program.provenance)
+    return of_nest(origin.under(Scheduled(nest, faults)), program.target, bound, program.provenance)
 
 
 def split(nest: Nest, operand: Buffer) -> PackedOperand | None:

@@ -87,6 +87,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
         rates=machine,
         bound=bound,
         sentence=sentence,
+        faults=() if origin is None else tuple(map(str, origin.scheduled.faults)),
     )
 
 

@@ -39,7 +39,7 @@ class Report:
     arithmetic, `sent` what moves to and from each level of memory in a call (an estimate), `hot` the hot loop of the machine code,
     `forks` the parallel loops that a call starts, `in_lanes` the share of the arithmetic whose stages run in vector loops. `peak_share`
     is of the measured multiply-add peak, `bandwidth_share` of the bandwidth of the level that holds the footprint. `bound` names what
-    bounds the kernel, `sentence` says it with numbers and what to do.
+    bounds the kernel, `sentence` says it with numbers and what to do. `faults` are stages that the strategy failed to schedule.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Report:
     rates: Rates
     bound: Bound
     sentence: str
+    faults: tuple[str, ...] = ()
 
     @property
     def time(self) -> float:
@@ -133,6 +134,7 @@ class Report:
             "bandwidth_share": self.bandwidth_share,
             "bound": self.bound,
             "sentence": self.sentence,
+            "faults": list(self.faults),
         }
 
     def picture(self, path: str | PathLike[str] | None = None) -> str:
@@ -180,7 +182,8 @@ class Report:
                 f"  {name:<{wide}}{trips:>10}   {size(level.bytes):>9}, fits {level.home}"
                 for name, (_, trips, level) in zip(names, shown, strict=True)
             ]
-        return "\n".join([*lines, "", *wrap(self.sentence, 110, initial_indent="  ", subsequent_indent="  ")])
+        said = [line for told in (self.sentence, *self.faults) for line in wrap(told, 110, initial_indent="  ", subsequent_indent="  ")]
+        return "\n".join([*lines, "", *said])
 
     def _where(self) -> str:
         dims = f", {', '.join(f'{name} = {value}' for name, value in self.dims.items())}" if self.dims else ""

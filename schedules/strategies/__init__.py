@@ -13,7 +13,7 @@ from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.staged import Staged
+from tensorlang.schedules.strategies.program import ProgramStrategy
 
 __all__ = ["Machine", "Strategy", "choose"]
 
@@ -46,4 +46,5 @@ def choose(outputs: object, machine: Machine, threads: int, constants: frozenset
 
     `constants` are operands that are packed beforehand.
     """
-    return Staged(outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs), machine, threads, constants)
+    program = outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs)
+    return ProgramStrategy(program, machine, threads, constants)

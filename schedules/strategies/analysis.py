@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 
-from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store
+from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, statements
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.rewriting.edit import literal_extent, stage_of
+from tensorlang.schedules.rewriting.edit import literal_extent, path_to, stage_of
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.system.lazy import cached_property
@@ -46,6 +47,11 @@ class StageInfo:
     def loads(self) -> tuple[Load, ...]:
         """What each iteration reads."""
         return tuple(load for value in self.store.values for load in loads_of(value) if isinstance(load.buffer, Buffer))
+
+    @property
+    def scatters(self) -> bool:
+        """Does data tell where it writes, so that two iterations may write the same element?"""
+        return any(loads_of(part) for part in self.store.index)
 
     @property
     def widest(self) -> DType:
@@ -155,7 +161,7 @@ def size(loop: For) -> int:
     return UNKNOWN_EXTENT if extent is None else max(1, extent)
 
 
-def filled(extent: int, tile: int) -> float:
+def utilization(extent: int, tile: int) -> float:
     """The share of the elements of whole tiles that are wanted; an extent of 0 counts as 1."""
     return max(1, extent) / (-(-max(1, extent) // tile) * tile)
 
@@ -163,6 +169,17 @@ def filled(extent: int, tile: int) -> float:
 def is_literal(loop: For) -> bool:
     """Is the number of iterations a literal?"""
     return literal_extent(loop) is not None
+
+
+def tail_of(literal: bool, otherwise: Tail) -> Tail:
+    """How a split handles the iterations that fill no tile: peeled off where the number of iterations is a literal."""
+    return "peel" if literal else otherwise
+
+
+def tensor_of(load: Load) -> Buffer:
+    """The tensor that a stage reads (`StageInfo.loads` has loads of tensors only)."""
+    assert isinstance(load.buffer, Buffer)
+    return load.buffer
 
 
 def from_zero(loop: For) -> bool:
@@ -198,6 +215,14 @@ def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:
     names = [loop.loop for loop in loops]
     index = tuple(expand(nest, part, names) for part in store.index)
     return replace(store, index=index, values=tuple(expand(nest, value, names) for value in store.values))
+
+
+def perfectly_nested(nest: Nest, stage: StageInfo) -> bool:
+    """Are the loops of a stage still there, with nothing between them, so that they can change places?"""
+    first, last = stage.loops[0].loop, stage.loops[-1].loop
+    path = path_to(nest.body, lambda part: isinstance(part, For) and part.loop == last, (last,))
+    inside = list(dropwhile(lambda part: not (isinstance(part, For) and part.loop == first), path))
+    return bool(inside) and all(isinstance(part, For) for part in inside)
 
 
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from tensorlang.errors import ScheduleError
 from tensorlang.ir import Axis, Binary, Const, For
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import walk
+from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, is_literal, label, size, stages_of
@@ -21,16 +21,13 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.sliding import LEAST_REUSE, sliding
 
 
-def by_digits(s: Schedule, machine: Machine) -> Schedule:
+def split_digits(s: Schedule, machine: Machine) -> Schedule:
     """The schedule with the loops of its reductions split by the literals that divide their indices."""
     while (found := next(_digits(s, machine), None)) is not None:
         loop, factor = found
-        trial = s.copy()
-        try:
-            trial.split(loop.loop, factor, "peel", (f"{label(loop)}_q", f"{label(loop)}_r"))
-        except ScheduleError:
-            return s
-        s = trial
+        s = s.copy()
+        if not s.attempt(Split(loop.loop, factor, "peel", (f"{label(loop)}_q", f"{label(loop)}_r"))):
+            break
     return s
 
 

@@ -1,7 +1,7 @@
 """Packing an operand, the copy written so that both sides are walked along memory.
 
 Where the panel lies along the source, its last loop is a vector. Where it lies across (a transposed operand, the weights of a
-convolution by output channel), the copy goes in square tiles: vectors along the source, turned in registers, stored along the panel.
+convolution by output channel), the copy goes in square tiles: vectors along the source, transposed in registers, stored along the panel.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
+from typing import Final
 
 from tensorlang.ir import Axis, Buffer, Const, Expr, For, FuseRelation, Load, Store, const
 from tensorlang.ir.linear import Linear, expression, linear
@@ -17,7 +18,8 @@ from tensorlang.schedules.rewriting.region import expand
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label as short, size
 
-MAX_UNROLLED = 16
+MAX_UNROLLED: Final = 16
+"""Vectors of a tile that is transposed in registers, at most."""
 
 
 def pack(s: Schedule, operand: Buffer, at: str, lanes: int) -> None:
@@ -27,18 +29,18 @@ def pack(s: Schedule, operand: Buffer, at: str, lanes: int) -> None:
     before = set(s.stages())
     s.pack(operand.name, at=at)
     (name,) = set(s.stages()) - before
-    copy = _copy(s, name)
+    copy = _copy_stage(s, name)
     if copy is None or not copy.loops or len(copy.loads) != 1:
         return
     (load,) = copy.loads
     last = copy.loops[-1]
     if copy.stride(load, last) == 1 or size(last) < 2:
-        _along(s, last, lanes)
+        _copy_along(s, last, lanes)
     elif copy.stride(copy.store, last) == 1:
-        _across(s, copy, load, lanes)
+        _copy_across(s, copy, load, lanes)
 
 
-def _copy(s: Schedule, name: str) -> StageInfo | None:
+def _copy_stage(s: Schedule, name: str) -> StageInfo | None:
     """The copy as a stage, its loops innermost last."""
     wanted = set(s.loops(name))
     loops = tuple(part for part in statements(s.nest.body) if isinstance(part, For) and part.loop in wanted)
@@ -72,7 +74,8 @@ def _flat(s: Schedule, load: Load, over_loops: Callable[[Expr], Expr]) -> Load:
     return Load(replace(load.buffer, shape=(const(step),)), (over_loops(expression(form)),))
 
 
-def _along(s: Schedule, last: For, lanes: int) -> None:
+def _copy_along(s: Schedule, last: For, lanes: int) -> None:
+    """Vectors along the source and the panel."""
     loop = last.loop
     if size(last) > 4 * lanes:
         _, loop = s.split(loop, lanes, "peel", (f"{short(loop)}_v", f"{short(loop)}_l"))
@@ -80,7 +83,7 @@ def _along(s: Schedule, last: For, lanes: int) -> None:
         s.vectorize(loop)
 
 
-def _across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
+def _copy_across(s: Schedule, copy: StageInfo, load: Load, lanes: int) -> None:
     """Vectors along the source, unrolled along the panel."""
     last = copy.loops[-1]
     others = [loop for loop in copy.loops if loop is not last and size(loop) > 1]

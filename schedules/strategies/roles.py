@@ -1,7 +1,7 @@
 """The roles of a contraction's loops: which become lanes, which rows of the register tile, which the depth.
 
 Lanes may run along any axis of the output. Along one that memory follows everywhere nothing has to be moved; along another one the
-operand that varies from lane to lane is packed, and a result that lies across the lanes is turned in registers when it is stored. So a
+operand that varies from lane to lane is packed, and a result that lies across the lanes is transposed in registers when it is stored. So a
 convolution may take its pixels as lanes, or its output channels. Axes that memory walks as one (the rows and columns of an image under
 a 1 x 1 convolution) are one axis.
 """
@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from typing import Final
 
-from tensorlang.ir import Buffer, For, Load
-from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size
+from tensorlang.ir import For, Load
+from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
-LEAST_LANES = 4
-LEAST_ROWS = 4
+LEAST_LANES: Final = 4
+"""Iterations of an axis, at least, for it to become lanes."""
+LEAST_ROWS: Final = 4
 """Rows below which packing the operand of scattered lanes is not worth it."""
-MOST_BETWEEN = 4
-"""Iterations of a loop between neighbouring lanes or rows, up to which it joins the tile."""
+MOST_INTERLEAVED: Final = 4
+"""Iterations of a loop between neighbouring lanes or rows, up to which it joins the register tile."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,8 @@ class Roles:
     """One way to run a contraction.
 
     `rest` are the other loops of the output, `reduced` the other loops of the reduction, `operand` is the one tensor that varies from
-    lane to lane (None: several do), `row_operand` one that varies from row to row only. `scattered`: lanes of the operand do not lie
-    side by side. `turned`: lanes of the output do not.
+    lane to lane (None: several do), `row_operand` one that varies from row to row only. `scattered`: lanes of the operand are not
+    contiguous in memory. `transposed`: lanes of the output are not.
     """
 
     stage: StageInfo
@@ -40,7 +43,7 @@ class Roles:
     operand: Load | None
     row_operand: Load | None
     scattered: bool
-    turned: bool
+    transposed: bool
 
     @property
     def packable(self) -> bool:
@@ -52,28 +55,42 @@ class Roles:
         return self.operand is None or self.stage.stride(self.operand, loop) != 0
 
     @cached_property
-    def between(self) -> For | None:
+    def interleaved(self) -> For | None:
         """The loop whose elements of the output lie between those of neighbouring lanes or rows: with it, a tile is without gaps."""
         stage, groups = self.stage, (self.vector, *(() if self.row is None else (self.row,)))
         steps = {stage.stride(stage.store, group.last) or 0 for group in groups}
         found = (loop for loop in self.rest if is_literal(loop) and stage.stride(stage.store, loop) == 1)
-        return next((loop for loop in found if 1 < size(loop) <= MOST_BETWEEN and size(loop) in steps), None)
+        return next((loop for loop in found if 1 < size(loop) <= MOST_INTERLEAVED and size(loop) in steps), None)
 
     @property
-    def packed(self) -> int:
-        """Elements of the operand in all its packed panels."""
-        total = 1
-        for loop in self.stage.loops:
-            total *= max(1, size(loop)) if self.moves(loop) else 1
-        return total
+    def interleaving(self) -> int:
+        """Register tiles that are interleaved in memory, and computed together."""
+        return 1 if self.interleaved is None else size(self.interleaved)
 
     @property
-    def written(self) -> int:
+    def outside_panels(self) -> list[For]:
+        """The other loops of the output along which the operand of the lanes varies: each iteration has panels of its own."""
+        return [loop for loop in self.rest if self.moves(loop) and loop is not self.interleaved]
+
+    @property
+    def inside_panels(self) -> list[For]:
+        """The other loops of the output that use the same panel of the operand of the lanes."""
+        return [loop for loop in self.rest if not self.moves(loop) and loop is not self.interleaved]
+
+    @property
+    def reductions(self) -> int:
+        """Iterations of the reduction beside its depth."""
+        return max(1, prod(size(loop) for loop in self.reduced))
+
+    @property
+    def panel_elements(self) -> int:
+        """Elements of the operand of the lanes in all its packed panels."""
+        return prod(size(loop) for loop in self.stage.loops if self.moves(loop))
+
+    @property
+    def output_elements(self) -> int:
         """Elements of the output."""
-        total = 1
-        for loop in self.stage.outer:
-            total *= max(1, size(loop))
-        return total
+        return prod(map(size, self.stage.outer))
 
 
 def roles_of(stage: StageInfo) -> tuple[Roles, ...]:
@@ -98,9 +115,9 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
             default=None,
         )
         across = stage.stride(stage.store, vector.last)
-        turned = across != 1 and not _only_axis(stage, vector)
+        transposed = across != 1 and not _only_axis(stage, vector)
         scattered = any(stage.stride(load, vector.last) != 1 for load in moved)
-        operand = moved[0] if len({getattr(load.buffer, "name", "") for load in moved}) == len(moved) == 1 else None
+        operand = moved[0] if len({tensor_of(load).name for load in moved}) == len(moved) == 1 else None
         inside = {loop.loop for group in (vector, row) if group is not None for loop in group.loops}
         roles = Roles(
             stage,
@@ -112,12 +129,12 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
             operand,
             next((load for load in fixed if row is not None and stage.stride(load, row.last) != 0), None),
             scattered,
-            turned,
+            transposed,
         )
         worth = row is not None and row.size >= LEAST_ROWS
-        if scattered and not (worth and roles.packable and isinstance(getattr(operand, "buffer", None), Buffer)):
+        if scattered and not (worth and roles.packable and operand is not None):
             continue
-        if turned and (across is None or not roles.packable or row is None or (scattered and not worth)):
+        if transposed and (across is None or not roles.packable or row is None or (scattered and not worth)):
             continue
         yield roles
 

@@ -14,15 +14,17 @@ from typing import Any
 
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
-from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
+from tensorlang.schedules.directives.loop_kinds import Vectorize
+from tensorlang.schedules.faults import TOO_MUCH_CODE
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
-from tensorlang.schedules.strategies.chains import BLOCK, in_blocks, in_lanes, rounds
+from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of
+from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.streaming import stream, streamed
+from tensorlang.schedules.strategies.streaming import stream, streams_by_default
+from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize
 
 MAX_LANES = 128
 """Elements in flight, at most."""
@@ -46,7 +48,12 @@ class Rows:
     def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Rows:
         """Any stage can be run this way."""
         lanes = machine.lanes(stage.widest)
-        return cls(stage, _vector(stage, lanes), lanes, threads, streamed(stage, machine))
+        return cls(stage, _vector(stage, lanes), lanes, threads, streams_by_default(stage, machine))
+
+    @property
+    def name(self) -> str:
+        """What logs call it."""
+        return "rows"
 
     @property
     def reduces(self) -> bool:
@@ -68,7 +75,7 @@ class Rows:
             if self.streamed is not None:
                 found.append(Flag(f"{prefix}stream"))
         if self.threads > 1 and self.stage.outer:
-            found.append(Choice(f"{prefix}parallel", ["none", "outer"]))
+            found.append(outer_loop_knob(prefix))
         return tuple(found)
 
     def default(self, prefix: str = "") -> dict[str, Any]:
@@ -104,9 +111,8 @@ class Rows:
         outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = min(config[f"{prefix}vectors"] * self.lanes, MAX_LANES)
-            if not (self.reduces and not self.ragged and rounds(self.stage.store) and self._in_blocks(s, width)):
-                tail: Any = "peel" if is_literal(self.vector) and not self.ragged else "mask"
-                outer, inner = s.split(self.vector.loop, width, tail)
+            if not (self.reduces and not self.ragged and rounds(self.stage.store) and self._sum_in_lanes(s, width)):
+                outer, inner = s.split(self.vector.loop, width, tail_of(is_literal(self.vector) and not self.ragged, "mask"))
                 if outermost == self.vector.loop:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
@@ -115,18 +121,22 @@ class Rows:
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
-            s.attempt(Parallel(outermost))
+            parallelize(s, outermost)
 
-    def _in_blocks(self, s: Schedule, lanes: int) -> bool:
-        """Sum in vectors and in blocks, where the loops are long and nothing else is in the way; else leave the schedule as it was."""
+    def _sum_in_lanes(self, s: Schedule, lanes: int) -> bool:
+        """Sum in vectors and in blocks, where the loops are long and that is legal; else leave the schedule as it was."""
         assert self.vector is not None
         loops = [*(loop.loop for loop in self.stage.reduced if loop is not self.vector), self.vector.loop]
         before = len(s.directives)
         try:
-            return in_lanes(s, self.stage.name, self.stage.store.buffers[0].name, loops, lanes)
-        except ScheduleError:
+            done = sum_in_lanes(s, self.stage, loops, lanes)
+        except ScheduleError as error:
+            if error.code != TOO_MUCH_CODE:
+                raise
+            done = False
+        if not done:
             s.undo(len(s.directives) - before)
-            return False
+        return done
 
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
         """Put the vector loop inside the reduction and keep its results in registers."""
@@ -138,7 +148,7 @@ class Rows:
                 tile = tile_name(s.nest, target)
                 s.accumulate(target, at=outer)
                 if rounds(self.stage.store):
-                    in_blocks(s, tile, reduced, BLOCK)
+                    sum_in_blocks(s, tile, reduced, BLOCK)
 
 
 def _vector(stage: StageInfo, lanes: int) -> For | None:

@@ -19,6 +19,7 @@ from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, read
 from tensorlang.system.lazy import cached_property
 
 LEAST_LANES = 4
+"""Iterations of the output's last axis, at least."""
 LEAST_REUSE = 4
 """Elements of the output that read the same window, below which there is nothing to gain by treating it as an operand to be reused."""
 MOST_SHARED = 16
@@ -71,7 +72,7 @@ class Sliding:
 
     @property
     def step(self) -> int:
-        """How far neighbouring lanes lie apart in what is slid over; 0 where they do not lie side by side."""
+        """The stride of neighbouring lanes in what is slid over, in elements; 0 where it is not a constant along the last dimension."""
         moves = self.stage.moves(self.source, self.vector)
         return 0 if moves is None else moves
 
@@ -115,7 +116,7 @@ def _few(stage: StageInfo, moved: list[Load], others: list[For]) -> bool:
     So it is in a convolution of small groups with channels last, whose lanes are the output channels of several groups.
     """
     vector = stage.outer[-1]
-    shared = all(near(stage, load, vector, LEAST_LANES * LEAST_LANES) for load in moved)
+    shared = all(nearly_contiguous(stage, load, vector, LEAST_LANES * LEAST_LANES) for load in moved)
     return (
         shared
         and prod(map(size, others)) <= MOST_SHARED
@@ -123,7 +124,7 @@ def _few(stage: StageInfo, moved: list[Load], others: list[For]) -> bool:
     )
 
 
-def near(stage: StageInfo, load: Load, loop: For, lanes: int) -> bool:
+def nearly_contiguous(stage: StageInfo, load: Load, loop: For, lanes: int) -> bool:
     """Do the elements that neighbouring iterations of a loop read lie no further apart than they do, though not evenly?"""
     *leading, last = load.index
     if any(loop.loop in axes_of(part) for part in leading) or stage.moves(load, loop) is not None:
@@ -156,7 +157,7 @@ def producer_of(stage: StageInfo, buffer: Source, s: Schedule) -> StageInfo | No
     return None
 
 
-def written_in(window: Sliding, producer: StageInfo) -> bool:
+def inlines_cheaply(window: Sliding, producer: StageInfo) -> bool:
     """May the producer be computed anew at every tap: a copy or little more, its lanes as side by side as before?"""
     (value, *others) = producer.store.values
     if others or len(producer.loads) != 1 or any(isinstance(node, Call) for node in walk(value)):

@@ -116,6 +116,9 @@ class Judge:
         if case["seed"] % 5 == 0:
             self.compiled(case, program, tl.Schedule(program.outputs), everywhere[:1], "plain", twin=False)
         if case["seed"] % 5 == 1:
+            self.say("strategy")
+            strategy = choose(program.outputs, find_target(CPU), THREADS)
+            without_faults(strategy.schedule(strategy.default))
             self.compiled(case, program, program.outputs, everywhere, "default", twin=False)
         if any(name in UNIT for name in types(case)):
             self.twin(case, kept, everywhere)
@@ -295,11 +298,18 @@ class Judge:
             )
 
 
+def without_faults(schedule: Any) -> Any:
+    """A strategy's schedule. Raises `Wrong` where a step of the strategy's was refused: it has to ask before."""
+    if schedule.faults:
+        raise Wrong("strategy", "; ".join(map(str, schedule.faults)))
+    return schedule
+
+
 def strategic(outputs: Any, rng: random.Random) -> list[Step]:
     """The steps of a point of the strategies' own space: one in three times the default."""
     strategy = choose(outputs, find_target(CPU), rng.choice((1, THREADS)))
     point = strategy.default if rng.random() < 0.35 else strategy.space.sample(np.random.default_rng(rng.randrange(1 << 30)), 1)[0]
-    made = strategy.schedule(point)
+    made = without_faults(strategy.schedule(point))
     steps = made.directives if schedules.small(made.nest.body) else ()
     return [{"apply": catalogue.NAMES[type(step)], "fields": trace_of_steps.fields(step)} for step in steps]
 

@@ -10,8 +10,8 @@ import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.analysis import stages_of
-from tensorlang.schedules.strategies.blocks import in_blocks
 from tensorlang.schedules.strategies.fusion import inline_pointwise, raise_contractions
+from tensorlang.schedules.strategies.row_blocks import block_rows
 from tests.thinned import crossed
 
 MACHINE = target("x86-64-v4")
@@ -27,7 +27,7 @@ def attention(*shape: Any, keys: int | None = None, **options: Any) -> Any:
 def blocked(result: Any) -> tuple[tl.Schedule, Any]:
     s = tl.Schedule(result)
     inline_pointwise(s)
-    return in_blocks(raise_contractions(s), MACHINE)
+    return block_rows(raise_contractions(s), MACHINE)
 
 
 def constants(shape: Any) -> list[Any]:

@@ -7,30 +7,30 @@ from tensorlang.codegen.target import target
 from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.sharing import FORK, Shareable, best_shared
+from tensorlang.schedules.strategies.thread_loop import FORK_CYCLES, ThreadLoop, cheapest_thread_loop
 from tests.thinned import crossed
 
 WORK = 1e8
 
 
 def test_a_fork_for_each_iteration_of_the_loops_around_is_dear() -> None:
-    assert best_shared([Shareable("outer", 8, 1), Shareable("inner", 64, 1000)], WORK, 0, 2) == "outer"
+    assert cheapest_thread_loop([ThreadLoop("outer", 8, 1), ThreadLoop("inner", 64, 1000)], WORK, 0, 2) == "outer"
 
 
 def test_uneven_parts_leave_threads_waiting() -> None:
-    assert best_shared([Shareable("three", 3, 1), Shareable("many", 100, 4)], WORK, 0, 2) == "many"
-    assert best_shared([Shareable("four", 4, 1), Shareable("many", 100, 4)], WORK, 0, 2) == "four"
+    assert cheapest_thread_loop([ThreadLoop("three", 3, 1), ThreadLoop("many", 100, 4)], WORK, 0, 2) == "many"
+    assert cheapest_thread_loop([ThreadLoop("four", 4, 1), ThreadLoop("many", 100, 4)], WORK, 0, 2) == "four"
 
 
 def test_what_stays_outside_is_not_shared() -> None:
-    assert best_shared([Shareable("inside", 64, 1, WORK), Shareable("around", 64, 1)], WORK, WORK, 2) == "around"
+    assert cheapest_thread_loop([ThreadLoop("inside", 64, 1, WORK), ThreadLoop("around", 64, 1)], WORK, WORK, 2) == "around"
 
 
 @pytest.mark.parametrize("threads", [2, 4, 64])
 def test_little_work_stays_on_one_thread(threads: int) -> None:
-    assert best_shared([Shareable("outer", 64, 1)], FORK, 0, threads) == "none"
-    assert best_shared([Shareable("outer", 1, 1)], WORK, 0, threads) == "none"
-    assert best_shared([], WORK, 0, threads) == "none"
+    assert cheapest_thread_loop([ThreadLoop("outer", 64, 1)], FORK_CYCLES, 0, threads) == "none"
+    assert cheapest_thread_loop([ThreadLoop("outer", 1, 1)], WORK, 0, threads) == "none"
+    assert cheapest_thread_loop([], WORK, 0, threads) == "none"
 
 
 @crossed(

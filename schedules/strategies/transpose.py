@@ -1,6 +1,6 @@
 """Stages that read across memory what they write along it: transpositions, changes of layout.
 
-Square tiles of registers: vectors run along what is read, an unrolled loop along what is written, and the tile is turned when it is
+Register tiles: vectors run along what is read, an unrolled loop along what is written, and the tile is transposed in registers when it is
 stored. Both sides are then walked in whole vectors.
 
     for i_o: for j_o: unroll j_i: vector i_i: B[i, j] = A[j, i]
@@ -10,23 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tensorlang.ir import For
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
+from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import PARALLEL_FROM
-from tensorlang.schedules.strategies.streaming import stream, streamed
+from tensorlang.schedules.strategies.streaming import stream, streams_by_default
+from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize
 
-LEAST = 4
+LEAST_EXTENT: Final = 4
 """Iterations of both loops below which a tile is not worth it, but where whole vectors are written all the same: runs side by side."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """A stage whose reads lie along `lanes_loop` and whose writes lie along `along`."""
+class Transpose:
+    """A stage that reads memory along the loop `across`, and writes it along the loop `along`."""
 
     stage: StageInfo
     across: For
@@ -35,8 +36,13 @@ class Turned:
     threads: int
     streamed: bool | None = None
 
+    @property
+    def name(self) -> str:
+        """What logs call it."""
+        return "turned"
+
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Turned | None:
+    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Transpose | None:
         """The two loops, or None where reads and writes go the same way."""
         if stage.reduced or len(stage.outer) < 2 or stage.store.reducer is not None:
             return None
@@ -46,16 +52,16 @@ class Turned:
             return None
         for across in stage.outer[-2::-1]:
             if all(stage.stride(load, across) == 1 and stage.stride(load, along) not in (1, None) for load in moved):
-                apart = stage.stride(stage.store, across)
-                if not apart or (min(size(across), size(along)) < LEAST and apart != size(along)):
+                stride = stage.stride(stage.store, across)
+                if not stride or (min(size(across), size(along)) < LEAST_EXTENT and stride != size(along)):
                     return None
                 lanes = machine.lanes(stage.widest)
-                return cls(stage, across, along, lanes, threads, streamed(stage, machine))
+                return cls(stage, across, along, lanes, threads, streams_by_default(stage, machine))
         return None
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """The tile along what is written, the order of the tiles, whether they pass the caches by, threads."""
-        most = max(LEAST, min(32, size(self.along)))
+        most = max(LEAST_EXTENT, min(32, size(self.along)))
         found: list[Knob] = [
             Sizes(f"{prefix}tile", tuple(count for count in (4, 8, 16, 32) if count <= most)),
             Flag(f"{prefix}reads_first"),
@@ -63,7 +69,7 @@ class Turned:
         if self.streamed is not None:
             found.append(Flag(f"{prefix}stream"))
         if self.threads > 1:
-            found.append(Choice(f"{prefix}parallel", ["none", "outer"]))
+            found.append(outer_loop_knob(prefix))
         return tuple(found)
 
     def default(self, prefix: str = "") -> dict[str, Any]:
@@ -71,7 +77,7 @@ class Turned:
         sizes = self.knobs(prefix)[0].values
         wanted = 64 // max(1, self.stage.store.buffers[0].dtype.bytes)
         config: dict[str, Any] = {
-            f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST)),
+            f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST_EXTENT)),
             f"{prefix}reads_first": False,
         }
         if self.streamed is not None:
@@ -83,14 +89,13 @@ class Turned:
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         rest = [loop.loop for loop in self.stage.outer if loop.loop not in (self.across.loop, self.along.loop)]
-        read_o, read_i = s.split(self.across.loop, self.lanes, "peel" if is_literal(self.across) else "mask")
-        write_o, write_i = s.split(self.along.loop, config[f"{prefix}tile"], "peel" if is_literal(self.along) else "guard")
+        read_o, read_i = s.split(self.across.loop, self.lanes, tail_of(is_literal(self.across), "mask"))
+        write_o, write_i = s.split(self.along.loop, config[f"{prefix}tile"], tail_of(is_literal(self.along), "guard"))
         tiles = [write_o, read_o] if config[f"{prefix}reads_first"] else [read_o, write_o]
         s.reorder(*rest, *tiles, write_i, read_i)
         s.vectorize(read_i)
         s.unroll(write_i)
         if config.get(f"{prefix}stream"):
             stream(s, self.stage)
-        first = [*rest, *tiles][0]
-        if alone and config.get(f"{prefix}parallel", "none") == "outer" and s.can("parallel", first):
-            s.parallel(first)
+        if alone and config.get(f"{prefix}parallel", "none") == "outer":
+            parallelize(s, [*rest, *tiles][0])

@@ -1,9 +1,9 @@
 """Long sums in blocks, so that their rounding errors stay small.
 
 Each addition rounds, so the error of a sum grows with the longest chain of additions from an element to the result: n of them where one
-accumulator takes everything, but 32 + 16 + 16 where blocks of 32 are summed apart, 16 of these together, and so on (Higham 1993, "The
+accumulator takes everything, but 32 + 16 + 16 where blocks of 32 have partial sums, and 16 of these one of their own (Higham 1993, "The
 accuracy of floating point summation"; NumPy adds in pairs above blocks of 128). The first block is as long as its accumulators are cheap
-to start and to add: lanes are accumulators of their own (`rfactor` of the loop over them) and stay apart until the very end.
+to start and to add: lanes are accumulators of their own (`rfactor` of the loop over them), added up at the very end.
 
     k_3: k_2: k_1: acc[:] = 0; for k_0: acc[:] += A[k_0, :]; ... acc_2[:] += acc[:]; ... ; C += the lanes of the outermost
 
@@ -18,15 +18,19 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from tensorlang.ir import Binary, Param, Store
+from tensorlang.schedules.directives.accumulate import Accumulate
+from tensorlang.schedules.directives.loop_kinds import Vectorize
+from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.placement.local_copies import fresh_buffer, tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import label, size
+from tensorlang.schedules.strategies.analysis import StageInfo, label, size
 
 BLOCK: Final = 32
-"""Additions to one accumulator of a vector that is loaded for each of them."""
+"""Additions in a chain to one accumulator of a vector that is loaded for each of them."""
 TILE_BLOCK: Final = 256
-"""Additions to one accumulator of a register tile, all of which are started and added up for each block."""
+"""Additions in a chain to one accumulator of a register tile, all of which are started and added up for each block."""
 GROUP: Final = 16
 """Blocks that are summed before their sum is added to the next one."""
 SLACK: Final = 1.5
@@ -86,17 +90,23 @@ def _levels(extents: Sequence[int | None], block: int, length: int, unknown: int
         yield tuple(found)
 
 
-def in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, least: int = 1) -> None:
+def sum_in_blocks(s: Schedule, target: str, loops: Sequence[str], block: int, least: int = 1) -> None:
     """Sum into the tile `target` in blocks over serial loops of its reduction, given outermost first, where they are long."""
     inner = list(reversed(loops))
     chosen = levels([_extent(s, loop) for loop in inner], block, least, max(block, BLOCK * GROUP))
-    _cut(s, target, [split_levels(s, loop, parts, "0") for loop, parts in zip(inner, chosen, strict=True)], chosen)
+    split = [split_levels(s, loop, parts, "0") for loop, parts in zip(inner, chosen, strict=True)]
+    for loop in _chain_starts(split, chosen):
+        target = keep_partial_sums(s, target, loop)
 
 
-def in_lanes(s: Schedule, stage: str, target: str, loops: Sequence[str], lanes: int) -> bool:
-    """Sum over loops, given outermost first, in vectors of the last one and in blocks, lanes apart; False where the loops are short."""
+def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int) -> bool:
+    """Sum over loops, given outermost first, in vectors of the last one and in blocks, with a partial sum in each lane.
+
+    False, with the schedule left half way, where the loops are short or a step is not legal: the stage may be a scatter whose lanes write
+    the same element, or its loops may not be perfectly nested.
+    """
     *others, vector = loops
-    around = [part for part in map(partial(find_loop, s.nest), s.loops(stage)) if part.loop not in loops]
+    around = [part for part in map(partial(find_loop, s.nest), s.loops(stage.name)) if part.loop not in loops]
     extent = _extent(s, vector)
     extents = [None if extent is None else -(-extent // lanes), *(_extent(s, loop) for loop in reversed(others))]
     chosen = levels(extents, BLOCK, unknown=BLOCK * GROUP if any(size(loop) > 1 for loop in around) else UNKNOWN)
@@ -104,18 +114,24 @@ def in_lanes(s: Schedule, stage: str, target: str, loops: Sequence[str], lanes: 
         return False
     lane, *first = split_levels(s, vector, (Level(lanes, starts=False), *chosen[0]), "l")
     split = [first, *(split_levels(s, loop, parts, "0") for loop, parts in zip(reversed(others), chosen[1:], strict=True))]
-    lanewise, before = fresh_buffer(s.nest, f"{target}_rf"), s.stages()
-    s.rfactor(lane)
-    made = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
-    if around and size(around[-1]) > 1 and s.can("compute_at", made, around[-1].loop):
-        s.compute_at(made, around[-1].loop)
-    for name in (f"{made}.init", made):
+    lanewise, before = fresh_buffer(s.nest, f"{stage.store.buffers[0].name}_rf"), s.stages()
+    if not s.attempt(Rfactor(lane)):
+        return False
+    partial_sums = next(name for name in s.stages() if name not in before and not name.endswith(".init"))
+    if around and size(around[-1]) > 1 and s.can("compute_at", partial_sums, around[-1].loop):
+        s.compute_at(partial_sums, around[-1].loop)
+    for name in (f"{partial_sums}.init", partial_sums):
         inside, *order = s.loops(name)
-        if order:
-            s.reorder(*order, inside)
-        s.vectorize(inside)
-    s.vectorize(lane)
-    _cut(s, lanewise, [[f"{made}.{label(loop)}" for loop in part] for part in split], chosen)
+        if not (not order or s.attempt(Reorder((*order, inside)))) or not s.attempt(Vectorize(inside)):
+            return False
+    if not s.attempt(Vectorize(lane)):
+        return False
+    inside_sums = [[f"{partial_sums}.{label(loop)}" for loop in part] for part in split]
+    for loop in _chain_starts(inside_sums, chosen):
+        tile = tile_name(s.nest, lanewise)
+        if not s.attempt(Accumulate(lanewise, loop, partial=True)):
+            return False
+        lanewise = tile
     return True
 
 
@@ -135,15 +151,13 @@ def split_levels(s: Schedule, loop: str, parts: Sequence[Level], innermost: str,
     return [rest, *reversed(found)]
 
 
-def _cut(s: Schedule, target: str, split: Sequence[Sequence[str]], chosen: Sequence[Sequence[Level]]) -> None:
-    """Keep a tile of partial results in each iteration of the levels that start a chain, the outermost first."""
+def _chain_starts(split: Sequence[Sequence[str]], chosen: Sequence[Sequence[Level]]) -> list[str]:
+    """The loops of the levels that start a chain, the outermost first: each of their iterations keeps a tile of partial results."""
     pairs = [pair for loops, parts in zip(split, chosen, strict=True) for pair in zip(loops, parts, strict=True)]
-    for loop, part in reversed(pairs):
-        if part.starts:
-            target = summed_apart(s, target, loop)
+    return [loop for loop, part in reversed(pairs) if part.starts]
 
 
-def summed_apart(s: Schedule, target: str, at: str) -> str:
+def keep_partial_sums(s: Schedule, target: str, at: str) -> str:
     """The tile in which each iteration of `at` sums what it adds to `target`."""
     tile = tile_name(s.nest, target)
     s.accumulate(target, at=at, partial=True)

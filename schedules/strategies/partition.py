@@ -1,6 +1,6 @@
-"""Loops that part what a stage reads: each iteration of them has elements of its own, as each group of a convolution its channels.
+"""Loops that partition an operand: each iteration reads elements of its own, as each group of a convolution its channels.
 
-Inside such a loop the stage that makes those elements computes none twice, and they are read while they are in cache.
+Inside such a loop the stage that produces those elements computes none twice, and they are read while they are in cache.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 
 
-def parted(stage: StageInfo, load: Load, around: Sequence[For]) -> str:
-    """The innermost of the leading loops `around` that all part what is loaded; "" where the first does not, or they do not repeat."""
+def partitioning_loop(stage: StageInfo, load: Load, loops: Sequence[For]) -> str:
+    """The innermost of the leading `loops` that all partition what is loaded; "" where the first does not, or none repeats."""
     found = ""
-    for place, loop in enumerate(around):
-        inside = [other for other in stage.loops if other not in around[: place + 1]]
-        if size(loop) > 1 and not _parts(load, loop, inside):
+    for place, loop in enumerate(loops):
+        inside = [other for other in stage.loops if other not in loops[: place + 1]]
+        if size(loop) > 1 and not _partitions(load, loop, inside):
             break
         found = loop.loop if size(loop) > 1 else found
     return found
 
 
-def _parts(load: Load, loop: For, inside: Sequence[For]) -> bool:
+def _partitions(load: Load, loop: For, inside: Sequence[For]) -> bool:
     """Does one step of the loop go beyond all that the loops inside of it reach?"""
     indices = [part for part in load.index if loop.loop in axes_of(part)]
     if len(indices) != 1 or not all(map(is_literal, (loop, *inside))):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tensorlang.errors import ScheduleError
 from tensorlang.ir import Buffer, Call, For
 from tensorlang.ir.traverse import walk
+from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of
@@ -24,15 +24,15 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.sliding import sliding
 
-LEAST: Final = 16
+LEAST_ROWS: Final = 16
 """Rows in a block: with fewer, register tiles and packed panels are not used often enough."""
-MEMORY: Final = 4.0
-"""How much dearer a byte from memory is than one from the last-level cache; so is one that is written to new pages, and read again."""
+MEMORY_COST: Final = 4.0
+"""The cost of a byte from memory, in bytes from the last-level cache; a byte that is written to new pages costs it twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
-    """What was computed in blocks: the stages that moved, the contraction that they moved into, and the loops that they now share."""
+class RowBlocks:
+    """What is computed in blocks of rows: the stages that moved, the contraction `result` that they moved into, the loops of both."""
 
     moved: frozenset[str] = frozenset()
     result: str = ""
@@ -46,25 +46,24 @@ class Blocks:
         """The loop around the blocks, or "": what all blocks share can be packed there."""
         return self.shared[-2] if len(self.shared) > 1 else ""
 
-    def share(self, s: Schedule) -> None:
-        """Let threads share the blocks."""
+    def parallelize(self, s: Schedule) -> None:
+        """Let threads share the outermost loop over the blocks for which that is legal."""
         for loop in self.shared:
-            if size(find_loop(s.nest, loop)) != 1 and s.can("parallel", loop):
-                s.parallel(loop)
+            if size(find_loop(s.nest, loop)) != 1 and s.attempt(Parallel(loop)):
                 return
 
 
-def in_blocks(s: Schedule, machine: Machine) -> tuple[Schedule, Blocks]:
+def block_rows(s: Schedule, machine: Machine) -> tuple[Schedule, RowBlocks]:
     """The schedule with the last contraction that has such rows in blocks; as it was where no block pays."""
     for result in reversed(stages_of(s.nest)):
         follows = roles_of(result) and sliding(result) is None  # windows have places of their own for what they read
         for depth in reversed(range(len(result.outer))) if follows else ():
             if names := followers(s, result, depth):
-                found = _in_blocks(_inlined(s, names), result, depth, machine)
+                found = _blocked(_inlined(s, names), result, depth, machine)
                 if found is not None:
                     return found
                 break
-    return s, Blocks()
+    return s, RowBlocks()
 
 
 def _inlined(s: Schedule, names: tuple[str, ...]) -> Schedule:
@@ -79,26 +78,27 @@ def _inlined(s: Schedule, names: tuple[str, ...]) -> Schedule:
     return trial
 
 
-def _in_blocks(s: Schedule, result: StageInfo, depth: int, machine: Machine) -> tuple[Schedule, Blocks] | None:
+def _blocked(s: Schedule, result: StageInfo, depth: int, machine: Machine) -> tuple[Schedule, RowBlocks] | None:
     """What follows the rows of `result` in blocks of the rows that pay most; None where none pay."""
     infos = {info.name: info for info in stages_of(s.nest)}
     names = followers(s, result, depth)
-    rows = _rows(infos[result.name], depth, [infos[name] for name in names], machine)
+    rows = _cheapest_rows(infos[result.name], depth, [infos[name] for name in names], machine)
     if rows is None:
         return None
     shared = [loop.loop for loop in result.outer[:depth]]
-    try:
-        if rows < size(result.outer[depth]):
-            outer, _ = s.split(result.outer[depth].loop, rows, "peel")
-            shared.append(outer)
-        for name in names:
-            s.compute_at(name, shared[-1])
-    except ScheduleError:
-        return None
-    return s, Blocks(frozenset(names), result.name, tuple(shared))
+    if rows < size(result.outer[depth]):
+        if not s.can("split", result.outer[depth].loop, rows, "peel"):
+            return None
+        outer, _ = s.split(result.outer[depth].loop, rows, "peel")
+        shared.append(outer)
+    for name in names:
+        if not s.can("compute_at", name, shared[-1]):
+            return None
+        s.compute_at(name, shared[-1])
+    return s, RowBlocks(frozenset(names), result.name, tuple(shared))
 
 
-def _rows(result: StageInfo, depth: int, moved: list[StageInfo], machine: Machine) -> int | None:
+def _cheapest_rows(result: StageInfo, depth: int, moved: list[StageInfo], machine: Machine) -> int | None:
     """The rows of a block by the traffic that they cause; None where none causes less than whole intermediates do."""
     row = result.outer[depth]
     each = [info.written(depth + 1) for info in moved]
@@ -110,16 +110,16 @@ def _rows(result: StageInfo, depth: int, moved: list[StageInfo], machine: Machin
     rows = prod(size(loop) for loop in result.outer[: depth + 1])
 
     def reading(amount: int) -> float:
-        return 0.0 if amount <= machine.l2 // 2 else 1.0 if amount <= machine.l3 else MEMORY
+        return 0.0 if amount <= machine.l2 // 2 else 1.0 if amount <= machine.l3 else MEMORY_COST
 
     def writing(amount: int) -> float:
-        return 0.0 if amount <= machine.l2 // 2 else 2 * MEMORY
+        return 0.0 if amount <= machine.l2 // 2 else 2 * MEMORY_COST
 
     def traffic(block: int) -> float:
         return rows // block * read * reading(read) + rows * written * writing(block * written)
 
     most = size(row)
-    blocks = [block for block in range(min(LEAST, most), most + 1) if most % block == 0 and (block < most or depth > 0)]
+    blocks = [block for block in range(min(LEAST_ROWS, most), most + 1) if most % block == 0 and (block < most or depth > 0)]
     best = min(blocks, key=lambda block: (traffic(block), -block), default=None)
     return best if best is not None and traffic(best) < rows * written * writing(rows * written) else None
 

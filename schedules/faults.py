@@ -1,0 +1,30 @@
+"""What a strategy tried and was refused: a fault of the strategy's, since it asks where a step may be illegal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.errors import ScheduleError
+from tensorlang.schedules import trace
+
+TOO_MUCH_CODE: Final = "TL-S202"
+"""The refusal for the budget of instructions. It is no fault: how much code a step makes is known when it is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A stage that keeps its plain loops because `step` (a method call, or "") was refused for a `reason` with a stable `code`."""
+
+    stage: str
+    step: str
+    code: str
+    reason: str
+
+    @classmethod
+    def of(cls, stage: str, error: ScheduleError) -> Fault:
+        """The fault that an error tells of."""
+        return cls(stage, "" if error.directive is None else trace.call(error.directive), error.code, error.reason)
+
+    def __str__(self) -> str:
+        return f"{self.stage} keeps its plain loops: {self.step or 'a step'} was refused, {self.code}: {self.reason}"

@@ -1,0 +1,271 @@
+"""A program as stages of several kinds: the main one by the point of the space, each of the others by the default of its kind.
+
+A stage that reuses its operands keeps a tile of the output in registers (a contraction, a sliding window); it may compute its consumer
+from the tiles, and place the producer of an operand. Other stages run in rows, or as a transposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tensorlang.errors import ScheduleError
+from tensorlang.ir.mentions import mentions
+from tensorlang.lowering.program import LoweredProgram
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Flag, Knob
+from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
+from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.digits import split_digits
+from tensorlang.schedules.strategies.epilogue import sole_reader
+from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
+from tensorlang.schedules.strategies.interleave import interleave_operands
+from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
+from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.transpose import Transpose
+from tensorlang.schedules.strategies.windows import Windows
+from tensorlang.system.lazy import cached_property
+
+MOST_STAGES: Final = 128
+"""The stages that get directives of their own, those of the most work first: every directive is proved against the whole nest, so that
+in a program of a thousand stages those of all would take minutes. What is written into its readers before counts as one with them."""
+
+
+@dataclass(frozen=True)
+class ProgramStrategy:
+    """Every stage by the default of its kind, the main one by the point."""
+
+    program: LoweredProgram
+    machine: Machine
+    threads: int
+    constants: frozenset[str] = frozenset()
+
+    # The stages -------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _prepared(self) -> tuple[Schedule, RowBlocks]:
+        s = Schedule(self.program)
+        inline_pointwise(s)
+        s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
+        return interleave_operands(s, self.machine, self.constants), blocks
+
+    @property
+    def _plain(self) -> Schedule:
+        """The stages as they stand before any of them is scheduled."""
+        return self._prepared[0]
+
+    @property
+    def _blocks(self) -> RowBlocks:
+        return self._prepared[1]
+
+    @cached_property
+    def _stages(self) -> tuple[StageInfo, ...]:
+        return stages_of(self._plain.nest)
+
+    @cached_property
+    def _packed_beforehand(self) -> frozenset[str]:
+        """The constants, and what stages compute from one of them alone."""
+        found = self.constants
+        for info in self._stages:
+            names = [tensor_of(load).name for load in info.loads]
+            if len(names) == 1 and names[0] in found and not info.reduced:
+                found |= {buffer.name for buffer in info.store.buffers}
+        return found
+
+    @cached_property
+    def _main(self) -> StageInfo | None:
+        infos = [info for info in self._stages if info.name not in self._producers]
+        return max(infos, key=lambda info: info.iterations) if infos else None
+
+    @cached_property
+    def _last(self) -> StageInfo | None:
+        infos = [info for info in self._stages if info.name == self._plain.nest.outputs[-1].name]
+        return infos[0] if infos else None
+
+    @cached_property
+    def _heavy(self) -> frozenset[str]:
+        """The stages that get directives."""
+        return frozenset(info.name for info in sorted(self._stages, key=lambda info: -info.iterations)[:MOST_STAGES])
+
+    @cached_property
+    def _owners(self) -> frozenset[str]:
+        """The stages in whose expressions others stand."""
+        names = frozenset(stage.name for stage in self._stages)
+        return frozenset(owner(name, names) for name in names if owner(name, names) != name)
+
+    # How they run -----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _fused(self) -> tuple[dict[str, TileStrategy], tuple[Fault, ...]]:
+        """The stages that run as tiles, in program order, with the consumers that are computed from these; and what was refused."""
+        tiles, faults = dict[str, TileStrategy](), list[Fault]()
+        for info in self._stages:
+            tile = self._tile_of(info)
+            if tile is None:
+                continue
+            tiles[info.name] = tile
+            consumer = sole_reader(self._plain, info)
+            if consumer:
+                candidate = tile.with_consumer(consumer)
+                try:
+                    fits = perfectly_nested(self._plain.nest, info) and candidate.can_fuse(self._plain)
+                    tiles[info.name] = candidate if fits else tile
+                except ScheduleError as error:
+                    faults += _unexpected(info.name, error)
+        return tiles, tuple(faults)
+
+    @cached_property
+    def _tiles(self) -> dict[str, TileStrategy]:
+        """The stages that run as tiles, with the producers that these place: none that is computed from tiles itself."""
+        fused, _ = self._fused
+        tiles, consumers = dict(fused), {tile.consumer for tile in fused.values()}
+        for name, tile in fused.items():
+            if name not in self._blocks:
+                placing = tile.with_producer(self._plain, self.machine)
+                tiles[name] = tile if placing.producer is not None and placing.producer.name in consumers else placing
+        return tiles
+
+    @cached_property
+    def _rows(self) -> dict[str, RowStrategy]:
+        """The other stages, in program order."""
+        return {info.name: self._row_strategy(info) for info in self._stages if info.name not in self._tiles}
+
+    def _tile_of(self, info: StageInfo) -> TileStrategy | None:
+        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
+            return None
+        threads = 1 if info.name in self._blocks else self.threads
+        window = Windows.of(info, self.machine, threads)
+        if window is not None:
+            return window
+        product = Contraction.of(info, self.machine, threads, self._packed_beforehand)
+        if product is not None and info.name in self._blocks.moved:
+            return replace(product, pack_at=self._blocks.around)
+        return product
+
+    def _row_strategy(self, info: StageInfo) -> RowStrategy:
+        rows = Rows.of(info, self.machine, self.threads)
+        if info.name in self._owners:  # the loop around a sum has no lanes
+            return replace(rows, vector=None)
+        return rows if info.ragged.bounded else Transpose.of(info, self.machine, self.threads) or rows
+
+    @cached_property
+    def _producers(self) -> frozenset[str]:
+        """The stages that tiles place, which read them."""
+        return frozenset(tile.producer.name for tile in self._tiles.values() if tile.producer is not None)
+
+    @cached_property
+    def _consumers(self) -> frozenset[str]:
+        """The stages that are computed from the tiles of others by default."""
+        return frozenset(tile.consumer for tile in self._tiles.values() if tile.consumer)
+
+    @property
+    def _main_name(self) -> str:
+        return "" if self._main is None else self._main.name
+
+    @cached_property
+    def _in_rows(self) -> tuple[str, ...]:
+        """The stages that can be computed in the rows of the last one, where the main stage runs in rows."""
+        main = self._rows.get(self._main_name)
+        return (
+            compute_in_rows(self._plain.copy(), self._last) if self._last is not None and main is not None and main.name == "rows" else ()
+        )
+
+    @property
+    def _rows_pay(self) -> bool:
+        """Would what is written leave the caches if it were computed whole?"""
+        sizes = {info.name: info.written() for info in self._stages}
+        moved, result = [sizes[name] for name in self._in_rows], None if self._last is None else sizes[self._last.name]
+        if result is None or None in moved:
+            return True
+        return sum(size or 0 for size in moved) > self.machine.l1 or result > self.machine.l2 // 2
+
+    def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
+        """The stages beside the main one that have knobs of their own, with the prefix of these."""
+        for name, rows in self._rows.items():
+            if name != self._main_name and name not in self._consumers | self._producers:
+                yield f"{name}.", rows
+
+    # The strategy -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """`contraction`, `dots`, `windows`, `turned` or `rows`, by the main stage; `none` where there is no stage."""
+        main = self._tiles.get(self._main_name) or self._rows.get(self._main_name)
+        return "none" if main is None else main.name
+
+    @cached_property
+    def space(self) -> Space:
+        """The knobs of the main stage, then those of the others, prefixed by the stage."""
+        tile, rows = self._tiles.get(self._main_name), self._rows.get(self._main_name)
+        knobs: list[Knob] = list(tile.knobs() if tile is not None else rows.knobs() if rows is not None else ())
+        for prefix, beside in self._beside():
+            knobs += beside.knobs(prefix)
+        if self._in_rows:
+            knobs.append(Flag("in_rows"))
+        if tile is None:
+            return Space(tuple(knobs))
+        space = Space(tuple(knobs), footprints=tile.footprints())
+        for holds, label in tile.constraints():
+            space = space.where(holds, label)
+        return space
+
+    @cached_property
+    def default(self) -> Config:
+        """The point that the cost models name."""
+        main = self._tiles.get(self._main_name) or self._rows.get(self._main_name)
+        config: Config = {} if main is None else main.default()
+        for prefix, beside in self._beside():
+            config |= beside.default(prefix)
+        return {**config, "in_rows": self._rows_pay} if self._in_rows else config
+
+    def schedule(self, config: Config) -> Schedule:
+        """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule."""
+        s = self._plain.copy()
+        s.faults = self._fused[1]
+        moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
+        placed: set[str] = set()
+        for name in sorted((info.name for info in self._stages), key=lambda name: not self._is_placed_first(name)):
+            inlined = name not in mentions(s.nest.body).stages  # computed from the tiles of another one, or in the taps of a window
+            if name not in self._heavy or inlined or name in placed:
+                continue
+            trial = s.copy()
+            try:
+                done = self._scheduled(name, trial, config, alone=name not in moved and name not in self._blocks)
+            except ScheduleError as error:
+                s.faults += tuple(_unexpected(name, error))
+                continue
+            if done:
+                s = trial
+                placed |= self._placed_by(name)
+        if self.threads > 1:
+            self._blocks.parallelize(s)
+        return s
+
+    def _is_placed_first(self, stage: str) -> bool:
+        tile = self._tiles.get(stage)
+        return tile is not None and tile.placed_first
+
+    def _placed_by(self, stage: str) -> frozenset[str]:
+        tile = self._tiles.get(stage)
+        return frozenset() if tile is None or tile.producer is None else frozenset({tile.producer.name})
+
+    def _scheduled(self, name: str, s: Schedule, config: Config, *, alone: bool) -> bool:
+        """Append the directives of one stage: the main one by the point, others by its knobs for them or by their default."""
+        main, tile = name == self._main_name, self._tiles.get(name)
+        if tile is not None:
+            nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
+            return nested and tile.schedule(s, config if main else tile.default(), alone=alone)
+        prefix, rows = "" if main else f"{name}.", self._rows[name]
+        rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
+        return True
+
+
+def _unexpected(stage: str, error: ScheduleError) -> Iterator[Fault]:
+    """The fault of a refused step, unless it would make too much code: such a stage is built as it is written."""
+    if error.code != TOO_MUCH_CODE:
+        yield Fault.of(stage, error)

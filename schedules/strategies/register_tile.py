@@ -1,0 +1,93 @@
+"""Register tiles: which sizes are worth trying, and what one is worth by the arithmetic that it does for each load.
+
+A tile is `rows` x (`vectors` * lanes) elements of the output, kept in registers; for every step of the depth it loads a vector of each
+column and broadcasts an element of each row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.ir import For, Load
+from tensorlang.schedules.strategies.analysis import StageInfo, tensor_of, utilization
+from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.micro_kernel import MicroKernel
+
+MAX_ROWS: Final = 28
+CONFLICT_ROWS: Final = 16
+"""Rows of a tile, at most, and where they fall into one or two sets of the first-level cache."""
+MAX_VECTORS: Final = 6
+"""Vectors of a row of the tile, at most."""
+MAX_LANES: Final = 128
+"""Elements of a row of the tile, at most."""
+MAX_VECTORS_ALONE: Final = 4
+"""Vectors of a tile of one row, at most by default: enough independent sums to hide the latency of an addition."""
+WAY_BYTES: Final = 4096
+"""Bytes after which addresses fall into the same set of the first-level cache: its ways are pages."""
+CONFLICT_VALUE: Final = 0.97
+"""The share of a tile's value that is left where its rows contend for one set of the first-level cache."""
+INDEPENDENT_SUMS: Final = 10
+"""Accumulators that have to be in flight to keep the multiply-add units busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTiles:
+    """The tiles of a micro-kernel on a machine."""
+
+    kernel: MicroKernel
+    machine: Machine
+
+    @property
+    def row_sizes(self) -> tuple[int, ...]:
+        """The numbers of rows worth trying."""
+        roles = self.kernel.roles
+        if roles.row is None:
+            return (1,)
+        conflict = leading_dimension_conflict(roles.stage, roles.row_operand, roles.row.last, sets=2)
+        return tuple(range(1, min(roles.row.size, CONFLICT_ROWS if conflict else MAX_ROWS) + 1))
+
+    @property
+    def vector_sizes(self) -> tuple[int, ...]:
+        """The numbers of vectors worth trying."""
+        return vector_counts(self.kernel.roles.vector.size, self.kernel.lanes, MAX_VECTORS)
+
+    def fits(self, rows: int, vectors: int) -> bool:
+        """Do the accumulators, the vectors of one step and a broadcast element fit the vector registers?"""
+        return (rows + 1) * vectors * self.kernel.roles.interleaving + 1 <= self.machine.registers
+
+    def value(self, rows: int, vectors: int, *, memory_bound: bool) -> float:
+        """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number.
+
+        `memory_bound`: vectors come from memory, more slowly than they are multiplied, so that long runs of them are an advantage.
+        """
+        roles = self.kernel.roles
+        used = utilization(roles.vector.size, vectors * self.kernel.lanes)
+        if roles.row is not None:
+            used *= utilization(roles.row.size, rows)
+            many = rows > self.machine.l1 // WAY_BYTES // 2
+            used *= CONFLICT_VALUE if many and leading_dimension_conflict(roles.stage, roles.row_operand, roles.row.last) else 1.0
+        tiles = roles.interleaving
+        rows, vectors = rows * tiles, vectors * tiles
+        independent: float = min(1.0, rows * vectors / tiles / INDEPENDENT_SUMS)
+        loads = rows + vectors * (1 if memory_bound else 2)  # a vector is dearer than an element that is broadcast
+        return float(used * independent * (2 * rows * vectors / tiles / loads) ** 0.25)
+
+    def best(self, *, memory_bound: bool) -> tuple[int, int]:
+        """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
+        if self.kernel.roles.row is None:
+            return 1, max(count for count in self.vector_sizes if count <= MAX_VECTORS_ALONE)
+        tiles = [(rows, vectors) for rows in self.row_sizes for vectors in self.vector_sizes if self.fits(rows, vectors)]
+        return max(tiles, key=lambda tile: (self.value(*tile, memory_bound=memory_bound), tile), default=(1, 1))
+
+
+def vector_counts(extent: int, lanes: int, most: int) -> tuple[int, ...]:
+    """The numbers of vectors that a run of `extent` elements can be tiled by, `most` at most."""
+    whole = max(1, -(-extent // lanes))
+    return tuple(count for count in range(1, most + 1) if count <= whole and count * lanes <= MAX_LANES)
+
+
+def leading_dimension_conflict(stage: StageInfo, load: Load | None, loop: For, sets: int = 1) -> bool:
+    """Does what a load reads along a loop fall into so many sets of the first-level cache, or fewer: is its stride whole ways?"""
+    stride = 0 if load is None else (stage.stride(load, loop) or 0) * tensor_of(load).dtype.bytes
+    return stride != 0 and stride * sets % WAY_BYTES == 0

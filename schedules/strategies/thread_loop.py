@@ -1,0 +1,57 @@
+"""The loop of a nest that threads share: the one whose forks, load imbalance and serial work cost least.
+
+A loop inside others forks and joins once for each of their iterations; threads that do not get the same number of its iterations wait
+for one another; and panels that are packed outside of it are packed by one thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.schedules.directives.loop_kinds import Parallel
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice
+
+FORK_CYCLES: Final = 15_000.0
+"""Cycles to fork and join: some 4 microseconds, with threads that are awake."""
+WORTH_THREADS: Final = 0.8
+"""The share of the serial time that may be left, at most, for threads to be worth their cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLoop:
+    """A loop that threads may share.
+
+    `name` is its value of the knob, `trips` its iterations, `forks` those of the loops around it, `serial` cycles of packing that stay
+    outside of it, on one thread.
+    """
+
+    name: str
+    trips: int
+    forks: int
+    serial: float = 0.0
+
+    def cycles(self, work: float, threads: int) -> float:
+        """The time of `work` shared cycles, the serial ones and the forks, on so many threads."""
+        longest = math.ceil(self.trips / threads) / max(1, self.trips)
+        return work * longest + self.serial + self.forks * FORK_CYCLES
+
+
+def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: float, threads: int) -> str:
+    """The name of the loop to share, or "none": `work` cycles in all, `packing` more that are shared but for those serial to a loop."""
+    costs = {loop.name: loop.cycles(work + packing - loop.serial, threads) for loop in loops}
+    name = min(costs, key=lambda name: costs[name], default="none")
+    return name if name != "none" and costs[name] <= WORTH_THREADS * (work + packing) else "none"
+
+
+def outer_loop_knob(prefix: str = "") -> Choice:
+    """Whether threads share the outermost loop of a stage."""
+    return Choice(f"{prefix}parallel", ["none", "outer"])
+
+
+def parallelize(s: Schedule, loop: str) -> None:
+    """Let threads share a loop, unless iterations depend on one another or it stands inside another loop that threads share."""
+    s.attempt(Parallel(loop))

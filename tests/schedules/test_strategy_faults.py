@@ -1,0 +1,107 @@
+"""What a strategy is refused stands on the schedule and in the report; what may be illegal, it asks before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.errors import ScheduleError
+from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
+from tensorlang.schedules.faults import Fault
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.micro_kernel import Lanes
+from tests.schedules.programs import matmul
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A micro-kernel that vectorizes a loop which is not there."""
+    monkeypatch.setattr(Lanes, "compute", lambda _self, s, _lanes: s.vectorize("nowhere"))
+
+
+def default(outputs: object, threads: int = 1) -> Schedule:
+    strategy = choose(outputs, target("znver4"), threads)
+    schedule: Schedule = strategy.schedule(strategy.default)
+    return schedule
+
+
+@pytest.mark.usefixtures("faulty")
+def test_a_refused_step_is_recorded_and_the_stage_keeps_its_plain_loops(strategy_faults: list[Fault]) -> None:
+    s = default(matmul())
+    (fault,) = s.faults
+    assert (fault.stage, fault.code, s.directives) == ("C", "TL-S001", ())
+    assert "there is no loop 'nowhere'" in fault.reason
+    assert strategy_faults == [fault]
+    strategy_faults.clear()
+
+
+@pytest.mark.usefixtures("faulty")
+def test_copies_keep_faults_and_the_repr_shows_them_in_comments(strategy_faults: list[Fault]) -> None:
+    s = default(matmul())
+    strategy_faults.clear()
+    assert s.copy().faults == s.faults
+    assert repr(s).splitlines()[-1].startswith("# C keeps its plain loops: ")
+    compile(repr(s), "schedule", "exec")
+
+
+@pytest.mark.usefixtures("faulty")
+def test_a_report_says_what_was_refused(strategy_faults: list[Fault], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORLANG_CACHE_DIR", str(tmp_path))
+    report = tl.build(matmul(9, 13, 6)).report(repeats=1)
+    strategy_faults.clear()
+    assert [text.split(":")[0] for text in report.faults] == ["C keeps its plain loops"]
+    assert report.faults[0] in " ".join(str(report).split())
+    assert report.to_json()["faults"] == list(report.faults)
+
+
+def test_users_steps_are_no_faults() -> None:
+    s = Schedule(matmul())
+    with pytest.raises(ScheduleError):
+        s.vectorize("nowhere")
+    assert s.faults == ()
+
+
+def test_a_scatter_that_may_write_an_element_twice_has_no_tile_in_registers() -> None:
+    at, x = tl.placeholder((24,), "int32", name="at"), tl.placeholder((24,), name="x")
+    zeros = tl.compute((8,), lambda _: 0.0, name="Z")
+    p, q = tl.reduce_axis(12, name="p"), tl.reduce_axis(24, name="q")
+    highest = tl.scatter(zeros, (p, q), lambda _, q: tl.clamp(at[q], 0, 7), lambda _, q: x[q], reduce="max", name="S")
+    s = default(highest)
+    assert choose(highest, target("znver4"), 1).name == "contraction"
+    assert (s.faults, [step for step in s.directives if getattr(step, "tensor", "") == "S"]) == ((), [])
+
+
+def test_partial_sums_of_lanes_are_asked_for_one_by_one() -> None:
+    n, m = tl.dim("n"), tl.dim("m")
+    x = tl.placeholder((n, n, m), name="x")
+    q, p = tl.reduce_axis(m, name="q"), tl.reduce_axis(n, name="p")
+    mean = tl.compute((n,), lambda i: tl.sum(x[i, p, q], axis=(q, p)) / 3, name="S")
+    s = default(mean)
+    assert s.faults == ()
+    assert [step for step in s.directives if isinstance(step, Vectorize)]
+
+
+def test_a_contraction_inside_the_rows_of_another_stage_does_not_fork() -> None:
+    a, b, e = tl.placeholder((2000, 8), name="A"), tl.placeholder((8, 64), name="B"), tl.placeholder((2000, 64, 100), name="E")
+    k = tl.reduce_axis(8, name="k")
+    c = tl.compute((2000, 64), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C")
+    f = tl.compute((2000, 64, 100), lambda i, j, q: c[i, j] * e[i, j, q] + c[i, j], name="F")
+    s = default(f, threads=4)
+    assert [step.loop for step in s.directives if isinstance(step, Parallel)] == ["F.i"]
+
+
+def test_the_default_of_a_wide_product_of_one_row_is_a_point_whose_epilogue_sums_the_whole_depth() -> None:
+    a, x = tl.placeholder((40, 200_000), name="A"), tl.placeholder((40,), name="x")
+    k = tl.reduce_axis(40, name="k")
+    y = tl.compute((200_000,), lambda i: tl.sum(a[k, i] * x[k], axis=k), name="y")
+    z = tl.compute((200_000,), lambda i: tl.maximum(y[i], 0), name="z")
+    strategy = choose(z, target("znver4"), 1)
+    assert strategy.default in strategy.space
+    assert "s.accumulate('y'" in repr(strategy.schedule(strategy.default))
+    given = [np.ones((40, 200_000), np.float32), np.full(40, 0.5, np.float32)]
+    np.testing.assert_array_equal(tl.build(z)(*given), np.full(200_000, 20, np.float32))
