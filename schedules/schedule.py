@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import ScheduleError, did_you_mean
-from tensorlang.ir import Nest, Tail
+from tensorlang.ir import MOST, Nest, Tail
 from tensorlang.ir.printer import print_nest, short
 from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules import trace
@@ -26,6 +26,7 @@ from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.legality.budget import within_budget
 from tensorlang.schedules.methods import Methods
+from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
 from tensorlang.schedules.names import History, Loop
 from tensorlang.schedules.rewriting.edit import axis_names, loops, stage_of, stages
@@ -79,6 +80,21 @@ class Schedule(Methods):
     def directives(self) -> tuple[Directive, ...]:
         """The steps so far, as frozen values."""
         return tuple(self._directives)
+
+    def estimate(self, target: Any = None, **dims: int) -> Estimate:
+        """What a call would cost on one core of `target`, which is what `tl.build` takes; nothing is compiled. See `docs/model.md`.
+
+        `dims` are extents that a call tells; those that are not given are guessed. Raises `BuildError` for an unknown target and
+        `ScheduleError` for an unknown dim or one that is no extent.
+        """
+        import tensorlang as tl  # noqa: PLC0415 - what a target is, a layer above tells
+
+        for name, value in dims.items():
+            if name not in self.nest.dims:
+                raise self._error(Refusal("TL-S005", f"there is no dim {name!r}{did_you_mean(name, self.nest.dims)}"), None)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
+                raise self._error(Refusal("TL-S005", f"{name} must be an extent, not {value!r:.40}"), None)
+        return estimate(self.nest, tl.target(target).core, dims)
 
     def __str__(self) -> str:
         return print_nest(self.nest)

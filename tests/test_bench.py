@@ -4,6 +4,7 @@ import timeit
 
 import pytest
 
+from bench import model
 from bench.measure import Figure, Pairs, interleave
 from bench.run import main, table
 
@@ -48,3 +49,12 @@ def test_an_unknown_family_is_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
         main(["frobnicate"])
     assert stopped.value.code == 2
     assert "known: startup, call, scheduling, matmul, tuner" in capsys.readouterr().err
+
+
+def test_the_cost_model_is_held_against_recorded_logs() -> None:
+    row = model.judged(model.FOLDER / "matmul.jsonl.gz", 8)
+    assert (row.name, row.core, row.points) == ("matmul", "znver5", 8)
+    assert row.correlation > 0.5
+    assert row.ratios[0] <= row.ratios[1] <= row.ratios[2]
+    assert row.pick >= 1
+    assert model.table([row]).row_count == 2

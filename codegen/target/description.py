@@ -20,6 +20,7 @@ from tensorlang.system.lazy import cached_property
 if TYPE_CHECKING:
     from tensorlang.codegen.llvm.binding import Machine
     from tensorlang.ir.dtype import DType
+    from tensorlang.schedules.model.machine import Machine as CoreModel
 
 _WORD: Final = r"[A-Za-z0-9_][A-Za-z0-9_.\-]*"
 _SPEC: Final = re.compile(rf"(?:(?P<triple>{_WORD}):)?(?P<cpu>{_WORD})(?:[:,](?P<features>[+-]{_WORD}(?:,[+-]{_WORD})*))?")
@@ -128,6 +129,13 @@ class Target:
         from tensorlang.codegen.llvm.binding import Machine  # noqa: PLC0415 - keeps the import of this module cheap
 
         return Machine(self.triple, self.cpu, self.features)
+
+    @cached_property
+    def core(self) -> CoreModel:
+        """One core of it, as the cost model sees it."""
+        from tensorlang.codegen.target.cores import machine_of  # noqa: PLC0415 - keeps the import of this module cheap
+
+        return machine_of(self)
 
     def with_caches(self, caches: Caches) -> Target:
         """The same instructions beside other caches: a machine that is not here, whose kernels can run here."""

@@ -1,0 +1,97 @@
+"""The cost model against recorded logs: nothing is built or timed, so the figures are the same on every machine.
+
+    python -m bench.model                         the logs of `bench/recorded`
+    python -m bench.model ../logs/*.jsonl.gz      others, of any machine whose core is in the table
+
+For each log: the rank correlation (Spearman) of predicted and measured time over a sample of its points, the time of the point that the
+model would pick over the best of the sample, and predicted over measured time (least, median, most). A log's core is the one that it names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import spearmanr
+
+from tensorlang.autotune.log.record import from_line
+from tensorlang.codegen.target import target
+from tensorlang.codegen.target.cores import machine_of
+from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.serialization.rebuild import rebuild
+
+FOLDER: Final = Path(__file__).resolve().parent / "recorded"
+POINTS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One log."""
+
+    name: str
+    core: str
+    points: int
+    correlation: float
+    pick: float
+    ratios: tuple[float, float, float]
+    cost: float
+
+
+def judged(path: Path, points: int) -> Row:
+    """The model against one log. Raises `LogError` for a line that is no record."""
+    with gzip.open(path) as lines:
+        records = [from_line(line) for line in lines]
+    trials: list[Any] = [record for record in records if record["kind"] == "trial" and record.get("min")]
+    random.Random(0).shuffle(trials)
+    core = trials[0]["target"]["cpu"]
+    machine = machine_of(target(f"{trials[0]['target']['triple']}:{core}"))
+    outputs = rebuild(trials[0]["task"]["definition"])
+    nests = [Schedule.from_json(outputs, trial["schedule"]).nest for trial in trials[:points]]
+    begin = time.process_time()
+    predicted = [estimate(nest, machine).seconds for nest in nests]
+    cost = (time.process_time() - begin) / len(nests)
+    measured = [float(trial["min"]) for trial in trials[:points]]
+    pick = measured[min(range(len(nests)), key=predicted.__getitem__)] / min(measured)
+    ratios = sorted(guess / truth for guess, truth in zip(predicted, measured, strict=True))
+    correlation = float(spearmanr(predicted, measured).statistic)
+    return Row(path.name.split(".")[0], core, len(nests), correlation, pick, (ratios[0], statistics.median(ratios), ratios[-1]), cost)
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """The rows, and their medians."""
+    found = Table("log", "core", "points", "rank correlation", "pick / best", "predicted / measured", "ms a point")
+    for row in rows:
+        least, median, most = row.ratios
+        spread = f"{least:.2f} {median:.2f} {most:.2f}"
+        found.add_row(row.name, row.core, str(row.points), f"{row.correlation:.2f}", f"{row.pick:.2f}", spread, f"{1e3 * row.cost:.1f}")
+    found.add_section()
+    middle = statistics.median(row.correlation for row in rows)
+    found.add_row(
+        "median", "", "", f"{middle:.2f}", f"{statistics.geometric_mean(row.pick for row in rows):.2f} (geometric)", "",
+        f"{1e3 * statistics.median(row.cost for row in rows):.1f}",
+    )  # fmt: skip
+    return found
+
+
+def main() -> None:
+    """Judge the logs that are named, or those that are recorded here."""
+    parser = argparse.ArgumentParser(prog="python -m bench.model", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("logs", nargs="*", type=Path)
+    parser.add_argument("--points", type=int, default=POINTS, help="points of each log (default: %(default)s)")
+    chosen = parser.parse_args()
+    logs = chosen.logs or sorted(FOLDER.glob("*.jsonl.gz"))
+    Console().print(table([judged(path, chosen.points) for path in logs]))
+
+
+if __name__ == "__main__":
+    main()

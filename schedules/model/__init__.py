@@ -1,0 +1,1 @@
+"""What a nest costs on a machine, predicted from its loops and accesses alone; nothing is compiled."""

@@ -1,0 +1,88 @@
+"""The estimate: seconds of a call, what bounds it, and the bytes that each level of memory gives.
+
+Each statement has times for its resources: its arithmetic, its loads and stores with the lines that L1 is sent meanwhile, the lines of each
+further level, walks of page tables. How far they overlap is the machine's: `(sum of t ** overlap) ** (1 / overlap)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tensorlang.ir import Nest
+from tensorlang.schedules.model.footprints import scope
+from tensorlang.schedules.model.issue import Cycles, issued
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.movement import Moved, moved, rooms, translations
+from tensorlang.schedules.model.program import program, statements
+
+AHEAD: Final = 4
+"""Of so many walks of page tables, one is waited for where pages follow one another: the prefetcher walks for the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one call of a program costs.
+
+    `bound`: the resource that takes most time ("arithmetic", "L1", "L2", "L3", "memory", "pages"); `bytes`: what each level of memory gives
+    and takes back; `stages`: seconds of each; `shares`: seconds of each resource if nothing else took time.
+    """
+
+    seconds: float
+    bound: str
+    bytes: Mapping[str, float] = field(default_factory=dict)
+    stages: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        told = sorted(((value, name) for name, value in self.shares.items() if value), reverse=True)
+        moved = ", ".join(f"{amount / 1e6:.3g} MB from {name}" for name, amount in self.bytes.items() if amount)
+        lines = [f"{self.seconds * 1e6:.4g} us, bound by {self.bound}", *(f"    {name:<11}{value * 1e6:12.4g} us" for value, name in told)]
+        return "\n".join([*lines, f"moved: {moved}"] if moved else lines)
+
+
+def levels(machine: Machine) -> tuple[str, ...]:
+    """The names of the levels of memory, nearest first."""
+    return (*(f"L{level + 1}" for level in range(len(machine.caches))), "memory")
+
+
+def estimate(nest: Nest, machine: Machine, dims: Mapping[str, int] | None = None) -> Estimate:
+    """What a scheduled nest costs on one core of a machine, called again and again on the same operands.
+
+    `dims` are extents that only a call tells; those that are not given are guessed.
+    """
+    parts = program(nest, dims)
+    top = scope(parts)
+    names = levels(machine)
+    core = issued(parts, machine)
+    sent = dict(zip(names[1:], (moved(top, room) for room in rooms(machine)), strict=True))
+    walks = moved(top, translations(machine))
+    stages: dict[str, float] = {}
+    shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
+    for statement in statements(parts):
+        place, own = statement.place, core.get(statement.place, Cycles())
+        streams = any(access.streams for access in statement.accesses)
+        cycles = {"arithmetic": own.arithmetic, "L1": own.loads}
+        cycles |= {name: _cycles(traffic, place, machine, name, streams=streams) for name, traffic in sent.items()}
+        cycles["pages"] = (walks.ahead.get(place, 0.0) / AHEAD + walks.alone.get(place, 0.0)) * machine.pages.walk
+        for name, value in cycles.items():
+            shares[name] += value / machine.hertz
+        near = cycles.pop(names[1]) + cycles.pop("L1")  # L1 gives and takes through the same ports
+        whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap)
+        stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
+    given = {name: traffic.total * machine.line for name, traffic in sent.items()}
+    return Estimate(sum(stages.values()), max(shares, key=lambda name: shares[name]), given, stages, shares)
+
+
+def _cycles(traffic: Moved, place: int, machine: Machine, name: str, *, streams: bool) -> float:
+    """Cycles in which a level gives what a statement wants from it, and takes what it writes."""
+    ahead, alone, back = (kind.get(place, 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
+    if name == "memory":
+        each, latency = machine.line / machine.memory.bandwidth, machine.memory.latency
+        if streams:  # what is written is not fetched before
+            return max(0.0, ahead + alone - back) * each + back * machine.line / machine.memory.streaming
+    else:
+        cache = machine.caches[levels(machine).index(name)]
+        each, latency = machine.line / cache.bandwidth, cache.latency
+    return (ahead + back) * each + alone * max(each, latency / machine.outstanding)

@@ -1,0 +1,116 @@
+"""Cycles of the core alone: what it issues in the loops that are unrolled and vectorised, and chains of results that wait for one another.
+
+A *body* is what runs between two steps of a serial loop: statements under unrolled and vector loops. LLVM reads what stands there twice
+once, and keeps what the serial loop does not move out of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.program import Access, Loop, Part, Statement
+
+STEP: Final = 2.0
+"""Slots of a step of a serial loop: its counter, and the comparison with the jump."""
+ENTRY: Final = 10.0
+"""Cycles to begin and leave a loop: its first addresses, and half of the predictions that its end is not the end."""
+NEAR: Final = 4
+"""Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores."""
+
+    arithmetic: float = 0.0
+    loads: float = 0.0
+
+    def __add__(self, other: Cycles) -> Cycles:
+        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads)
+
+
+def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
+    """The cycles of each statement, by its place in the program."""
+    found: dict[int, Cycles] = {}
+    for place, cycles in _issued(parts, machine, 1.0, None):
+        found[place] = found.get(place, Cycles()) + cycles
+    return found
+
+
+def _issued(parts: tuple[Part, ...], machine: Machine, times: float, serial: Loop | None) -> Iterator[tuple[int, Cycles]]:
+    for part in parts:
+        if _is_body(part):
+            for statement, path in _paths(part, ()):
+                yield statement.place, _body(statement, path, serial, machine, times)
+        elif isinstance(part, Loop):
+            steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
+            yield next(_places(part)), Cycles(steps, 0.0)
+            yield from _issued(part.body, machine, times * part.trips, part)
+
+
+def _is_body(part: Part) -> bool:
+    return isinstance(part, Statement) or (part.kind in ("unroll", "vector", "tensor") and all(map(_is_body, part.body)))
+
+
+def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    if isinstance(part, Loop):
+        for inner in part.body:
+            yield from _paths(inner, (*path, part))
+    else:
+        yield part, path
+
+
+def _places(part: Part) -> Iterator[int]:
+    yield from (statement.place for statement, _ in _paths(part, ()))
+
+
+def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, machine: Machine, times: float) -> Cycles:
+    """The cycles of one statement in a body that runs `times` times."""
+    ports = machine.ports
+    vector = next((loop for loop in path if loop.kind != "unroll"), None)
+    lanes = machine.lanes(statement.bits)
+    copies = {loop.name: max(1.0, math.ceil(loop.trips / lanes - 1e-9)) if loop is vector else loop.trips for loop in path}
+    number = math.prod(copies.values())
+    loads = stores = shuffles = 0.0
+    for access, taps in _distinct(statement):
+        moving = access.steps()
+        vectors = taps * math.prod(count for name, count in copies.items() if name in moving)
+        apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
+        each = 1.0
+        if apart not in (0.0, 1.0):
+            across = any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
+            if across:  # a square is transposed in registers
+                shuffles += vectors * math.log2(lanes)
+            elif apart <= NEAR and not access.writes:
+                each, shuffles = apart, shuffles + vectors * apart
+            else:
+                each, shuffles = float(lanes), shuffles + vectors * lanes
+        kept = serial is not None and serial.name not in moving
+        done = vectors * each / (serial.trips if kept and serial is not None else 1.0)
+        loads += done if access.reads else 0.0
+        stores += done if access.writes else 0.0
+    work = statement.operations * number
+    slots = work + loads + stores + shuffles
+    chain = 0.0
+    if statement.combines and (serial is None or serial.name not in statement.moving):
+        kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
+        sums = math.prod(count for name, count in copies.items() if name in kept_apart)
+        chain = number / sums * ports.latency
+        if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
+            chain /= 1 + ports.window / max(1.0, (slots + STEP) * serial.trips)
+    arithmetic = max(work / ports.arithmetic, shuffles / ports.shuffles, chain, slots / ports.issue)
+    return Cycles(arithmetic * times, max(loads / ports.loads, stores / ports.stores) * times)
+
+
+def _distinct(statement: Statement) -> Iterator[tuple[Access, int]]:
+    """Accesses that move alike, once, with how many different elements of an iteration they are."""
+    groups: dict[tuple[object, ...], tuple[Access, set[tuple[int, ...]]]] = {}
+    for access in statement.accesses:
+        key = access.buffer.name, access.writes, tuple(tuple(terms.items()) for terms in access.terms)
+        groups.setdefault(key, (access, set()))[1].add(access.offsets)
+    for access, offsets in groups.values():
+        yield access, len(offsets)

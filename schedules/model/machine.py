@@ -1,0 +1,80 @@
+"""A machine as the cost model sees it: issue slots, caches, pages and memory of one core, and what a thread costs.
+
+A description is plain data, from a table of processors or measured (`codegen.target.machines`). Cycles are those of the clock that the
+core keeps under vector code. Bandwidths are those of one core that has the shared levels and memory to itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a core issues: operations a cycle of each class, on vectors of the full width or on single numbers alike.
+
+    `arithmetic` are multiply-adds, sums and products; `latency` is the number of cycles until the result of one can be used; `window` how
+    many operations wait in the reorder buffer.
+    """
+
+    issue: float
+    arithmetic: float
+    loads: float
+    stores: float
+    shuffles: float
+    latency: float
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A level: bytes (a shared level in full) and ways; bytes a cycle that it gives to the level before it, and cycles until the first."""
+
+    size: int
+    ways: int
+    bandwidth: float
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Translations of addresses: bytes of a page, entries of the last level of the TLB, cycles of a walk where it misses."""
+
+    size: int
+    entries: int
+    walk: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Beyond the last cache: bytes a cycle, cycles until the first, and bytes a cycle that stores take past the caches."""
+
+    bandwidth: float
+    latency: float
+    streaming: float
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One core of a processor.
+
+    `hertz`: cycles a second; `line`: bytes; `outstanding`: lines that may be waited for at once; `overlap`: the exponent by which times of
+    resources add up, 1 where none overlaps and infinity where all do (the ECM model has loads wait for the lines of L1 on Intel's cores,
+    and everything overlap on AMD's).
+    """
+
+    name: str
+    source: str
+    hertz: float
+    vector_bits: int
+    ports: Ports
+    caches: tuple[Cache, ...]
+    pages: Pages
+    memory: Memory
+    line: int
+    outstanding: float
+    overlap: float
+
+    def lanes(self, bits: int) -> int:
+        """How many elements of so many bits fill a vector register."""
+        return max(1, self.vector_bits // bits)

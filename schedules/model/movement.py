@@ -1,0 +1,110 @@
+"""What moves between the levels of memory: lines into each cache, and translations of pages.
+
+Of nested loops, the outermost whose iteration a cache holds fetches each line once for all of its iterations; those outside fetch it again
+(the layer condition: Stengel et al., "Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory model",
+2015). A cache that is nearly full keeps a part: what is held falls from all at `KEPT[0]` of its size to nothing at `KEPT[1]`, since no
+cache replaces exactly what was used longest ago, and physical pages fall on its sets by chance. Lines that fall into few sets are held
+only while these have ways for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tensorlang.schedules.model.footprints import Box, Scope, Units, sets_used
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.model.program import Statement
+
+KEPT: Final = ((0.8, 1.6), (0.5, 1.2))
+"""Shares of the first cache, and of those behind it, at which what is used again begins to be lost, and all is."""
+PREFETCHED: Final = 4
+"""Lines of a run from which on the hardware fetches ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What holds units: lines in a cache, or translations in a TLB."""
+
+    unit: int
+    sets: int
+    ways: int
+    kept: tuple[float, float]
+
+
+@dataclass(slots=True)
+class Moved:
+    """Units that come in, by statement: in runs that are fetched ahead, one by one, and those of both that go back."""
+
+    ahead: dict[int, float] = field(default_factory=dict)
+    alone: dict[int, float] = field(default_factory=dict)
+    back: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """All units that pass, both ways."""
+        return sum(self.ahead.values()) + sum(self.alone.values()) + sum(self.back.values())
+
+    def add(self, box: Box, units: Units, unit: int, times: float) -> None:
+        """Count what a box moves."""
+        kind = self.ahead if units.run >= PREFETCHED * unit else self.alone
+        kind[box.place] = kind.get(box.place, 0.0) + units.total * times
+        if box.writes:
+            self.back[box.place] = self.back.get(box.place, 0.0) + units.total * times
+
+
+def rooms(machine: Machine) -> tuple[Room, ...]:
+    """The caches of a machine, nearest first."""
+    return tuple(
+        Room(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 1)])
+        for level, cache in enumerate(machine.caches)
+    )
+
+
+def translations(machine: Machine) -> Room:
+    """The last level of the TLB."""
+    return Room(machine.pages.size, 1, machine.pages.entries, KEPT[0])
+
+
+def moved(top: Scope, room: Room) -> Moved:
+    """What comes into a room while a program runs again and again: nothing, where it holds everything."""
+    found = Moved()
+    _moved(top, room, 1.0, {}, found)
+    return found
+
+
+def _moved(here: Scope, room: Room, times: float, left: Mapping[str, float], found: Moved) -> None:
+    """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
+    lost = _lost(here.once, room)
+    rest: dict[str, float] = {}
+    for box, share in zip(here.once, lost, strict=True):
+        rest[box.name] = max(rest.get(box.name, 0.0), share * left.get(box.name, 1.0))
+    if here.loop is not None:
+        held = {box.name: 1 - share for box, share in zip(here.once, lost, strict=True)}
+        for box in here.whole:
+            share = held.get(box.name, 0.0) * left.get(box.name, 1.0)
+            if share > 0:
+                found.add(box, box.units(room.unit), room.unit, times * share)
+    if max(rest.values(), default=0.0) < 1e-3:
+        return
+    runs = times * here.trips
+    for inner in here.inner:
+        _moved(inner, room, runs, rest, found)
+    for box in here.once:
+        alone = any(isinstance(part, Statement) and part.place == box.place for part in here.parts)
+        if alone and rest[box.name] > 0:
+            found.add(box, box.units(room.unit), room.unit, runs * rest[box.name])
+
+
+def _lost(boxes: tuple[Box, ...], room: Room) -> tuple[float, ...]:
+    """The share of each box that is gone before it is used again."""
+    counted = [(units := box.units(room.unit), sets_used(units, room.unit, room.sets)) for box in boxes]
+    total = sum(units.total for units, _ in counted)
+    least, most = room.kept
+    found = []
+    for units, used in counted:
+        deep = units.total / used + (total - units.total) / room.sets if used < units.total else 0.0
+        full = max(total / (room.sets * room.ways), deep / room.ways)
+        found.append(min(1.0, max(0.0, (full - least) / (most - least))))
+    return tuple(found)

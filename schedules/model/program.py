@@ -1,0 +1,350 @@
+"""A nest as the model reads it: loops with their trips, and statements with what each iteration computes and touches.
+
+Every index is linear in the loops: `coefficient * loop`, with a period where the loop was fused from several (`x % 56` repeats). A split
+that peels runs its outer loop a fraction of a time for the tile that is not whole. Of the two sides of a condition on loops the one that
+later iterations take is counted; what data decides counts as if it held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from tensorlang.ir import (
+    Alloc,
+    Axis,
+    Binary,
+    Block,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Dim,
+    Expr,
+    For,
+    FuseRelation,
+    If,
+    Load,
+    Nest,
+    Relation,
+    Select,
+    SplitRelation,
+    Stmt,
+    Store,
+    Unary,
+    WindowRelation,
+)
+from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, children
+from tensorlang.schedules.legality.code_size import FUNCTIONS
+
+UNKNOWN: Final = 1024.0
+"""Iterations assumed of a loop whose extent only a call tells."""
+DIVISION: Final = 5.0
+"""Slots of a division of vectors, in multiply-adds: a Newton step and its correction, or the divider of a recent core."""
+HALF: Final = 32
+"""Bits up to which a named function takes the shorter of its two forms."""
+
+
+class Term(NamedTuple):
+    """How an index follows a loop: by `coefficient` an iteration, beginning again after `period` elements."""
+
+    coefficient: float
+    period: float = math.inf
+
+
+Terms: TypeAlias = dict[str, Term]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
+
+    `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension.
+    """
+
+    buffer: Buffer
+    element: int
+    extents: tuple[float, ...]
+    strides: tuple[float, ...]
+    offsets: tuple[int, ...]
+    terms: tuple[Terms, ...]
+    reads: bool
+    writes: bool
+    streams: bool = False
+
+    def steps(self) -> dict[str, float]:
+        """Elements that it moves in memory an iteration of each loop; a loop that is divided counts where it begins anew."""
+        found: dict[str, float] = {}
+        for terms, stride in zip(self.terms, self.strides, strict=True):
+            for name, (coefficient, _) in terms.items():
+                step = coefficient * stride / self.element if abs(coefficient) >= 1 or stride == self.element else 0.0
+                found[name] = found.get(name, 0.0) + step
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, and the loops that its result moves with.
+
+    `combines`: it adds to what the last iteration left; `bits` of its widest element decide how many lanes a vector has.
+    """
+
+    stage: str
+    place: int
+    operations: float
+    accesses: tuple[Access, ...]
+    moving: frozenset[str]
+    combines: bool
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole."""
+
+    name: str
+    trips: float
+    kind: str
+    body: tuple[Part, ...]
+
+
+Part: TypeAlias = "Loop | Statement"
+
+
+def program(nest: Nest, dims: Mapping[str, int] | None = None) -> tuple[Part, ...]:
+    """The loops and statements of a nest, in program order."""
+    return tuple(_Reader(nest, dims or {}).parts(nest.body))
+
+
+def statements(parts: Iterable[Part]) -> Iterator[Statement]:
+    """The statements within, in program order."""
+    for part in parts:
+        if isinstance(part, Loop):
+            yield from statements(part.body)
+        else:
+            yield part
+
+
+@dataclass(slots=True)
+class _Reader:
+    nest: Nest
+    dims: Mapping[str, int]
+    axes: dict[str, Terms] = field(default_factory=dict)
+    splits: dict[str, SplitRelation] = field(default_factory=dict)
+    shapes: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
+    indices: dict[int, tuple[Expr, int, Terms]] = field(default_factory=dict)
+    middles: dict[str, float] = field(default_factory=dict)
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        waiting = list(self.nest.relations)
+        self.splits = {relation.outer: relation for relation in waiting if isinstance(relation, SplitRelation)}
+        derived = {name for relation in waiting for name in _derived(relation)}
+        while waiting:
+            ready = [relation for relation in waiting if all(name in self.axes or name not in derived for name in _needed(relation))]
+            for relation in ready:
+                self._follow(relation)
+            waiting = [relation for relation in waiting if relation not in ready] if ready else []
+        self.indices.clear()  # axes that were not known yet
+
+    def _follow(self, relation: Relation) -> None:
+        """What a relation says of the axes that it gives."""
+        match relation:
+            case SplitRelation(parent, outer, inner, factor, lo):
+                self.axes[parent] = self._sum((self.linear(lo), 1), (self._axis(outer), factor), (self._axis(inner), 1))
+            case FuseRelation(fused, outer, inner, _, _, extent):
+                length = self._number(extent) or UNKNOWN
+                terms = self._axis(fused)
+                self.axes[outer] = {name: Term(term.coefficient / length, term.period) for name, term in terms.items()}
+                self.axes[inner] = {name: Term(term.coefficient, length) for name, term in terms.items()}
+            case WindowRelation(parent, inner, base):
+                self.axes[parent] = self._sum((self.linear(base), 1), (self._axis(inner), 1))
+
+    def _axis(self, name: str) -> Terms:
+        return self.axes.get(name, {name: Term(1.0)})
+
+    @staticmethod
+    def _sum(*parts: tuple[Terms, float]) -> Terms:
+        total: Terms = {}
+        for terms, factor in parts:
+            for name, term in terms.items():
+                old = total.get(name)
+                coefficient = term.coefficient * factor + (0.0 if old is None else old.coefficient)
+                period = term.period * abs(factor)
+                total[name] = Term(coefficient, period if old is None else max(period, old.period))
+        return {name: term for name, term in total.items() if term.coefficient}
+
+    def linear(self, expr: Expr) -> Terms:
+        """An index as terms of loops; of what is not linear (a clamp, a table), about how far it moves."""
+        return self._index(expr)[1]
+
+    def _index(self, expr: Expr) -> tuple[int, Terms]:
+        """Its literal, and its terms."""
+        known = self.indices.get(id(expr))
+        if known is not None:
+            return known[1:]
+        form = linear(expr)
+        parts: list[tuple[Terms, float]] = []
+        for atom, factor in form.terms.items():
+            match atom:
+                case Axis(name):
+                    parts.append((self._axis(name), factor))
+                case Binary("floordiv", inner, Const(value)) if value:
+                    parts.append((self.linear(inner), factor / float(value)))
+                case Binary("mod", inner, Const(value)) if value:
+                    terms = {name: Term(term.coefficient, float(value)) for name, term in self.linear(inner).items()}
+                    parts.append((terms, factor))
+                case Binary("min" | "max", left, right):
+                    parts.append((self.linear(left) or self.linear(right), factor))
+                case _:
+                    parts.extend((self._axis(name), factor) for name in sorted(axes_of(atom)))
+        found = self._sum(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
+        self.indices[id(expr)] = expr, form.constant, found
+        return form.constant, found
+
+    def _number(self, expr: Expr) -> float | None:
+        """The value of an extent, None where loops or data decide."""
+        form = linear(expr)
+        total = float(form.constant)
+        for atom, factor in form.terms.items():
+            if not isinstance(atom, Dim):
+                return None
+            total += factor * self.dims.get(atom.name, max(UNKNOWN, atom.least) if atom.most >= UNKNOWN else atom.most)
+        return total
+
+    def _trips(self, loop: For) -> float:
+        exact = self._number(Binary("sub", loop.hi, loop.lo))
+        split = self.splits.get(loop.loop)
+        whole = None if split is None else self._number(Binary("sub", split.hi, split.lo))
+        if split is not None and whole is not None and (exact is None or exact - 1 < whole / split.factor < exact):
+            return whole / split.factor
+        if exact is not None:
+            return max(exact, 0.0)
+        ends = self._middle(loop.hi), self._middle(loop.lo)
+        return UNKNOWN / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
+
+    def _middle(self, expr: Expr) -> float | None:
+        """The value of a bound in the middle of the loops around it; None where data decides."""
+        match expr:
+            case Const() | Dim():
+                return self._number(expr)
+            case Axis(name):
+                terms = self._axis(name)
+                return sum(term.coefficient * self.middles.get(loop, 0.0) for loop, term in terms.items())
+            case Unary("neg", operand):
+                inner = self._middle(operand)
+                return None if inner is None else -inner
+            case Binary(op, left, right) if op in EXTENT_OPERATORS:
+                one, other = self._middle(left), self._middle(right)
+                return None if one is None or other is None else ARITHMETIC[op](int(one), int(other))
+            case Compare(op, left, right):
+                one, other = self._middle(left), self._middle(right)
+                return None if one is None or other is None else COMPARE[op](int(one), int(other))
+            case Select(cond, yes, no):
+                return self._middle(yes if self._middle(cond) else no)
+            case _:
+                return None
+
+    def parts(self, stmt: Stmt) -> Iterator[Part]:
+        """The loops and statements within a statement."""
+        match stmt:
+            case Block(body):
+                for part in body:
+                    yield from self.parts(part)
+            case Alloc(_, body):
+                yield from self.parts(body)
+            case If(_, then, orelse):
+                yield from self.parts(then if orelse is None else orelse)
+            case For(name, _, _, body, kind):
+                trips = self._trips(stmt)
+                self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
+                inner = tuple(self.parts(body))
+                if trips == 1:
+                    yield from inner
+                elif inner and trips > 0:
+                    yield Loop(name, trips, kind, inner)
+            case Store():
+                yield self._statement(stmt)
+            case _:
+                return
+
+    def _statement(self, store: Store) -> Statement:
+        self.count += 1
+        reads: dict[int, Access] = {}
+        operations = sum(self._operations(value, reads, set()) for value in store.values)
+        sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
+        if store.reducer is not None and not (sums and store.reducer.name == "sum"):  # a product is summed by the same instruction
+            operations += len(store.values)
+        combines = store.reducer is not None
+        writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
+        accesses = (*reads.values(), *writes)
+        moving = frozenset(name for access in writes for terms in access.terms for name in terms)
+        bits = max(access.buffer.dtype.bits for access in accesses)
+        kept = tuple(access for access in accesses if access.buffer.memory != "register")
+        return Statement(store.stage, self.count, operations, kept, moving, combines, bits)
+
+    def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> Access:
+        extents, strides = self._shape(buffer)
+        offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
+        return Access(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
+
+    def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        known = self.shapes.get(buffer.name)
+        if known is None:
+            extents = tuple(self._number(extent) or UNKNOWN for extent in buffer.shape)
+            strides = [float(buffer.dtype.bytes)]
+            for extent in reversed(extents[1:]):
+                strides.append(strides[-1] * max(extent, 1.0))
+            known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
+        return known
+
+    def _operations(self, expr: Expr, reads: dict[int, Access], seen: set[int]) -> float:
+        """Issue slots of an expression, each shared part once; what only says where (indices, conditions on loops) costs nothing."""
+        if id(expr) in seen or isinstance(expr, Const | Axis | Dim):
+            return 0.0
+        seen.add(id(expr))
+        own = 0.0
+        match expr:
+            case Load(buffer, index):
+                if isinstance(buffer, Buffer):
+                    reads[id(expr)] = self._access(buffer, index, reads=True, writes=False)
+                return sum(self._operations(part, reads, seen) for part in index if not _tells_where(part))
+            case Binary("div" | "floordiv" | "mod"):
+                own = DIVISION
+            case Call(function, _, dtype):
+                own = float(FUNCTIONS[function][0 if dtype.bits <= HALF else 1])
+            case Compare() | Binary() if _tells_where(expr):
+                return 0.0
+            case Binary() | Compare() | Unary() | Cast() | Select():
+                own = 1.0
+            case _:
+                pass
+        return own + sum(self._operations(part, reads, seen) for part in children(expr))
+
+
+def _tells_where(expr: Expr) -> bool:
+    """Is an expression made of loops, dims and literals alone?"""
+    return not isinstance(expr, Load | Call | Cast) and all(map(_tells_where, children(expr)))
+
+
+def _needed(relation: Relation) -> set[str]:
+    match relation:
+        case SplitRelation(_, outer, inner, _, lo):
+            return {outer, inner} | axes_of(lo)
+        case FuseRelation(fused):
+            return {fused}
+        case WindowRelation(_, inner, base):
+            return {inner} | axes_of(base)
+
+
+def _derived(relation: Relation) -> tuple[str, ...]:
+    match relation:
+        case SplitRelation(parent) | WindowRelation(parent):
+            return (parent,)
+        case FuseRelation(_, outer, inner):
+            return (outer, inner)

@@ -1,0 +1,218 @@
+"""The cost model against what it counts: every element visited one by one, and a cache that is simulated."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, machine_of
+from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.footprints import scope
+from tensorlang.schedules.model.movement import Room, moved
+from tensorlang.schedules.model.program import Access, Loop, Part, program, statements
+from tests.goldens.steps import SCHEDULES
+from tests.strategies import programs
+
+LINE = 64
+CASCADELAKE = machine_of(target("cascadelake"))
+
+
+def matmul(m: int, n: int, k: int) -> tl.Tensor:
+    A, B = tl.placeholder((m, k), name="A"), tl.placeholder((k, n), name="B")
+    r = tl.reduce_axis(k, name="k")
+    product: tl.Tensor = tl.compute((m, n), lambda i, j: tl.sum(A[i, r] * B[r, j], axis=r), name="C")
+    return product
+
+
+def addresses(parts: tuple[Part, ...], at: dict[str, int] | None = None) -> Iterator[tuple[str, int]]:
+    """Every byte address of every access of a program whose trips are whole, in the order in which it runs."""
+    at = at or {}
+    for part in parts:
+        if isinstance(part, Loop):
+            for step in range(int(part.trips)):
+                yield from addresses(part.body, {**at, part.name: step})
+        else:
+            yield from ((access.buffer.name, address(access, at)) for access in part.accesses)
+
+
+def address(access: Access, at: dict[str, int]) -> int:
+    place = 0
+    for offset, terms, extent in zip(access.offsets, access.terms, access.extents, strict=True):
+        index = offset + sum(int(term.coefficient) * at.get(name, 0) for name, term in terms.items())
+        place = place * int(extent) + index
+    return place * access.element
+
+
+def misses(trace: list[tuple[str, int]], lines: int) -> int:
+    """Lines that a cache of so many, which replaces what was used longest ago, fetches in the second run of a trace."""
+    held: OrderedDict[tuple[str, int], None] = OrderedDict()
+    count = 0
+    for run in range(2):
+        for name, byte in trace:
+            line = name, byte // LINE
+            if line in held:
+                held.move_to_end(line)
+                continue
+            count += run
+            held[line] = None
+            if len(held) > lines:
+                held.popitem(last=False)
+    return count
+
+
+SHAPES = st.tuples(*(st.integers(1, 40),) * 3)
+
+
+@given(SHAPES, st.permutations(["i", "j", "k"]))
+def test_the_lines_of_a_loop_are_those_that_its_iterations_touch(shape, order):
+    s = tl.Schedule(matmul(*shape))
+    s.reorder(*order)
+    parts = program(s.nest)
+    for box in scope(parts).once:
+        touched = {byte // LINE for name, byte in addresses(parts) if name == box.name}
+        assert len(touched) <= box.units(LINE).total + 1 <= 1.3 * len(touched) + 3
+
+
+@given(st.integers(2, 30), st.integers(2, 30), st.sampled_from([2, 3, 16, 40]), st.integers(0, 3))
+def test_strided_and_shifted_reads_touch_the_lines_that_are_counted(rows, columns, step, taps):
+    A = tl.placeholder((rows, columns * step + taps), name="A")
+    B = tl.compute((rows, columns), lambda i, j: sum((A[i, j * step + tap] for tap in range(taps + 1)), tl.cast(0, "float32")), name="B")
+    parts = program(tl.Schedule(B).nest)
+    (box,) = (box for box in scope(parts).once if box.name == "A")
+    touched = {byte // LINE for name, byte in addresses(parts) if name == "A"}
+    assert len(touched) / 2 - 1 <= box.units(LINE).total <= 2 * len(touched) + 1
+
+
+@pytest.mark.parametrize("order", ["ijk", "ikj", "kij", "kji", "jik"])
+@pytest.mark.parametrize("lines", [12, 60, 2000])
+def test_what_a_cache_fetches_is_near_what_a_simulated_one_does(order, lines):
+    s = tl.Schedule(matmul(12, 20, 32))
+    s.reorder(*order)
+    parts = program(s.nest)
+    stores = [box for box in scope(parts).once if box.writes]
+    assert [box.name for box in stores] == ["C", "C"] or [box.name for box in stores] == ["C"]
+    found = moved(scope(parts), Room(LINE, 1, lines, (0.9, 1.1)))
+    fetched = sum(found.ahead.values()) + sum(found.alone.values())
+    simulated = misses(list(addresses(parts)), lines)
+    assert simulated / 2.5 - 8 <= fetched <= 2.5 * simulated + 8
+
+
+def test_rows_a_power_of_two_apart_contend_for_few_sets():
+    """Cascade Lake's L2 holds 128 lines 8 KiB apart, and a thousand that lie 4160 bytes apart."""
+    found = {}
+    for columns in (2048, 1040):
+        A = tl.placeholder((512, columns), name="A")
+        r = tl.reduce_axis(512, name="r")
+        s = tl.Schedule(tl.compute((8,), lambda i, A=A, r=r: tl.sum(A[r, 0] * tl.cast(i, "float32"), axis=r), name="S"))
+        found[columns] = estimate(s.nest, CASCADELAKE).bytes["L3"]
+    assert found[2048] > 50 * max(found[1040], LINE)
+
+
+@given(programs())
+def test_every_program_has_an_estimate(program):
+    nest = tl.Schedule(program.outputs).nest
+    found = estimate(nest, CASCADELAKE)
+    assert math.isfinite(found.seconds)
+    assert found.seconds >= 0
+    assert found.seconds == pytest.approx(sum(found.stages.values()))
+    assert found == estimate(nest, CASCADELAKE)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_directive_leaves_a_nest_that_has_an_estimate(name):
+    definition, steps = SCHEDULES[name]
+    s = tl.Schedule(definition)
+    before = s.estimate("cascadelake").seconds
+    for method, *arguments in steps:
+        getattr(s, method)(*arguments)
+        assert 0 < s.estimate("cascadelake").seconds < 20 * before
+
+
+def test_an_estimate_is_asked_of_a_schedule():
+    n = tl.dim("n")
+    X = tl.placeholder((n,), name="X")
+    s = tl.Schedule(tl.compute((n,), lambda i: X[i] * 2, name="Y"))
+    assert s.estimate("znver5", n=1 << 24).seconds > 100 * s.estimate("znver5", n=1 << 12).seconds
+    assert s.estimate("cascadelake", n=1 << 24).bound == "memory"
+    assert s.estimate(n=1000).seconds > 0
+    assert "bound by memory" in str(s.estimate("cascadelake", n=1 << 24))
+    with pytest.raises(tl.ScheduleError, match="no dim 'm'"):
+        s.estimate(m=3)
+    with pytest.raises(tl.ScheduleError, match="must be an extent"):
+        s.estimate(n=-1)
+    with pytest.raises(tl.BuildError):
+        s.estimate("cascadelaker")
+
+
+def test_vectors_tiles_and_packing_are_seen_to_help():
+    plain = tl.Schedule(matmul(512, 512, 512))
+    lanes = plain.copy()
+    j_o, j_i = lanes.split("j", 32)
+    lanes.reorder(j_o, "k", j_i)
+    lanes.vectorize(j_i)
+    tiled = plain.copy()
+    i_o, i_i = tiled.split("i", 8)
+    j_o, j_i = tiled.split("j", 32)
+    tiled.reorder(j_o, i_o, "k", i_i, j_i)
+    tiled.accumulate("C", at=i_o)
+    tiled.vectorize(j_i)
+    tiled.unroll(i_i)
+    times = [estimate(s.nest, CASCADELAKE).seconds for s in (plain, lanes, tiled)]
+    assert times[0] > 4 * times[1]
+    assert times[1] > 3 * times[2]
+
+
+def test_a_faster_clock_and_a_wider_memory_take_less_time():
+    nest = tl.Schedule(matmul(300, 300, 300)).nest
+    slow = estimate(nest, CASCADELAKE)
+    assert estimate(nest, replace(CASCADELAKE, hertz=2 * CASCADELAKE.hertz)).seconds == pytest.approx(slow.seconds / 2)
+    X = tl.placeholder((1 << 22,), name="X")
+    nest = tl.Schedule(tl.compute(X.shape, lambda i: X[i] * 2, name="Y")).nest
+    wide = replace(CASCADELAKE, memory=replace(CASCADELAKE.memory, bandwidth=2 * CASCADELAKE.memory.bandwidth))
+    assert estimate(nest, wide).seconds < estimate(nest, CASCADELAKE).seconds
+
+
+NAMES = [name for cores in TABLE.values() for core in cores for name in core.names.split()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_core_of_the_table_is_a_target_with_a_source(name):
+    arch = next(arch for arch, cores in TABLE.items() for core in cores if name in core.names.split())
+    machine = machine_of(target(f"{arch}-unknown-linux-gnu:{name}"))
+    assert machine.source
+    sizes = [cache.size for cache in machine.caches]
+    assert sizes == sorted(sizes)
+    latencies = [cache.latency for cache in machine.caches] + [machine.memory.latency]
+    assert latencies == sorted(latencies)
+    assert machine.ports.arithmetic > 0
+    assert digest(machine) == digest(machine_of(target(f"{arch}-unknown-linux-gnu:{name}")))
+
+
+def test_an_unknown_core_is_described_by_its_architecture():
+    assert set(GENERIC) >= {"x86_64", "aarch64"}
+    assert machine_of(target("riscv64-unknown-linux-gnu:generic-rv64")).source
+
+
+def test_halves_of_vectors_take_two_slots():
+    whole, half = machine_of(target("znver5")), machine_of(target("znver4"))
+    assert whole.vector_bits == half.vector_bits == 512
+    assert half.ports.arithmetic == whole.ports.arithmetic / 2
+
+
+def sites(parts: Any) -> list[str]:
+    return [statement.stage for statement in statements(parts)]
+
+
+def test_loops_that_run_once_are_no_loops():
+    s = tl.Schedule(matmul(1, 8, 1))
+    parts = program(s.nest)
+    assert sites(parts) == ["C.init", "C"]
+    assert all(part.name in {"C.init.j", "C.j"} for part in parts if isinstance(part, Loop))
