@@ -9,6 +9,7 @@ from PIL import Image
 from examples import digits, photo
 
 
+@pytest.mark.slow  # three searches; the gallery has a shorter one
 def test_photographs_are_filtered_as_scipy_does_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = photo.main(tmp_path / "out", tmp_path / "log", trials=1, crop=32)
     assert [row.name for row in rows] == ["blur", "sharpen", "sobel"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -37,6 +38,11 @@ def test_every_directive_has_an_entry() -> None:
     assert {kind.__module__ for kind in DIRECTIVES.values()} <= ENTRIES
     text = (hooks.DOCS / "api" / "directives.md").read_text()
     assert all(re.search(rf"\b{kind.__name__}\b", text) for kind in DIRECTIVES.values())
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_every_entry_is_of_something_that_exists(name: str) -> None:
+    pkgutil.resolve_name(name)
 
 
 def test_links_that_leave_the_pages_lead_to_pages_that_show_the_file() -> None:

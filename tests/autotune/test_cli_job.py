@@ -22,12 +22,12 @@ def test_a_slip_in_the_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
 
 def test_a_batch_goes_on_where_a_task_fails_and_measures_only_what_is_missing(tmp_path: Path) -> None:
     path, logs = tmp_path / "jobs.toml", tmp_path / "logs"
-    path.write_text("trials = 2\n" + SMALL + '[[task]]\noperator = "softmax"\nshape = "M=8,N=64"\ntimeout = 0.001\n')
+    path.write_text("trials = 1\n" + SMALL + '[[task]]\noperator = "softmax"\nshape = "M=8,N=64"\ntimeout = 0.001\n')
     first = autotune("job", path)
     assert (first.returncode, first.stderr) == (1, "")
-    assert "relu N=64" in first.stdout and "done" in first.stdout and "no valid schedule (2 compile_timeout)" in first.stdout
+    assert "relu N=64" in first.stdout and "done" in first.stdout and "no valid schedule (1 compile_timeout)" in first.stdout
     kept = {trial.id for trial in Log(logs)}
-    path.write_text("trials = 3\n" + SMALL)
+    path.write_text("trials = 2\n" + SMALL)
     assert autotune("job", path).returncode == 0
     ids = [trial.id for trial in Log(logs)]
     assert kept < set(ids) and len(ids) == len(kept) + 1
