@@ -20,6 +20,8 @@ from .program import BINARY, HALF, Builder, function
 
 UNIT: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 TINY: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1000}
+TURN: Final = 6.5
+"""More than a whole turn, in radians."""
 ULPS: Final = 4
 """Units that a named function may be off, twice over (once here, once in the evaluator)."""
 
@@ -164,6 +166,8 @@ class Bounds(Builder):
             return made, None
         own = rounding(made) * ULPS
         (value, error), *rest = parts
+        if name == "atan2":  # which zero a minimum or maximum is, nobody says; beside it the angle jumps
+            own = own + tl.select(tl.cast(value, "float64") == 0.0, TURN, 0.0)
         if all(found is None for _, found in parts):
             return made, own
         if rest:
