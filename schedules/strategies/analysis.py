@@ -14,7 +14,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, statements
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.rewriting.edit import literal_extent, path_to, stage_of
+from tensorlang.schedules.rewriting.edit import literal_extent, loops, path_to, stage_of
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.system.lazy import cached_property
@@ -218,11 +218,11 @@ def _over_loops(nest: Nest, store: Store, loops: tuple[For, ...]) -> Store:
 
 
 def perfectly_nested(nest: Nest, stage: StageInfo) -> bool:
-    """Are the loops of a stage still there, with nothing between them, so that they can change places?"""
+    """Are the loops of a stage still there, with nothing between them and no other loop inside, so that they can change places?"""
     first, last = stage.loops[0].loop, stage.loops[-1].loop
     path = path_to(nest.body, lambda part: isinstance(part, For) and part.loop == last, (last,))
     inside = list(dropwhile(lambda part: not (isinstance(part, For) and part.loop == first), path))
-    return bool(inside) and all(isinstance(part, For) for part in inside)
+    return bool(inside) and all(isinstance(part, For) for part in inside) and sum(1 for _ in loops(inside[-1])) == 1
 
 
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:
