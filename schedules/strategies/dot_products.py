@@ -139,7 +139,7 @@ def _shape(instruction: Instruction) -> tuple[int, int]:
 def _computes(instruction: Instruction, roles: Roles) -> bool:
     """Are the products those of an instruction?"""
     stage, row, lanes = roles.stage, roles.row_operand, roles.operand
-    if not roles.packable or row is None or lanes is None:
+    if not roles.packable or row is None or lanes is None or row.buffer == lanes.buffer:  # `pack` copies all reads of a tensor
         return False
     a, b = instruction.nest.inputs
     (c,) = instruction.nest.outputs

@@ -54,7 +54,6 @@ class Impossible:
 
 IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
     Impossible(("rfactor", "tensorize"), "it takes the loops of a reduction alone, and a store with one inside is a reduction", ("store",)),
-    Impossible(("reverse_compute_inline",), "it reads its own elements, which nobody else's loops make in order", ("recurrence",)),
 )
 
 
