@@ -83,8 +83,6 @@ class Tiling:
         if stage.scatters and not s.can("accumulate", target, at=around[-1], partial=partial):
             return None
         s.accumulate(target, at=around[-1], partial=partial)
-        if stage.scatters and not s.can("vectorize", j_i):  # where no iteration runs, any element has a tile
-            return None
         if inexact:
             sum_in_blocks(s, tile, summed, TILE_BLOCK, config["unroll"])
         if "b" in present and s.can("prefetch", target, outer["i"]):
