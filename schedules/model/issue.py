@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.program import Access, Loop, Part, Statement
+from tensorlang.schedules.model.program import Access, Loop, Part, Statement, statements
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump."""
@@ -48,7 +48,7 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, serial: Loo
                 yield statement.place, _body(statement, path, serial, machine, times)
         elif isinstance(part, Loop):
             steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
-            yield next(_places(part)), Cycles(steps, 0.0)
+            yield next(statements(part.body)).place, Cycles(steps, 0.0)
             yield from _issued(part.body, machine, times * part.trips, part)
 
 
@@ -62,10 +62,6 @@ def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tupl
             yield from _paths(inner, (*path, part))
     else:
         yield part, path
-
-
-def _places(part: Part) -> Iterator[int]:
-    yield from (statement.place for statement, _ in _paths(part, ()))
 
 
 def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, machine: Machine, times: float) -> Cycles:

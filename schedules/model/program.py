@@ -39,8 +39,10 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import linear
+from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children
 from tensorlang.schedules.legality.code_size import FUNCTIONS
+from tensorlang.schedules.rewriting.edit import loops
 
 UNKNOWN: Final = 1024.0
 """Iterations assumed of a loop whose extent only a call tells."""
@@ -142,14 +144,9 @@ class _Reader:
     count: int = 0
 
     def __post_init__(self) -> None:
-        waiting = list(self.nest.relations)
-        self.splits = {relation.outer: relation for relation in waiting if isinstance(relation, SplitRelation)}
-        derived = {name for relation in waiting for name in _derived(relation)}
-        while waiting:
-            ready = [relation for relation in waiting if all(name in self.axes or name not in derived for name in _needed(relation))]
-            for relation in ready:
-                self._follow(relation)
-            waiting = [relation for relation in waiting if relation not in ready] if ready else []
+        self.splits = {relation.outer: relation for relation in self.nest.relations if isinstance(relation, SplitRelation)}
+        for relation in in_scope(self.nest, [loop.loop for loop in loops(self.nest.body)]):
+            self._follow(relation)
         self.indices.clear()  # axes that were not known yet
 
     def _follow(self, relation: Relation) -> None:
@@ -330,21 +327,3 @@ class _Reader:
 def _tells_where(expr: Expr) -> bool:
     """Is an expression made of loops, dims and literals alone?"""
     return not isinstance(expr, Load | Call | Cast) and all(map(_tells_where, children(expr)))
-
-
-def _needed(relation: Relation) -> set[str]:
-    match relation:
-        case SplitRelation(_, outer, inner, _, lo):
-            return {outer, inner} | axes_of(lo)
-        case FuseRelation(fused):
-            return {fused}
-        case WindowRelation(_, inner, base):
-            return {inner} | axes_of(base)
-
-
-def _derived(relation: Relation) -> tuple[str, ...]:
-    match relation:
-        case SplitRelation(parent) | WindowRelation(parent):
-            return (parent,)
-        case FuseRelation(_, outer, inner):
-            return (outer, inner)
