@@ -51,7 +51,12 @@ class StageInfo:
     @property
     def scatters(self) -> bool:
         """Does data tell where it writes, so that two iterations may write the same element?"""
-        return any(loads_of(part) for part in self.store.index)
+        return any(True for part in self.store.index for _ in loads_of(part))
+
+    @property
+    def is_idle(self) -> bool:
+        """Does it never run, as far as literals tell?"""
+        return self.written() == 0 or any(literal_extent(loop) == 0 for loop in self.loops)
 
     @property
     def widest(self) -> DType:

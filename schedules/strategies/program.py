@@ -14,7 +14,6 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
-from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
@@ -90,8 +89,8 @@ class ProgramStrategy:
 
     @cached_property
     def _heavy(self) -> frozenset[str]:
-        """The stages that get directives: not a scatter into nothing, which never runs."""
-        running = [info for info in self._stages if not (info.scatters and info.written() == 0)]
+        """The stages that get directives: none that never runs."""
+        running = [info for info in self._stages if not info.is_idle]
         return frozenset(info.name for info in sorted(running, key=lambda info: -info.iterations)[:MOST_STAGES])
 
     @cached_property
@@ -138,9 +137,9 @@ class ProgramStrategy:
         return {info.name: self._row_strategy(info) for info in self._stages if info.name not in self._tiles}
 
     def _tile_of(self, info: StageInfo) -> TileStrategy | None:
-        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
+        if info.is_idle:
             return None
-        if info.scatters and any(literal_extent(loop) == 0 for loop in info.loops):  # what never runs needs no tile
+        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
             return None
         threads = 1 if info.name in self._blocks else self.threads
         window = Windows.of(info, self.machine, threads)

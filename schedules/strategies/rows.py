@@ -141,8 +141,11 @@ class Rows:
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
         """Put the vector loop inside the reduction and keep its results in registers."""
         reduced = [loop.loop for loop in self.stage.reduced]
-        if s.can("reorder", *reduced, inner):
-            s.reorder(*reduced, inner)
+        standing = s.loops(self.stage.name)
+        beside = standing.index(outer) > min(map(standing.index, reduced))  # a scatter's elements may be told by its inner loops
+        order = [*([outer] if beside else []), *reduced, inner]
+        if s.can("reorder", *order):
+            s.reorder(*order)
             target = self.stage.store.buffers[0].name
             if s.can("accumulate", target, at=outer):
                 tile = tile_name(s.nest, target)

@@ -105,3 +105,23 @@ def test_the_default_of_a_wide_product_of_one_row_is_a_point_whose_epilogue_sums
     assert "s.accumulate('y'" in repr(strategy.schedule(strategy.default))
     given = [np.ones((40, 200_000), np.float32), np.full(40, 0.5, np.float32)]
     np.testing.assert_array_equal(tl.build(z)(*given), np.full(200_000, 20, np.float32))
+
+
+def test_elements_that_the_inner_loop_of_a_scatter_tells_are_summed_in_registers_around_the_other_loop() -> None:
+    n, x = tl.dim("n"), tl.placeholder((64,), name="x")
+    p, q = tl.reduce_axis(n, name="p"), tl.reduce_axis(64, name="q")
+    summed = tl.scatter(x, (p, q), lambda _, q: q, lambda p, q: tl.cast(p + q, "float32"), name="S")
+    s = default(summed)
+    assert (s.faults, s.loops("S")[-1]) == ((), "S.q_i")
+    assert "s.accumulate('S', at='S.q_o')" in repr(s)
+    given = np.arange(64, dtype=np.float32)
+    np.testing.assert_array_equal(tl.build(summed)(given, n=9), given + 9 * np.arange(64) + 36)
+
+
+@pytest.mark.parametrize("extents", [(0, 64), (64, 0)])
+def test_a_stage_that_never_runs_gets_no_directives(extents: tuple[int, int]) -> None:
+    size, length = extents
+    x, start = tl.placeholder((64,), name="x"), tl.placeholder((size,), name="start")
+    p = tl.reduce_axis(length, name="p")
+    s = default(tl.scatter(start, p, lambda p: p, lambda p: x[p], where=lambda p: p < size, name="S"))
+    assert (s.faults, s.loops("S"), [step for step in s.directives if getattr(step, "loop", "").startswith("S.p")]) == ((), ("S.p",), [])
