@@ -32,6 +32,8 @@ from tensorlang.serialization.rebuild import rebuild
 
 FOLDER: Final = Path(__file__).resolve().parent / "recorded"
 POINTS: Final = 60
+DRIFT: Final = 0.15
+"""Trials count beside which the tuner's sentinel, one kernel again and again, was at most this much slower than at its best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,9 @@ def judged(path: Path, points: int) -> Row:
     with gzip.open(path) as lines:
         records = [from_line(line) for line in lines]
     trials: list[Any] = [record for record in records if record["kind"] == "trial" and record.get("min")]
-    random.Random(0).shuffle(trials)
     core = trials[0]["target"]["cpu"]
+    trials = [trial for trial in trials if trial.get("drift", 0.0) <= DRIFT]
+    random.Random(0).shuffle(trials)
     machine = machine_of(target(f"{trials[0]['target']['triple']}:{core}"))
     outputs = rebuild(trials[0]["task"]["definition"])
     nests = [Schedule.from_json(outputs, trial["schedule"]).nest for trial in trials[:points]]

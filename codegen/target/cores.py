@@ -52,7 +52,7 @@ TABLE: Final[dict[str, tuple[Core, ...]]] = {
              "fog, intel: Haswell and Broadwell; ecm", "haswell broadwell x86-64-v3"),
         Core(3.6, 256, (4, 2, 2, 1, 1), 4, 97, (8, 4, 16), (64, 30, 16, 5.0), (4, 12, 42, 240), (4096, 1536, 35), 5.0, 10, 2.0,
              "fog, intel: Skylake client; ecm", "skylake cannonlake"),
-        Core(2.9, 512, (4, 2, 2, 1, 1), 4, 97, (8, 16, 11), (128, 34, 8, 3.8), (5, 14, 200, 260), (4096, 1536, 70), 3.0, 5, 2.0,
+        Core(2.9, 512, (4, 2, 2, 1, 1), 4, 97, (8, 16, 11), (128, 34, 8, 3.8), (5, 14, 200, 260), (4096, 1536, 70), 3.0, 10, 2.0,
              "fog, intel: Skylake server; measured on a virtual machine of a Cascade Lake: third level, memory, walks",
              "skylake-avx512 cascadelake cooperlake x86-64-v4"),
         Core(3.0, 512, (5, 2, 2, 1, 1), 4, 160, (12, 20, 12), (128, 40, 10, 4.0), (5, 14, 75, 280), (4096, 2048, 50), 4.0, 12, 2.0,

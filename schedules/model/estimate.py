@@ -64,7 +64,7 @@ def estimate(nest: Nest, machine: Machine, dims: Mapping[str, int] | None = None
         place, own = statement.place, core.get(statement.place, Cycles())
         streams = any(access.streams for access in statement.accesses)
         cycles = {"arithmetic": own.arithmetic, "L1": own.loads}
-        cycles |= {name: _cycles(traffic, place, machine, name, streams=streams) for name, traffic in sent.items()}
+        cycles |= {name: _cycles(traffic, place, machine, name, own, streams=streams) for name, traffic in sent.items()}
         cycles["pages"] = (walks.ahead.get(place, 0.0) / AHEAD + walks.alone.get(place, 0.0)) * machine.pages.walk
         for name, value in cycles.items():
             shares[name] += value / machine.hertz
@@ -75,8 +75,11 @@ def estimate(nest: Nest, machine: Machine, dims: Mapping[str, int] | None = None
     return Estimate(sum(stages.values()), max(shares, key=lambda name: shares[name]), given, stages, shares)
 
 
-def _cycles(traffic: Moved, place: int, machine: Machine, name: str, *, streams: bool) -> float:
-    """Cycles in which a level gives what a statement wants from it, and takes what it writes."""
+def _cycles(traffic: Moved, place: int, machine: Machine, name: str, core: Cycles, *, streams: bool) -> float:
+    """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes.
+
+    Lines that no prefetcher brings are waited for, as many at once as the core can ask for.
+    """
     ahead, alone, back = (kind.get(place, 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
     if name == "memory":
         each, latency = machine.line / machine.memory.bandwidth, machine.memory.latency
@@ -85,4 +88,5 @@ def _cycles(traffic: Moved, place: int, machine: Machine, name: str, *, streams:
     else:
         cache = machine.caches[levels(machine).index(name)]
         each, latency = machine.line / cache.bandwidth, cache.latency
-    return (ahead + back) * each + alone * max(each, latency / machine.outstanding)
+    waiting = min(machine.outstanding, max(1.0, core.asked))
+    return max(back * each, ahead * each + alone * max(each, latency / waiting))

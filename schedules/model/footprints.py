@@ -23,10 +23,9 @@ class Side(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Lines or pages: how many, the bytes of a run of neighbours, and the rows of runs as (how many, bytes between them)."""
+    """Lines or pages: how many, and the rows of runs of neighbours as (how many, bytes between them)."""
 
     total: float
-    run: float
     rows: tuple[tuple[float, int], ...]
 
 
@@ -51,7 +50,7 @@ class Box:
         """The lines, or pages, of so many bytes that the box touches."""
         element, extents, strides = self.access.element, self.access.extents, self.access.strides
         if not self.sides:
-            return Units(1.0, element, ())
+            return Units(1.0, ())
         last = len(self.sides) - 1
         while last > 0 and self.sides[last].span >= extents[last]:  # rows that are whole follow one another
             last -= 1
@@ -71,7 +70,7 @@ class Box:
             total = number * (run / size if aligned else 1 + (run - element) / size)
             total = min(total, number * dense / element)  # elements further apart than a unit
         held = math.prod(extents) * element
-        return Units(max(1.0, min(total, held / size + 1)), run, rows)
+        return Units(max(1.0, min(total, held / size + 1)), rows)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:

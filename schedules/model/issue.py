@@ -18,19 +18,25 @@ STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump."""
 ENTRY: Final = 10.0
 """Cycles to begin and leave a loop: its first addresses, and half of the predictions that its end is not the end."""
+PREFETCHED: Final = 4
+"""Lines of a run from which on the hardware fetches ahead."""
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores."""
+    """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
+
+    `asked`: lines that no prefetcher brings which the window of the core holds at once.
+    """
 
     arithmetic: float = 0.0
     loads: float = 0.0
+    asked: float = 0.0
 
     def __add__(self, other: Cycles) -> Cycles:
-        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads)
+        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, max(self.asked, other.asked))
 
 
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
@@ -71,7 +77,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     lanes = machine.lanes(statement.bits)
     copies = {loop.name: max(1.0, math.ceil(loop.trips / lanes - 1e-9)) if loop is vector else loop.trips for loop in path}
     number = math.prod(copies.values())
-    loads = stores = shuffles = 0.0
+    loads = stores = shuffles = lines = 0.0
     for access, taps in _distinct(statement):
         moving = access.steps()
         vectors = taps * math.prod(count for name, count in copies.items() if name in moving)
@@ -87,19 +93,26 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
                 each, shuffles = float(lanes), shuffles + vectors * lanes
         kept = serial is not None and serial.name not in moving
         done = vectors * each / (serial.trips if kept and serial is not None else 1.0)
+        if access.run < PREFETCHED * machine.line:
+            lines += vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         loads += done if access.reads else 0.0
         stores += done if access.writes else 0.0
     work = statement.operations * number
+    levels = math.log2(lanes) if statement.combines and vector is not None and vector.name not in statement.moving else 0.0
+    if levels:  # lanes are combined with one another before they join the result
+        joined = math.prod(count for name, count in copies.items() if name in statement.moving)
+        work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
     slots = work + loads + stores + shuffles
     chain = 0.0
     if statement.combines and (serial is None or serial.name not in statement.moving):
         kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
         sums = math.prod(count for name, count in copies.items() if name in kept_apart)
-        chain = number / sums * ports.latency
+        chain = number / sums * (ports.latency + max(0.0, statement.joining - 1))
         if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
             chain /= 1 + ports.window / max(1.0, (slots + STEP) * serial.trips)
+    asked = lines * (1 + ports.window / (slots + STEP))
     arithmetic = max(work / ports.arithmetic, shuffles / ports.shuffles, chain, slots / ports.issue)
-    return Cycles(arithmetic * times, max(loads / ports.loads, stores / ports.stores) * times)
+    return Cycles(arithmetic * times, max(loads / ports.loads, stores / ports.stores) * times, asked)
 
 
 def _distinct(statement: Statement) -> Iterator[tuple[Access, int]]:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang.schedules.model.footprints import Box, Scope, Units, sets_used
+from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Statement
 
 KEPT: Final = ((0.8, 1.6), (0.5, 1.2))
 """Shares of the first cache, and of those behind it, at which what is used again begins to be lost, and all is."""
-PREFETCHED: Final = 4
-"""Lines of a run from which on the hardware fetches ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Moved:
 
     def add(self, box: Box, units: Units, unit: int, times: float) -> None:
         """Count what a box moves."""
-        kind = self.ahead if units.run >= PREFETCHED * unit else self.alone
+        kind = self.ahead if box.access.run >= PREFETCHED * unit else self.alone
         kind[box.place] = kind.get(box.place, 0.0) + units.total * times
         if box.writes:
             self.back[box.place] = self.back.get(box.place, 0.0) + units.total * times

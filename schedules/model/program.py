@@ -40,12 +40,16 @@ from tensorlang.ir import (
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import linear
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children
+from tensorlang.ir.traverse import axes_of, children, dtype_of
 from tensorlang.schedules.legality.code_size import FUNCTIONS
 from tensorlang.schedules.rewriting.edit import loops
 
 UNKNOWN: Final = 1024.0
 """Iterations assumed of a loop whose extent only a call tells."""
+STREAMS: Final = 32
+"""Places that a prefetcher follows at once: the streamer of Intel's cores keeps 32, one for each page (Optimization Reference Manual)."""
+EXTREMUM: Final = 3.0
+"""Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
 DIVISION: Final = 5.0
 """Slots of a division of vectors, in multiply-adds: a Newton step and its correction, or the divider of a recent core."""
 HALF: Final = 32
@@ -66,7 +70,8 @@ Terms: TypeAlias = dict[str, Term]
 class Access:
     """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
 
-    `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension.
+    `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `run`
+    the bytes of neighbours that are touched one after the other in the order of time, beside few others.
     """
 
     buffer: Buffer
@@ -78,6 +83,7 @@ class Access:
     reads: bool
     writes: bool
     streams: bool = False
+    run: float = math.inf
 
     def steps(self) -> dict[str, float]:
         """Elements that it moves in memory an iteration of each loop; a loop that is divided counts where it begins anew."""
@@ -93,7 +99,8 @@ class Access:
 class Statement:
     """One instance of a stage: issue slots of its arithmetic, its accesses to memory, and the loops that its result moves with.
 
-    `combines`: it adds to what the last iteration left; `bits` of its widest element decide how many lanes a vector has.
+    `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
+    it); `bits` of its widest element decide how many lanes a vector has.
     """
 
     stage: str
@@ -102,6 +109,7 @@ class Statement:
     accesses: tuple[Access, ...]
     moving: frozenset[str]
     combines: bool
+    joining: float
     bits: int
 
 
@@ -138,13 +146,16 @@ class _Reader:
     dims: Mapping[str, int]
     axes: dict[str, Terms] = field(default_factory=dict)
     splits: dict[str, SplitRelation] = field(default_factory=dict)
+    tiles: dict[str, SplitRelation] = field(default_factory=dict)
     shapes: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     indices: dict[int, tuple[Expr, int, Terms]] = field(default_factory=dict)
     middles: dict[str, float] = field(default_factory=dict)
+    around: list[tuple[str, float]] = field(default_factory=list)
     count: int = 0
 
     def __post_init__(self) -> None:
         self.splits = {relation.outer: relation for relation in self.nest.relations if isinstance(relation, SplitRelation)}
+        self.tiles = {relation.inner: relation for relation in self.splits.values()}
         for relation in in_scope(self.nest, [loop.loop for loop in loops(self.nest.body)]):
             self._follow(relation)
         self.indices.clear()  # axes that were not known yet
@@ -216,10 +227,13 @@ class _Reader:
 
     def _trips(self, loop: For) -> float:
         exact = self._number(Binary("sub", loop.hi, loop.lo))
-        split = self.splits.get(loop.loop)
+        split = self.splits.get(loop.loop) or self.tiles.get(loop.loop)
         whole = None if split is None else self._number(Binary("sub", split.hi, split.lo))
-        if split is not None and whole is not None and (exact is None or exact - 1 < whole / split.factor < exact):
-            return whole / split.factor
+        if split is not None and whole is not None:
+            if loop.loop == split.inner:
+                exact = whole if exact is None else min(exact, whole)
+            elif exact is None or exact - 1 < whole / split.factor < exact:
+                return max(1.0, whole / split.factor)
         if exact is not None:
             return max(exact, 0.0)
         ends = self._middle(loop.hi), self._middle(loop.lo)
@@ -260,7 +274,9 @@ class _Reader:
             case For(name, _, _, body, kind):
                 trips = self._trips(stmt)
                 self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
+                self.around.append((name, trips))
                 inner = tuple(self.parts(body))
+                self.around.pop()
                 if trips == 1:
                     yield from inner
                 elif inner and trips > 0:
@@ -275,20 +291,36 @@ class _Reader:
         reads: dict[int, Access] = {}
         operations = sum(self._operations(value, reads, set()) for value in store.values)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
-        if store.reducer is not None and not (sums and store.reducer.name == "sum"):  # a product is summed by the same instruction
-            operations += len(store.values)
         combines = store.reducer is not None
+        joining = sum(self._operations(result, reads, set()) for result in store.reducer.results) if store.reducer is not None else 0.0
+        if store.reducer is not None and not (sums and store.reducer.name == "sum"):  # a product is summed by the same instruction
+            operations += joining
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
         accesses = (*reads.values(), *writes)
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
         bits = max(access.buffer.dtype.bits for access in accesses)
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
-        return Statement(store.stage, self.count, operations, kept, moving, combines, bits)
+        return Statement(store.stage, self.count, operations, kept, moving, combines, joining, bits)
 
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> Access:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
-        return Access(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
+        return Access(
+            buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams, self._run(buffer.dtype.bytes, terms, strides)
+        )
+
+    def _run(self, element: int, terms: tuple[Terms, ...], strides: tuple[float, ...]) -> float:
+        """Bytes of neighbours that are touched in turn, as far as the prefetcher follows: past `STREAMS` other places it does not."""
+        run, places = float(element), 1.0
+        for name, trips in reversed(self.around):
+            step = abs(sum(part[name].coefficient * stride for part, stride in zip(terms, strides, strict=True) if name in part))
+            if step > run:
+                places *= trips
+                if places > STREAMS:
+                    break
+            else:
+                run += step * (trips - 1)
+        return run
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)
@@ -313,6 +345,8 @@ class _Reader:
                 return sum(self._operations(part, reads, seen) for part in index if not _tells_where(part))
             case Binary("div" | "floordiv" | "mod"):
                 own = DIVISION
+            case Binary("min" | "max") if dtype_of(expr).is_floating:
+                own = EXTREMUM
             case Call(function, _, dtype):
                 own = float(FUNCTIONS[function][0 if dtype.bits <= HALF else 1])
             case Compare() | Binary() if _tells_where(expr):
