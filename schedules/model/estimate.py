@@ -6,7 +6,7 @@ further level, walks of page tables. How far they overlap is the machine's: `(su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,10 +15,10 @@ from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.issue import Cycles, issued
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import Moved, moved, rooms, translations
-from tensorlang.schedules.model.program import program, statements
+from tensorlang.schedules.model.program import Part, program, statements
 
-AHEAD: Final = 4
-"""Of so many walks of page tables, one is waited for where pages follow one another: the prefetcher walks for the next."""
+WALKERS: Final = 4
+"""Walks of page tables at once: 2 on Intel's cores from Broadwell, 4 from Golden Cove, 6 on AMD's from Zen 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,12 @@ def estimate(nest: Nest, machine: Machine, dims: Mapping[str, int] | None = None
 
     `dims` are extents that only a call tells; those that are not given are guessed.
     """
-    parts = program(nest, dims)
+    return estimated(program(nest, dims), machine)
+
+
+def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
+    """What loops and statements cost that are numbered in the order of the program."""
+    parts = tuple(parts)
     top = scope(parts)
     names = levels(machine)
     core = issued(parts, machine)
@@ -62,31 +67,47 @@ def estimate(nest: Nest, machine: Machine, dims: Mapping[str, int] | None = None
     shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
     for statement in statements(parts):
         place, own = statement.place, core.get(statement.place, Cycles())
-        streams = any(access.streams for access in statement.accesses)
-        cycles = {"arithmetic": own.arithmetic, "L1": own.loads}
-        cycles |= {name: _cycles(traffic, place, machine, name, own, streams=streams) for name, traffic in sent.items()}
-        cycles["pages"] = (walks.ahead.get(place, 0.0) / AHEAD + walks.alone.get(place, 0.0)) * machine.pages.walk
+        streamed = {access.buffer.name for access in statement.accesses if access.streams}
+        cycles, waits = {"arithmetic": own.arithmetic, "L1": own.loads}, 0.0
+        for name, traffic in sent.items():
+            cycles[name], waited = _cycles(traffic, place, machine, name, own, streamed)
+            shares[name] += waited / machine.hertz
+            waits += waited
+        keys = [(place, buffer) for buffer in own.asked]
+        cycles["pages"] = sum(walks.ahead.get(key, 0.0) for key in keys) * machine.pages.walk / WALKERS
+        waited = sum(walks.alone.get(key, 0.0) * _wait(machine.pages.walk, own, key[1], WALKERS) for key in keys)
+        shares["pages"] += waited / machine.hertz
         for name, value in cycles.items():
             shares[name] += value / machine.hertz
         near = cycles.pop(names[1]) + cycles.pop("L1")  # L1 gives and takes through the same ports
-        whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap)
+        whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap) + waits + waited
         stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
     given = {name: traffic.total * machine.line for name, traffic in sent.items()}
     return Estimate(sum(stages.values()), max(shares, key=lambda name: shares[name]), given, stages, shares)
 
 
-def _cycles(traffic: Moved, place: int, machine: Machine, name: str, core: Cycles, *, streams: bool) -> float:
-    """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes.
+def _cycles(traffic: Moved, place: int, machine: Machine, name: str, core: Cycles, streamed: Collection[str]) -> tuple[float, float]:
+    """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes; and those in which the core waits.
 
-    Lines that no prefetcher brings are waited for, as many at once as the core can ask for.
+    Lines that no prefetcher brings are waited for, as many at once as the core asks for; what is streamed is not fetched before.
     """
-    ahead, alone, back = (kind.get(place, 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
     if name == "memory":
         each, latency = machine.line / machine.memory.bandwidth, machine.memory.latency
-        if streams:  # what is written is not fetched before
-            return max(0.0, ahead + alone - back) * each + back * machine.line / machine.memory.streaming
     else:
         cache = machine.caches[levels(machine).index(name)]
         each, latency = machine.line / cache.bandwidth, cache.latency
-    waiting = min(machine.outstanding, max(1.0, core.asked))
-    return max(back * each, ahead * each + alone * max(each, latency / waiting))
+    given = taken = past = waited = 0.0
+    for buffer in core.asked:
+        ahead, alone, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
+        if name == "memory" and buffer in streamed:
+            past += back * machine.line / machine.memory.streaming
+            continue
+        given += (ahead + alone) * each
+        taken += back * each
+        waited += alone * max(0.0, _wait(latency, core, buffer, machine.outstanding) - each)
+    return max(given, taken) + past, waited
+
+
+def _wait(latency: float, core: Cycles, buffer: str, most: float) -> float:
+    """Cycles that a core waits for one of the units of a buffer that it asks for together, `most` at once, behind its other work."""
+    return max(0.0, latency - core.ahead) / min(most, max(1.0, core.asked[buffer]))

@@ -7,8 +7,8 @@ once, and keeps what the serial loop does not move out of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang.schedules.model.machine import Machine
@@ -19,7 +19,7 @@ STEP: Final = 2.0
 ENTRY: Final = 10.0
 """Cycles to begin and leave a loop: its first addresses, and half of the predictions that its end is not the end."""
 PREFETCHED: Final = 4
-"""Lines of a run from which on the hardware fetches ahead."""
+"""Lines of a run that are waited for before the hardware fetches the next ones ahead."""
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 
@@ -28,15 +28,17 @@ NEAR: Final = 4
 class Cycles:
     """What a statement takes: in the units of arithmetic (or waiting for a chain), and for loads and stores.
 
-    `asked`: lines that no prefetcher brings which the window of the core holds at once.
+    `ahead`: cycles of other work that the window of the core holds, behind which a wait is hidden; `asked`: lines of each buffer that it
+    holds, which are waited for together.
     """
 
     arithmetic: float = 0.0
     loads: float = 0.0
-    asked: float = 0.0
+    ahead: float = 0.0
+    asked: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Cycles) -> Cycles:
-        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, max(self.asked, other.asked))
+        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, max(self.ahead, other.ahead), {**self.asked, **other.asked})
 
 
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
@@ -77,9 +79,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     lanes = machine.lanes(statement.bits)
     copies = {loop.name: max(1.0, math.ceil(loop.trips / lanes - 1e-9)) if loop is vector else loop.trips for loop in path}
     number = math.prod(copies.values())
-    loads = stores = shuffles = lines = 0.0
+    loads = stores = shuffles = 0.0
+    lines: list[tuple[str, float, float]] = []
     for access, taps in _distinct(statement):
         moving = access.steps()
+        step = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = taps * math.prod(count for name, count in copies.items() if name in moving)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         each = 1.0
@@ -93,8 +97,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
                 each, shuffles = float(lanes), shuffles + vectors * lanes
         kept = serial is not None and serial.name not in moving
         done = vectors * each / (serial.trips if kept and serial is not None else 1.0)
-        if access.run < PREFETCHED * machine.line:
-            lines += vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
+        touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
+        lines.append((access.buffer.name, touched, touched * min(1.0, abs(step) * access.element / machine.line)))
         loads += done if access.reads else 0.0
         stores += done if access.writes else 0.0
     work = statement.operations * number
@@ -110,9 +114,13 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
         chain = number / sums * (ports.latency + max(0.0, statement.joining - 1))
         if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
             chain /= 1 + ports.window / max(1.0, (slots + STEP) * serial.trips)
-    asked = lines * (1 + ports.window / (slots + STEP))
+    asked: dict[str, float] = {}
+    for name, now, later in lines:
+        asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
     arithmetic = max(work / ports.arithmetic, shuffles / ports.shuffles, chain, slots / ports.issue)
-    return Cycles(arithmetic * times, max(loads / ports.loads, stores / ports.stores) * times, asked)
+    memory = max(loads / ports.loads, stores / ports.stores)
+    ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
+    return Cycles(arithmetic * times, memory * times, ahead, asked)
 
 
 def _distinct(statement: Statement) -> Iterator[tuple[Access, int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from tensorlang.schedules.model.footprints import Box, Scope, Units, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
@@ -32,13 +32,16 @@ class Room:
     kept: tuple[float, float]
 
 
+Key: TypeAlias = tuple[int, str]
+
+
 @dataclass(slots=True)
 class Moved:
-    """Units that come in, by statement: in runs that are fetched ahead, one by one, and those of both that go back."""
+    """Units that come in, by statement and buffer: in runs that are fetched ahead, one by one, and those of both that go back."""
 
-    ahead: dict[int, float] = field(default_factory=dict)
-    alone: dict[int, float] = field(default_factory=dict)
-    back: dict[int, float] = field(default_factory=dict)
+    ahead: dict[Key, float] = field(default_factory=dict)
+    alone: dict[Key, float] = field(default_factory=dict)
+    back: dict[Key, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -47,10 +50,11 @@ class Moved:
 
     def add(self, box: Box, units: Units, unit: int, times: float) -> None:
         """Count what a box moves."""
-        kind = self.ahead if box.access.run >= PREFETCHED * unit else self.alone
-        kind[box.place] = kind.get(box.place, 0.0) + units.total * times
+        key, alone = (box.place, box.name), min(1.0, PREFETCHED * unit / box.access.run) if box.reads else 0.0
+        self.alone[key] = self.alone.get(key, 0.0) + units.total * times * alone
+        self.ahead[key] = self.ahead.get(key, 0.0) + units.total * times * (1 - alone)
         if box.writes:
-            self.back[box.place] = self.back.get(box.place, 0.0) + units.total * times
+            self.back[key] = self.back.get(key, 0.0) + units.total * times
 
 
 def rooms(machine: Machine) -> tuple[Room, ...]:

@@ -8,8 +8,8 @@ later iterations take is counted; what data decides counts as if it held.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang.ir import (
@@ -140,6 +140,45 @@ def statements(parts: Iterable[Part]) -> Iterator[Statement]:
             yield part
 
 
+def added(*parts: tuple[Terms, float]) -> Terms:
+    """The sum of terms, each times a factor. One that begins again joins one that carries on: together they are one walk."""
+    total: Terms = {}
+    for terms, factor in parts:
+        for name, (coefficient, period) in terms.items():
+            term = Term(coefficient * factor, period * abs(factor))
+            old = total.get(name)
+            if old is None:
+                total[name] = term
+            elif math.isinf(old.period) == math.isinf(term.period):
+                total[name] = Term(old.coefficient + term.coefficient, max(old.period, term.period))
+            else:
+                total[name] = Term(max(old.coefficient, term.coefficient, key=abs), math.inf)
+    return {name: term for name, term in total.items() if term.coefficient}
+
+
+def follow(terms: Terms, axes: Mapping[str, Terms]) -> Terms:
+    """Terms of loops, some of which are made of others."""
+    return added(*(
+        ({inner: Term(factor, min(again, period / abs(coefficient))) for inner, (factor, again) in axes[name].items()}, coefficient)
+        if name in axes else ({name: Term(1.0, period / abs(coefficient))}, coefficient)
+        for name, (coefficient, period) in terms.items()
+    ))  # fmt: skip
+
+
+def run_of(access: Access, around: Sequence[tuple[str, float]]) -> float:
+    """Bytes of neighbours that are touched in turn in loops (names and trips, outermost first), as far as a prefetcher follows."""
+    run, places = float(access.element), 1.0
+    for name, trips in reversed(around):
+        step = abs(sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms))
+        if step <= run:
+            run += step * (trips - 1)
+        else:
+            places *= trips
+            if places > STREAMS:
+                break
+    return run
+
+
 @dataclass(slots=True)
 class _Reader:
     nest: Nest
@@ -164,28 +203,17 @@ class _Reader:
         """What a relation says of the axes that it gives."""
         match relation:
             case SplitRelation(parent, outer, inner, factor, lo):
-                self.axes[parent] = self._sum((self.linear(lo), 1), (self._axis(outer), factor), (self._axis(inner), 1))
+                self.axes[parent] = added((self.linear(lo), 1), (self._axis(outer), factor), (self._axis(inner), 1))
             case FuseRelation(fused, outer, inner, _, _, extent):
                 length = self._number(extent) or UNKNOWN
                 terms = self._axis(fused)
                 self.axes[outer] = {name: Term(term.coefficient / length, term.period) for name, term in terms.items()}
                 self.axes[inner] = {name: Term(term.coefficient, length) for name, term in terms.items()}
             case WindowRelation(parent, inner, base):
-                self.axes[parent] = self._sum((self.linear(base), 1), (self._axis(inner), 1))
+                self.axes[parent] = added((self.linear(base), 1), (self._axis(inner), 1))
 
     def _axis(self, name: str) -> Terms:
         return self.axes.get(name, {name: Term(1.0)})
-
-    @staticmethod
-    def _sum(*parts: tuple[Terms, float]) -> Terms:
-        total: Terms = {}
-        for terms, factor in parts:
-            for name, term in terms.items():
-                old = total.get(name)
-                coefficient = term.coefficient * factor + (0.0 if old is None else old.coefficient)
-                period = term.period * abs(factor)
-                total[name] = Term(coefficient, period if old is None else max(period, old.period))
-        return {name: term for name, term in total.items() if term.coefficient}
 
     def linear(self, expr: Expr) -> Terms:
         """An index as terms of loops; of what is not linear (a clamp, a table), about how far it moves."""
@@ -211,7 +239,7 @@ class _Reader:
                     parts.append((self.linear(left) or self.linear(right), factor))
                 case _:
                     parts.extend((self._axis(name), factor) for name in sorted(axes_of(atom)))
-        found = self._sum(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
+        found = added(*parts) if len(parts) != 1 or parts[0][1] != 1 else parts[0][0]
         self.indices[id(expr)] = expr, form.constant, found
         return form.constant, found
 
@@ -305,22 +333,8 @@ class _Reader:
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> Access:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
-        return Access(
-            buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams, self._run(buffer.dtype.bytes, terms, strides)
-        )
-
-    def _run(self, element: int, terms: tuple[Terms, ...], strides: tuple[float, ...]) -> float:
-        """Bytes of neighbours that are touched in turn, as far as the prefetcher follows: past `STREAMS` other places it does not."""
-        run, places = float(element), 1.0
-        for name, trips in reversed(self.around):
-            step = abs(sum(part[name].coefficient * stride for part, stride in zip(terms, strides, strict=True) if name in part))
-            if step > run:
-                places *= trips
-                if places > STREAMS:
-                    break
-            else:
-                run += step * (trips - 1)
-        return run
+        access = Access(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
+        return replace(access, run=run_of(access, self.around))
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)

@@ -1,0 +1,185 @@
+"""A stage under the steps of a schedule, as the cost model reads it: loops and accesses alone, without a nest and without proofs.
+
+A point of a search space costs tens of milliseconds as a schedule, since every step is proved, and a fraction of one as a sketch: so many
+points can be compared before one of them is made. The steps are those of a schedule, and give what the model would read of the nest.
+
+    sketch = Sketch.of(parts, "C")                  # for i: for j: for k: C[i, j] += A[i, k] * B[k, j]
+    outer, inner = sketch.split("j", 32)
+    sketch.reorder(outer, "i", "k", inner)
+    sketch.pack("B", outer, 8)
+    sketch.accumulate("i")
+    sketch.mark(inner, "vector")
+    estimated(sketch.parts(), machine)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tensorlang.schedules.model.program import Access, Loop, Part, Statement, Term, Terms, follow, run_of
+
+UNROLLED: Final = 16
+"""Vectors of a tile that is transposed in registers while a panel is packed, at most."""
+
+
+@dataclass(slots=True)
+class Sketch:
+    """The loops around one statement, outermost first, and the statements that steps put beside it.
+
+    `before` and `after` hold what stands before and after the rest of a loop's body, by the name of the loop ("" is the whole program).
+    """
+
+    statement: Statement
+    loops: list[Loop]
+    before: dict[str, list[Part]] = field(default_factory=dict)
+    after: dict[str, list[Part]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], stage: str) -> Sketch:
+        """The stage as a program has it. Raises `KeyError` where it is not there."""
+        for statement, path in _paths(parts, ()):
+            if statement.stage == stage:
+                return cls(statement, [replace(loop, body=()) for loop in path])
+        raise KeyError(stage)
+
+    def copy(self) -> Sketch:
+        """The same, on which steps can be tried."""
+        return Sketch(self.statement, list(self.loops), {k: list(v) for k, v in self.before.items()}, {k: list(v) for k, v in self.after.items()})
+
+    # Steps ------------------------------------------------------------------------------------------------------------------
+
+    def split(self, loop: str, factor: float) -> tuple[str, str]:
+        """Split a loop into one over tiles and one over `factor` iterations; a tile that is not whole counts as a part of one."""
+        outer, inner = f"{loop}_o", f"{loop}_i"
+        place, old = self._find(loop)
+        trips = max(1.0, old.trips / factor), min(factor, old.trips)
+        self.loops[place : place + 1] = [Loop(outer, trips[0], old.kind, ()), Loop(inner, trips[1], old.kind, ())]
+        self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
+        return outer, inner
+
+    def fuse(self, outer: str, inner: str) -> str:
+        """Make one loop of two neighbours."""
+        fused = f"{outer}_f"
+        place, first = self._find(outer)
+        second = self.loops.pop(self._find(inner)[0])
+        self.loops[place] = Loop(fused, first.trips * second.trips, first.kind, ())
+        self._substitute({outer: {fused: Term(1 / second.trips)}, inner: {fused: Term(1.0, second.trips)}})
+        return fused
+
+    def reorder(self, *names: str) -> None:
+        """Put loops into the given order, at the places that they have now."""
+        present = {loop.name: loop for loop in self.loops}
+        order = [present[name] for name in names if name in present]
+        wanted = set(names)
+        following = iter(order)
+        self.loops = [next(following) if loop.name in wanted else loop for loop in self.loops]
+
+    def mark(self, name: str, kind: str) -> None:
+        """Make a loop one of a kind ("vector", "unroll")."""
+        for place, loop in enumerate(self.loops):
+            if loop.name == name:
+                self.loops[place] = replace(loop, kind=kind)
+
+    def pack(self, buffer: str, at: str, lanes: int) -> None:
+        """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes."""
+        (use,) = (access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes)
+        inside = [loop for loop in self._inside(at) if any(loop.name in terms for terms in use.terms)]
+        extents = tuple(loop.trips for loop in inside)
+        strides = [float(use.element)]
+        for extent in reversed(extents[1:]):
+            strides.append(strides[-1] * extent)
+        terms = tuple({loop.name: Term(1.0)} for loop in inside)
+        memory = replace(use.buffer, name=f"{buffer}_pack", memory="heap")
+        packed = Access(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
+        kept = tuple(packed if access is use else access for access in self.statement.accesses)
+        moves = Statement(memory.name, 0, 0.0, (use, replace(packed, reads=False, writes=True)), frozenset(), False, 0.0, 8 * use.element)
+        copy = Sketch(moves, [replace(loop, kind="serial") for loop in inside])
+        copy._vectorize_copy(use, lanes)
+        self.before.setdefault(at, []).extend(copy.parts())
+        self.statement = replace(self.statement, accesses=kept)
+
+    def accumulate(self, at: str, *, loads: bool) -> None:
+        """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first."""
+        writes = [access for access in self.statement.accesses if access.writes]
+        inside = [loop for loop in self._inside(at) if loop.name in self.statement.moving]
+        for place, wanted in ((self.before, loads), (self.after, True)):
+            if wanted:
+                accesses = tuple(replace(access, reads=place is self.before, writes=place is self.after) for access in writes)
+                moves = replace(self.statement, operations=0.0, accesses=accesses, combines=False, joining=0.0)
+                place.setdefault(at, []).extend(Sketch(moves, list(inside)).parts())
+        kept = tuple(access for access in self.statement.accesses if not access.writes)
+        self.statement = replace(self.statement, accesses=kept)
+
+    # The result -------------------------------------------------------------------------------------------------------------
+
+    def parts(self) -> tuple[Part, ...]:
+        """The loops and statements in program order."""
+        body: tuple[Part, ...] = (self.statement,)
+        for loop in reversed(self.loops):
+            body = (*self.before.get(loop.name, ()), *body, *self.after.get(loop.name, ()))
+            body = body if loop.trips == 1 else (replace(loop, body=body),)
+        return (*self.before.get("", ()), *body)
+
+    def _find(self, name: str) -> tuple[int, Loop]:
+        for place, loop in enumerate(self.loops):
+            if loop.name == name:
+                return place, loop
+        self.loops.append(Loop(name, 1.0, "serial", ()))  # a loop of one iteration, which the model leaves out
+        return len(self.loops) - 1, self.loops[-1]
+
+    def _inside(self, at: str) -> list[Loop]:
+        return self.loops[self._find(at)[0] + 1 :] if at else self.loops
+
+    def _substitute(self, axes: Mapping[str, Terms]) -> None:
+        """Follow loops that are made of others."""
+        accesses = tuple(
+            replace(access, terms=tuple(follow(terms, axes) for terms in access.terms)) if any(axes.keys() & terms.keys() for terms in access.terms) else access
+            for access in self.statement.accesses
+        )
+        moving = self.statement.moving
+        if moving & axes.keys():
+            moving = (moving - axes.keys()).union(*(axes[name] for name in moving & axes.keys()))
+        self.statement = replace(self.statement, accesses=accesses, moving=moving)
+
+    def _vectorize_copy(self, source: Access, lanes: int) -> None:
+        """Walk memory along both sides of a copy: by vectors of its last loop, or across, by tiles that are transposed in registers."""
+        steps = source.steps()
+        last = self.loops[-1]
+        if abs(steps.get(last.name, 0.0)) != 1:
+            along = next((loop for loop in reversed(self.loops[:-1]) if abs(steps.get(loop.name, 0.0)) == 1), None)
+            if along is None:
+                return
+            tiles, vector = self.split(along.name, lanes)
+            around, panel = last.name, last.name
+            if last.trips > UNROLLED:
+                around, panel = self.split(last.name, UNROLLED)
+            others = [loop.name for loop in self.loops if loop.name not in (tiles, vector, around, panel)]
+            self.reorder(*others, *([around] if around != panel else []), tiles, panel, vector)
+            self.mark(panel, "unroll")
+        else:
+            vector = self.split(last.name, lanes)[1] if last.trips > 4 * lanes else last.name
+        self.mark(vector, "vector")
+
+
+def numbered(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts whose statements are numbered in program order, and whose accesses know what runs they touch."""
+    return tuple(_numbered(parts, [], iter(range(1, 1 << 30))))
+
+
+def _numbered(parts: Sequence[Part], around: list[tuple[str, float]], places: Iterator[int]) -> Iterator[Part]:
+    for part in parts:
+        if isinstance(part, Loop):
+            yield replace(part, body=tuple(_numbered(part.body, [*around, (part.name, part.trips)], places)))
+        else:
+            accesses = tuple(replace(access, run=run_of(access, around)) for access in part.accesses)
+            yield replace(part, place=next(places), accesses=accesses)
+
+
+def _paths(parts: Sequence[Part], path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    for part in parts:
+        if isinstance(part, Loop):
+            yield from _paths(part.body, (*path, part))
+        else:
+            yield part, path
