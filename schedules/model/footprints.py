@@ -1,25 +1,26 @@
 """What part of each buffer a scope touches: its box, the lines or pages of it, and the sets of a cache that these fall into.
 
 A scope is the body of a loop, once or in all iterations. Accesses that move alike outside of it share one box, whichever loops inside they
-follow: a tile that is loaded by one statement and stored by another is one footprint.
+follow: a tile that is loaded by one statement and stored by another is one footprint. Boxes are made from the inside out: one that a loop
+does not move is the same box outside of the loop.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensorlang.schedules.model.program import Access, Loop, Part, statements
+from tensorlang.schedules.model.program import Access, Loop, Part, Statement
 
 
 class Side(NamedTuple):
-    """A dimension of a box: its first element, how far it spans, how many elements of it are touched."""
+    """A dimension of a box: its first element, how far it spans, and how many places its loops reach, before the buffer's end cuts them."""
 
     first: float
     span: float
-    touched: float
+    reached: float
 
 
 class Units(NamedTuple):
@@ -29,17 +30,17 @@ class Units(NamedTuple):
     rows: tuple[tuple[float, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Box:
     """The part of a buffer that is touched; `place` is the first statement that does."""
 
     access: Access
     sides: tuple[Side, ...]
-    elements: float
     reads: bool
     writes: bool
     streams: bool
     place: int
+    counted: dict[int, Units] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -48,17 +49,27 @@ class Box:
 
     def units(self, size: int) -> Units:
         """The lines, or pages, of so many bytes that the box touches."""
+        found = self.counted.get(size)
+        if found is None:
+            found = self.counted[size] = self._units(size)
+        return found
+
+    def _units(self, size: int) -> Units:
         element, extents, strides = self.access.element, self.access.extents, self.access.strides
         if not self.sides:
             return Units(1.0, ())
         last = len(self.sides) - 1
         while last > 0 and self.sides[last].span >= extents[last]:  # rows that are whole follow one another
             last -= 1
-        side, stride = self.sides[last], strides[last]
         whole = math.prod(extents[last + 1 :])
-        run = min(side.span, extents[last]) * stride if last < len(self.sides) - 1 else side.span * element
-        dense = side.touched * whole * element
-        rows = tuple((row.touched, int(step)) for row, step in zip(self.sides[:last], strides[:last], strict=True) if row.touched > 1)
+        span = min(self.sides[last].span, max(extents[last], 1.0))
+        run = span * strides[last] if last < len(self.sides) - 1 else span * element
+        touched = min(span, self.sides[last].reached)
+        rows = []
+        for side, extent, step in zip(self.sides[:last], extents[:last], strides[:last], strict=True):
+            count = min(side.span, side.reached, max(extent, 1.0))
+            if count > 1:
+                rows.append((count, int(step)))
         number = math.prod(count for count, _ in rows)
         apart = min((step for _, step in rows), default=0)
         if rows and apart < size:  # several rows in one unit
@@ -68,21 +79,58 @@ class Box:
         else:
             aligned = apart % size == 0 and run % size == 0
             total = number * (run / size if aligned else 1 + (run - element) / size)
-            total = min(total, number * dense / element)  # elements further apart than a unit
+            total = min(total, number * touched * whole)  # elements further apart than a unit
         held = math.prod(extents) * element
-        return Units(max(1.0, min(total, held / size + 1)), rows)
+        return Units(max(1.0, min(total, held / size + 1)), tuple(rows))
+
+    def over(self, loop: Loop) -> Box:
+        """What all iterations of a loop touch of which this is one."""
+        if all(loop.name not in terms for terms in self.access.terms):
+            return self
+        sides = list(self.sides)
+        for place, terms in enumerate(self.access.terms):
+            if loop.name in terms:
+                coefficient, period = terms[loop.name]
+                first, span, reached = sides[place]
+                each = abs(coefficient)
+                reached *= min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
+                sides[place] = Side(first, span + min(each * (loop.trips - 1), period - 1), reached)
+        return Box(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place)
+
+    def moves_with(self, other: Box, inside: frozenset[str]) -> bool:
+        """Do both move alike in the loops that are not `inside`?"""
+        if self.access is other.access:
+            return True
+        pairs = zip(self.access.terms, other.access.terms, strict=True)
+        return all(
+            one == another or all(one.get(name) == another.get(name) for name in (one.keys() | another.keys()) - inside)
+            for one, another in pairs
+        )  # fmt: skip
+
+    def joined(self, other: Box) -> Box:
+        """What either touches."""
+        sides = []
+        for left, right, extent in zip(self.sides, other.sides, self.access.extents, strict=True):
+            first = min(left.first, right.first)
+            span = min(max(left.first + left.span, right.first + right.span) - first, max(extent, 1.0))
+            more = span - max(left.span, right.span)
+            sides.append(Side(first, span, max(min(left.span, left.reached), min(right.span, right.reached)) + max(more, 0.0)))
+        written = self.writes or other.writes
+        streams = written and all(box.streams for box in (self, other) if box.writes)
+        read = self.reads or other.reads
+        return Box(self.access, tuple(sides), read, written, streams and not read, self.place)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:
     """The different sets of a cache that the lines of a box fall into: few where the rows are a power of two apart."""
-    number = math.prod(count for count, _ in units.rows)
-    starts = 1.0
+    starts = number = 1.0
     for count, step in units.rows:
         starts *= min(count, sets * line // math.gcd(step, sets * line))
+        number *= count
     return min(float(sets), starts * max(1.0, units.total / max(1.0, number)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Scope:
     """A loop, or a whole program (`loop` is None): the boxes of one iteration and of all of them, and the scopes inside."""
 
@@ -91,6 +139,7 @@ class Scope:
     once: tuple[Box, ...]
     whole: tuple[Box, ...]
     inner: tuple[Scope, ...]
+    inside: frozenset[str]
 
     @property
     def trips(self) -> float:
@@ -100,56 +149,35 @@ class Scope:
 
 def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
     """The scopes of a program, or of the body of a loop."""
-    inner = tuple(scope(part.body, part) for part in parts if isinstance(part, Loop))
-    trips = _trips(parts)
-    accesses = [(access, statement.place) for statement in statements(parts) for access in statement.accesses]
-    once = boxes(accesses, trips)
-    return Scope(loop, parts, once, once if loop is None else boxes(accesses, {**trips, loop.name: loop.trips}), inner)
-
-
-def boxes(accesses: Iterable[tuple[Access, int]], trips: Mapping[str, float]) -> tuple[Box, ...]:
-    """The boxes that accesses touch while the loops of `trips` run, in order of the statements (the second of each pair)."""
-    found: dict[tuple[object, ...], Box] = {}
-    for access, place in accesses:
-        outside = tuple(tuple(sorted((name, term) for name, term in terms.items() if name not in trips)) for terms in access.terms)
-        box = _box(access, place, trips)
-        old = found.get((access.buffer.name, outside))
-        found[access.buffer.name, outside] = box if old is None else _union(old, box)
-    return tuple(found.values())
-
-
-def _trips(parts: Iterable[Part]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    boxes: list[Box] = []
+    inner: list[Scope] = []
     for part in parts:
-        if isinstance(part, Loop):
-            found[part.name] = part.trips
-            found |= _trips(part.body)
-    return found
+        if isinstance(part, Statement):
+            boxes += (_point(access, part.place) for access in part.accesses)
+        else:
+            inner.append(scope(part.body, part))
+            boxes += inner[-1].whole
+    inside = frozenset().union(*(part.inside for part in inner))
+    once = _merged(boxes, inside)
+    if loop is None:
+        return Scope(loop, parts, once, once, tuple(inner), inside)
+    inside |= {loop.name}
+    return Scope(loop, parts, once, _merged((box.over(loop) for box in once), inside), tuple(inner), inside)
 
 
-def _box(access: Access, place: int, trips: Mapping[str, float]) -> Box:
-    sides = []
-    for offset, terms, extent in zip(access.offsets, access.terms, access.extents, strict=True):
-        span = count = 1.0
-        for name, (coefficient, period) in terms.items():
-            times = trips.get(name, 1.0)
-            if times > 1:
-                span += min(abs(coefficient) * (times - 1), period - 1)
-                count *= min(times, period) if abs(coefficient) >= 1 else max(1.0, times * abs(coefficient))
-        span = min(span, max(extent, 1.0))
-        sides.append(Side(float(offset), span, min(span, count)))
-    elements = math.prod(side.touched for side in sides)
-    return Box(access, tuple(sides), elements, access.reads, access.writes, access.streams, place)
+def _point(access: Access, place: int) -> Box:
+    sides = tuple(Side(float(offset), 1.0, 1.0) for offset in access.offsets)
+    return Box(access, sides, access.reads, access.writes, access.streams, place)
 
 
-def _union(one: Box, other: Box) -> Box:
-    sides = []
-    for left, right, extent in zip(one.sides, other.sides, one.access.extents, strict=True):
-        first = min(left.first, right.first)
-        span = min(max(left.first + left.span, right.first + right.span) - first, max(extent, 1.0))
-        more = span - max(left.span, right.span)
-        sides.append(Side(first, span, min(span, max(left.touched, right.touched) + max(more, 0.0))))
-    elements = min(math.prod(side.touched for side in sides), one.elements + other.elements)
-    written = one.writes or other.writes
-    streams = written and all(box.streams for box in (one, other) if box.writes)
-    return Box(one.access, tuple(sides), elements, one.reads or other.reads, written, streams and not (one.reads or other.reads), one.place)
+def _merged(boxes: Iterable[Box], inside: frozenset[str]) -> tuple[Box, ...]:
+    """Boxes, those of one buffer joined that move alike outside."""
+    found: list[Box] = []
+    for box in boxes:
+        for place, old in enumerate(found):
+            if old.access.buffer.name == box.access.buffer.name and old.moves_with(box, inside):
+                found[place] = old.joined(box)
+                break
+        else:
+            found.append(box)
+    return tuple(found)

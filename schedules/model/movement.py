@@ -102,12 +102,17 @@ def _moved(here: Scope, room: Room, times: float, left: Mapping[str, float], fou
 
 def _lost(boxes: tuple[Box, ...], room: Room) -> tuple[float, ...]:
     """The share of each box that is gone before it is used again."""
-    counted = [(units := box.units(room.unit), sets_used(units, room.unit, room.sets)) for box in boxes]
-    total = sum(units.total for units, _ in counted)
+    counted = [box.units(room.unit) for box in boxes]
+    total = sum(units.total for units in counted)
     least, most = room.kept
+    if total <= least * room.ways:  # even if all fell into one set
+        return (0.0,) * len(boxes)
     found = []
-    for units, used in counted:
-        deep = units.total / used + (total - units.total) / room.sets if used < units.total else 0.0
-        full = max(total / (room.sets * room.ways), deep / room.ways)
+    for units in counted:
+        full = total / (room.sets * room.ways)
+        if room.sets > 1:
+            used = sets_used(units, room.unit, room.sets)
+            if used < units.total:
+                full = max(full, (units.total / used + (total - units.total) / room.sets) / room.ways)
         found.append(min(1.0, max(0.0, (full - least) / (most - least))))
     return tuple(found)
