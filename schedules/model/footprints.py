@@ -16,11 +16,15 @@ from tensorlang.schedules.model.program import Access, Loop, Part, Statement
 
 
 class Side(NamedTuple):
-    """A dimension of a box: its first element, how far it spans, and how many places its loops reach, before the buffer's end cuts them."""
+    """A dimension of a box: its first element, how far it spans, how many elements are reached, and from how many places of its loops.
+
+    The buffer's end does not cut it yet.
+    """
 
     first: float
     span: float
     reached: float
+    places: float
 
 
 class Units(NamedTuple):
@@ -64,7 +68,6 @@ class Box:
         whole = math.prod(extents[last + 1 :])
         span = min(self.sides[last].span, max(extents[last], 1.0))
         run = span * strides[last] if last < len(self.sides) - 1 else span * element
-        touched = min(span, self.sides[last].reached)
         rows = []
         for side, extent, step in zip(self.sides[:last], extents[:last], strides[:last], strict=True):
             count = min(side.span, side.reached, max(extent, 1.0))
@@ -79,7 +82,9 @@ class Box:
         else:
             aligned = apart % size == 0 and run % size == 0
             total = number * (run / size if aligned else 1 + (run - element) / size)
-            total = min(total, number * touched * whole)  # elements further apart than a unit
+            places, reached = self.sides[last].places, self.sides[last].reached
+            spread = places + (min(span, reached) - places) * element / size  # of places further apart than a unit
+            total = min(total, number * whole * max(1.0, spread))
         held = math.prod(extents) * element
         return Units(max(1.0, min(total, held / size + 1)), tuple(rows))
 
@@ -91,10 +96,10 @@ class Box:
         for place, terms in enumerate(self.access.terms):
             if loop.name in terms:
                 coefficient, period = terms[loop.name]
-                first, span, reached = sides[place]
+                first, span, reached, places = sides[place]
                 each = abs(coefficient)
-                reached *= min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
-                sides[place] = Side(first, span + min(each * (loop.trips - 1), period - 1), reached)
+                times = min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
+                sides[place] = Side(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
         return Box(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place)
 
     def moves_with(self, other: Box, inside: frozenset[str]) -> bool:
@@ -114,7 +119,8 @@ class Box:
             first = min(left.first, right.first)
             span = min(max(left.first + left.span, right.first + right.span) - first, max(extent, 1.0))
             more = span - max(left.span, right.span)
-            sides.append(Side(first, span, max(min(left.span, left.reached), min(right.span, right.reached)) + max(more, 0.0)))
+            reached = max(min(left.span, left.reached), min(right.span, right.reached)) + max(more, 0.0)
+            sides.append(Side(first, span, reached, max(left.places, right.places)))
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
@@ -132,14 +138,18 @@ def sets_used(units: Units, line: int, sets: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A loop, or a whole program (`loop` is None): the boxes of one iteration and of all of them, and the scopes inside."""
+    """A loop, or a whole program (`loop` is None): the boxes of one iteration and of all of them, and the scopes inside.
+
+    `inside`: the loops within, and this one; `places`: the statements that stand here, or in vector loops here, which are no scopes of
+    their own.
+    """
 
     loop: Loop | None
-    parts: tuple[Part, ...]
     once: tuple[Box, ...]
     whole: tuple[Box, ...]
     inner: tuple[Scope, ...]
     inside: frozenset[str]
+    places: frozenset[int]
 
     @property
     def trips(self) -> float:
@@ -151,22 +161,30 @@ def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
     """The scopes of a program, or of the body of a loop."""
     boxes: list[Box] = []
     inner: list[Scope] = []
+    within: list[Scope] = []
+    places = set[int]()
     for part in parts:
         if isinstance(part, Statement):
             boxes += (_point(access, part.place) for access in part.accesses)
+            places.add(part.place)
+            continue
+        found = scope(part.body, part)
+        boxes += found.whole
+        within.append(found)
+        if part.kind not in ("vector", "tensor") or found.inner:
+            inner.append(found)
         else:
-            inner.append(scope(part.body, part))
-            boxes += inner[-1].whole
-    inside = frozenset().union(*(part.inside for part in inner))
+            places |= found.places
+    inside = frozenset().union(*(part.inside for part in within))
     once = _merged(boxes, inside)
     if loop is None:
-        return Scope(loop, parts, once, once, tuple(inner), inside)
+        return Scope(loop, once, once, tuple(inner), inside, frozenset(places))
     inside |= {loop.name}
-    return Scope(loop, parts, once, _merged((box.over(loop) for box in once), inside), tuple(inner), inside)
+    return Scope(loop, once, _merged((box.over(loop) for box in once), inside), tuple(inner), inside, frozenset(places))
 
 
 def _point(access: Access, place: int) -> Box:
-    sides = tuple(Side(float(offset), 1.0, 1.0) for offset in access.offsets)
+    sides = tuple(Side(float(offset), 1.0, 1.0, 1.0) for offset in access.offsets)
     return Box(access, sides, access.reads, access.writes, access.streams, place)
 
 

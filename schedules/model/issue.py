@@ -38,7 +38,9 @@ class Cycles:
     asked: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Cycles) -> Cycles:
-        return Cycles(self.arithmetic + other.arithmetic, self.loads + other.loads, max(self.ahead, other.ahead), {**self.asked, **other.asked})
+        return Cycles(
+            self.arithmetic + other.arithmetic, self.loads + other.loads, max(self.ahead, other.ahead), {**self.asked, **other.asked}
+        )
 
 
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:

@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 from tensorlang.schedules.model.footprints import Box, Scope, Units, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.program import Statement
 
 KEPT: Final = ((0.8, 1.6), (0.5, 1.2))
 """Shares of the first cache, and of those behind it, at which what is used again begins to be lost, and all is."""
@@ -95,8 +94,7 @@ def _moved(here: Scope, room: Room, times: float, left: Mapping[str, float], fou
     for inner in here.inner:
         _moved(inner, room, runs, rest, found)
     for box in here.once:
-        alone = any(isinstance(part, Statement) and part.place == box.place for part in here.parts)
-        if alone and rest[box.name] > 0:
+        if box.place in here.places and rest[box.name] > 0:
             found.add(box, box.units(room.unit), room.unit, runs * rest[box.name])
 
 

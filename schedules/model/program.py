@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang.ir import (
@@ -66,8 +66,7 @@ class Term(NamedTuple):
 Terms: TypeAlias = dict[str, Term]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
 
     `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `run`
@@ -95,8 +94,7 @@ class Access:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One instance of a stage: issue slots of its arithmetic, its accesses to memory, and the loops that its result moves with.
 
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
@@ -113,8 +111,7 @@ class Statement:
     bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole."""
 
     name: str
@@ -169,7 +166,9 @@ def run_of(access: Access, around: Sequence[tuple[str, float]]) -> float:
     """Bytes of neighbours that are touched in turn in loops (names and trips, outermost first), as far as a prefetcher follows."""
     run, places = float(access.element), 1.0
     for name, trips in reversed(around):
-        step = abs(sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms))
+        step = abs(
+            sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms)
+        )
         if step <= run:
             run += step * (trips - 1)
         else:
@@ -334,7 +333,7 @@ class _Reader:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
         access = Access(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
-        return replace(access, run=run_of(access, self.around))
+        return access._replace(run=run_of(access, self.around))
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)

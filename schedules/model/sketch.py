@@ -15,7 +15,7 @@ points can be compared before one of them is made. The steps are those of a sche
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
 from tensorlang.schedules.model.program import Access, Loop, Part, Statement, Term, Terms, follow, run_of
@@ -41,12 +41,14 @@ class Sketch:
         """The stage as a program has it. Raises `KeyError` where it is not there."""
         for statement, path in _paths(parts, ()):
             if statement.stage == stage:
-                return cls(statement, [replace(loop, body=()) for loop in path])
+                return cls(statement, [loop._replace(body=()) for loop in path])
         raise KeyError(stage)
 
     def copy(self) -> Sketch:
         """The same, on which steps can be tried."""
-        return Sketch(self.statement, list(self.loops), {k: list(v) for k, v in self.before.items()}, {k: list(v) for k, v in self.after.items()})
+        return Sketch(
+            self.statement, list(self.loops), {k: list(v) for k, v in self.before.items()}, {k: list(v) for k, v in self.after.items()}
+        )
 
     # Steps ------------------------------------------------------------------------------------------------------------------
 
@@ -80,10 +82,13 @@ class Sketch:
         """Make a loop one of a kind ("vector", "unroll")."""
         for place, loop in enumerate(self.loops):
             if loop.name == name:
-                self.loops[place] = replace(loop, kind=kind)
+                self.loops[place] = loop._replace(kind=kind)
 
-    def pack(self, buffer: str, at: str, lanes: int) -> None:
-        """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes."""
+    def pack(self, buffer: str, at: str, lanes: int, *, copied: bool = True) -> None:
+        """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes.
+
+        What is not `copied` was packed beforehand.
+        """
         (use,) = (access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes)
         inside = [loop for loop in self._inside(at) if any(loop.name in terms for terms in use.terms)]
         extents = tuple(loop.trips for loop in inside)
@@ -91,14 +96,16 @@ class Sketch:
         for extent in reversed(extents[1:]):
             strides.append(strides[-1] * extent)
         terms = tuple({loop.name: Term(1.0)} for loop in inside)
-        memory = replace(use.buffer, name=f"{buffer}_pack", memory="heap")
+        memory = replaced(use.buffer, name=f"{buffer}_pack", memory="heap")
         packed = Access(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
         kept = tuple(packed if access is use else access for access in self.statement.accesses)
-        moves = Statement(memory.name, 0, 0.0, (use, replace(packed, reads=False, writes=True)), frozenset(), False, 0.0, 8 * use.element)
-        copy = Sketch(moves, [replace(loop, kind="serial") for loop in inside])
+        self.statement = self.statement._replace(accesses=kept)
+        if not copied:
+            return
+        moves = Statement(memory.name, 0, 0.0, (use, packed._replace(reads=False, writes=True)), frozenset(), False, 0.0, 8 * use.element)
+        copy = Sketch(moves, [loop._replace(kind="serial") for loop in inside])
         copy._vectorize_copy(use, lanes)
         self.before.setdefault(at, []).extend(copy.parts())
-        self.statement = replace(self.statement, accesses=kept)
 
     def accumulate(self, at: str, *, loads: bool) -> None:
         """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first."""
@@ -106,11 +113,11 @@ class Sketch:
         inside = [loop for loop in self._inside(at) if loop.name in self.statement.moving]
         for place, wanted in ((self.before, loads), (self.after, True)):
             if wanted:
-                accesses = tuple(replace(access, reads=place is self.before, writes=place is self.after) for access in writes)
-                moves = replace(self.statement, operations=0.0, accesses=accesses, combines=False, joining=0.0)
+                accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
+                moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0)
                 place.setdefault(at, []).extend(Sketch(moves, list(inside)).parts())
         kept = tuple(access for access in self.statement.accesses if not access.writes)
-        self.statement = replace(self.statement, accesses=kept)
+        self.statement = self.statement._replace(accesses=kept)
 
     # The result -------------------------------------------------------------------------------------------------------------
 
@@ -119,7 +126,7 @@ class Sketch:
         body: tuple[Part, ...] = (self.statement,)
         for loop in reversed(self.loops):
             body = (*self.before.get(loop.name, ()), *body, *self.after.get(loop.name, ()))
-            body = body if loop.trips == 1 else (replace(loop, body=body),)
+            body = body if loop.trips == 1 else (loop._replace(body=body),)
         return (*self.before.get("", ()), *body)
 
     def _find(self, name: str) -> tuple[int, Loop]:
@@ -135,13 +142,15 @@ class Sketch:
     def _substitute(self, axes: Mapping[str, Terms]) -> None:
         """Follow loops that are made of others."""
         accesses = tuple(
-            replace(access, terms=tuple(follow(terms, axes) for terms in access.terms)) if any(axes.keys() & terms.keys() for terms in access.terms) else access
+            access._replace(terms=tuple(follow(terms, axes) for terms in access.terms))
+            if any(axes.keys() & terms.keys() for terms in access.terms)
+            else access
             for access in self.statement.accesses
         )
         moving = self.statement.moving
         if moving & axes.keys():
             moving = (moving - axes.keys()).union(*(axes[name] for name in moving & axes.keys()))
-        self.statement = replace(self.statement, accesses=accesses, moving=moving)
+        self.statement = self.statement._replace(accesses=accesses, moving=moving)
 
     def _vectorize_copy(self, source: Access, lanes: int) -> None:
         """Walk memory along both sides of a copy: by vectors of its last loop, or across, by tiles that are transposed in registers."""
@@ -171,10 +180,10 @@ def numbered(parts: Sequence[Part]) -> tuple[Part, ...]:
 def _numbered(parts: Sequence[Part], around: list[tuple[str, float]], places: Iterator[int]) -> Iterator[Part]:
     for part in parts:
         if isinstance(part, Loop):
-            yield replace(part, body=tuple(_numbered(part.body, [*around, (part.name, part.trips)], places)))
+            yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips)], places)))
         else:
-            accesses = tuple(replace(access, run=run_of(access, around)) for access in part.accesses)
-            yield replace(part, place=next(places), accesses=accesses)
+            accesses = tuple(access._replace(run=run_of(access, around)) for access in part.accesses)
+            yield part._replace(place=next(places), accesses=accesses)
 
 
 def _paths(parts: Sequence[Part], path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:

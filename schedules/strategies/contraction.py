@@ -18,10 +18,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, TileSize
 from tensorlang.schedules.strategies.analysis import StageInfo, size
+from tensorlang.schedules.strategies.blocking import BlockingSearch
 from tensorlang.schedules.strategies.cost_model import CostModel, cheapest
 from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
@@ -35,6 +37,7 @@ from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import cheapest_thread_loop, parallelize
 from tensorlang.schedules.strategies.tile_order import TileOrder
 from tensorlang.schedules.strategies.tiling import Tiling
+from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 
 IN_PARTS = "parts"
 """The place of a producer inside the loop that partitions what it makes."""
@@ -44,23 +47,27 @@ IN_PARTS = "parts"
 class Contraction:
     """A contraction as register tiles.
 
-    `consumer` (or "") may be computed from its tiles. `producer` (or None) makes an operand, part by part in the loop `producer_loop`
-    around the tiles. `pack_at` (or "") is a loop around the contraction at which the operand of the lanes is packed whole.
+    `plain` is the program before it is scheduled, as the cost model reads it. `consumer` (or "") may be computed from its tiles. `producer`
+    (or None) makes an operand, part by part in the loop `producer_loop` around the tiles. `pack_at` (or "") is a loop around the
+    contraction at which the operand of the lanes is packed whole.
     """
 
     model: CostModel
     threads: int
     consumer: str = ""
     pack_at: str = ""
+    plain: tuple[Part, ...] = ()
     producer: Producer | None = None
     producer_loop: str = ""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Contraction | None:
+    def of(
+        cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...], constants: frozenset[str] = frozenset()
+    ) -> Contraction | None:
         """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
         kernels: tuple[MicroKernel, ...] = dot_kernels(stage, machine) or lane_kernels(stage, machine)
         model = cheapest(kernels, machine, constants)
-        return None if model is None else cls(model, threads)
+        return None if model is None else cls(model, threads, plain=plain)
 
     @property
     def name(self) -> str:
@@ -143,21 +150,19 @@ class Contraction:
 
     def default(self) -> dict[str, Any]:
         """The point that the cost model names."""
-        roles, depths = self.kernel.roles, self._depths().values
-        best = self.model.blocking(depths, epilogue=bool(self.consumer), threads=self.threads)
-        config: dict[str, Any] = {"vectors": best.vectors, "depth": best.depth, "unroll": best.unroll}
-        config |= {"order": best.order} if roles.row is None else {"rows": best.rows, "order": best.order}
-        if self._packs_lanes_by_choice:
-            config["pack_vector"] = best.pack_lanes
-        if self.model.packable(roles.row_operand):
-            config["pack_row"] = best.pack_rows
+        config = self._blocking()
         if self.producer is not None:
             config |= self.producer.default(IN_PARTS)
         if self.consumer:
-            config["epilogue"] = "fused" if best.whole_sums else "apart"
+            config["epilogue"] = "fused" if config["depth"] >= size(self.kernel.roles.depth) else "apart"
         if self.threads > 1:
             config["parallel"] = self._thread_loop(config)
-        return config | {"depth": self.kernel.round_depth(best.depth, depths)}
+        return config
+
+    def _blocking(self) -> dict[str, Any]:
+        values = {knob.name: knob.values for knob in self.knobs()}
+        sketches = TilingSketches(self.kernel, self.order, self.plain, self.model.constants)
+        return BlockingSearch(self.model, sketches, values, tuple(self.constraints()), self.consumer).point()
 
     @property
     def _packs_lanes_by_choice(self) -> bool:

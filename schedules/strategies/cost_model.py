@@ -1,14 +1,14 @@
 """What a contraction costs on a machine: its register tile, its panels, and the caches that they stay in.
 
-This is the only place that knows what is cheap: a strategy asks `cycles` to choose between micro-kernels and roles, and `blocking` for
-the point to use where nothing is known. Panels are those of Goto and van de Geijn (2008): a panel of the operand of the lanes, `depth` x
-(`vectors` * lanes) elements, stays in the second-level cache while micro-panels of rows pass by it. Measured constants are cycles, and
-shares of the arithmetic, of one core of a Zen 5; what is compared are ways to run the same product.
+A strategy asks `cycles` to choose between micro-kernels and roles; `blocking` then searches the point of the one that it takes. Panels are
+those of Goto and van de Geijn (2008): a panel of the operand of the lanes, `depth` x (`vectors` * lanes) elements, stays in the
+second-level cache while micro-panels of rows pass by it. Measured constants are cycles, and shares of the arithmetic, of one core of a
+Zen 5; what is compared are ways to run the same product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,6 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.register_tile import RegisterTiles, leading_dimension_conflict
 from tensorlang.schedules.strategies.roles import Roles
-from tensorlang.schedules.strategies.tile_order import BLOCKED
 
 IDEAL_VALUE: Final = 1.33
 """The value of a tile of 14 x 2 registers without ragged edges, by which others are judged."""
@@ -32,27 +31,6 @@ IN_PLACE_LOSS: Final = 0.0125
 """The same where its rows are in many sets."""
 MEMORY_CYCLES: Final = 2.0
 """Cycles for an element that comes from memory: with less arithmetic for each, a product waits for its operand."""
-STREAMS: Final = 16
-"""Rows that are read side by side where nothing is reused; half as many where they fall into one set of the first-level cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """The sizes and the order that the model names for a contraction.
-
-    The register tile is `rows` x (`vectors` * lanes) elements, a panel `depth` deep; `unroll` steps of the depth are unrolled. `order` is
-    that of the tiles (`tile_order`). `pack_lanes` and `pack_rows` tell which panels are packed, `whole_sums` whether a tile sums over the
-    whole depth before it is stored.
-    """
-
-    rows: int
-    vectors: int
-    depth: int
-    unroll: int
-    order: str
-    pack_lanes: bool
-    pack_rows: bool
-    whole_sums: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +70,6 @@ class CostModel:
         """Cycles to pack all panels of the operand of the lanes; 0 where they are not packed, or beforehand."""
         each = TRANSPOSE_CYCLES if self.roles.scattered else COPY_CYCLES
         return self.roles.panel_elements * each if packs and not self.constant else 0.0
-
-    def blocking(self, depths: Sequence[int], *, epilogue: bool, threads: int) -> Blocking:
-        """The cheapest blocking whose depth is one of `depths` (ascending, the last the whole)."""
-        roles, (rows, vectors) = self.roles, self.tile
-        panel = self._cache_depth(vectors, epilogue=epilogue)
-        whole = roles.transposed or panel >= size(roles.depth)  # a tile across the lanes is dear to load again
-        depth = depths[-1] if whole else _largest(depths, panel)
-        unroll = 2 if self.memory_bound else 1  # the fewer instructions, the more of memory is asked for at a time
-        if roles.row is None and roles.panel_elements * self.kernel.panel_bytes <= self.machine.l2:
-            order = "jk"
-        elif roles.row is None:  # read once from memory: whole rows, a few at a time
-            order, unroll = "kj", 4
-            conflict = leading_dimension_conflict(roles.stage, roles.operand, roles.depth)
-            depth = _largest(depths, STREAMS // 2 if conflict else STREAMS)
-        elif self._blocks_rows(epilogue=epilogue):
-            order = BLOCKED
-        else:
-            order = "kji" if not whole and threads == 1 and self.read_in_place else "jki"
-        whole = whole and depth == depths[-1]
-        return Blocking(rows, vectors, depth, unroll, order, self.packing_pays, order == BLOCKED, whole)
 
     # The register tile ------------------------------------------------------------------------------------------------------
 
@@ -174,40 +132,8 @@ class CostModel:
             return False
         return roles.row.size * size(roles.depth) * self.kernel.panel_bytes > room
 
-    def _blocks_rows(self, *, epilogue: bool) -> bool:
-        """Are cache blocks of rows worth their copies? Not where a tile must see whole sums."""
-        beyond = self.rows_exceed(self.machine.l3 * 3 // 8)
-        return beyond and not (self.roles.transposed or epilogue or self.read_in_place)
-
-    def _cache_depth(self, vectors: int, *, epilogue: bool) -> int:
-        """The depth at which what a cache block reads again stays in the second-level cache.
-
-        That is a packed panel; beside a panel that is read in place, the rows, which the next panels read again: they take most of it
-        if they fit whole, and otherwise a quarter, the rest of its lines being passed by panels.
-        """
-        roles, each = self.roles, self.kernel.panel_bytes
-        width, depth = vectors * self.kernel.lanes * roles.interleaving, size(roles.depth)
-        if not self.read_in_place or roles.row is None:
-            share = 8 if self._blocks_rows(epilogue=epilogue) else 2  # beside a block of rows, which takes half
-            return max(1, self.machine.l2 // share // (width * each * roles.reductions))
-        step = (roles.row.size + width) * each
-        conflict = leading_dimension_conflict(roles.stage, roles.operand, roles.depth)
-        if step * depth <= self.machine.l2 * 5 // 8 and not conflict:
-            return depth
-        return _even_part(depth, max(1, self.machine.l2 // 4 // step))
-
 
 def cheapest(kernels: Iterable[MicroKernel], machine: Machine, constants: Collection[str]) -> CostModel | None:
     """The model of the cheapest of some micro-kernels, or None where there are none."""
     models = [CostModel(kernel, machine, frozenset(constants)) for kernel in kernels]
     return min(models, key=lambda model: model.cycles, default=None)
-
-
-def _largest(sizes: Sequence[int], most: int) -> int:
-    """The largest of ascending sizes up to `most`, or the smallest."""
-    return max((size for size in sizes if size <= most), default=sizes[0])
-
-
-def _even_part(extent: int, most: int) -> int:
-    """The size of parts that are as large as allowed, and alike."""
-    return -(-extent // -(-extent // most))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tensorlang.ir.dtype import DType
+from tensorlang.schedules.model.machine import Machine as Core
 
 
 class Machine(Protocol):
@@ -38,6 +39,11 @@ class Machine(Protocol):
     @property
     def l3(self) -> int:
         """Bytes of the last-level cache, shared by cores."""
+        ...
+
+    @property
+    def core(self) -> Core:
+        """One core of it, as the cost model sees it."""
         ...
 
     def lanes(self, dtype: DType, /) -> int:

@@ -14,6 +14,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
@@ -66,6 +67,11 @@ class ProgramStrategy:
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
         return stages_of(self._plain.nest)
+
+    @cached_property
+    def _parts(self) -> tuple[Part, ...]:
+        """The stages as the cost model reads them."""
+        return parts_of(self._plain.nest)
 
     @cached_property
     def _packed_beforehand(self) -> frozenset[str]:
@@ -145,7 +151,7 @@ class ProgramStrategy:
         window = Windows.of(info, self.machine, threads)
         if window is not None:
             return window
-        product = Contraction.of(info, self.machine, threads, self._packed_beforehand)
+        product = Contraction.of(info, self.machine, threads, self._parts, self._packed_beforehand)
         if product is not None and info.name in self._blocks.moved:
             return replace(product, pack_at=self._blocks.around)
         return product

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorlang.schedules.model.program import Part
-from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import Group, is_literal, label, size, tail_of, tensor_of
@@ -93,43 +91,6 @@ class Tiling:
         for loop in unrolled:
             s.unroll(loop)
         return {"vector": j_o} | {name: outer[letter] for letter, name in (("i", "row"), ("b", "block")) if letter in outer}
-
-    def sketch(self, plain: Sequence[Part], config: Mapping[str, Any]) -> tuple[Part, ...]:
-        """What the cost model reads of a point, up to sums in blocks and edges; `plain` is the program before the stage is scheduled."""
-        kernel, roles = self.kernel, self.kernel.roles
-        sketch, width = Sketch.of(plain, roles.stage.name), config["vectors"] * kernel.lanes
-        vector, *more = (loop.loop for loop in roles.vector.loops)
-        for name in more:
-            vector = sketch.fuse(vector, name)
-        j_o, j_i = sketch.split(vector, width)
-        outer, k = {"j": j_o}, roles.depth.loop
-        depth = min(config["depth"], size(roles.depth))
-        if depth < size(roles.depth):
-            outer["k"], k = sketch.split(k, depth)
-        unrolled = [] if roles.interleaved is None else [roles.interleaved.loop]
-        if config["unroll"] > 1:
-            k, last = sketch.split(k, config["unroll"])
-            unrolled.append(last)
-        present = self.order.present(config)
-        if roles.row is not None:
-            row, *more = (loop.loop for loop in roles.row.loops)
-            for name in more:
-                row = sketch.fuse(row, name)
-            if "b" in present:
-                outer["b"], row = sketch.split(row, self.order.block_rows(config))
-            outer["i"], row = sketch.split(row, config["rows"])
-            unrolled.append(row)
-        around = list(self.order.around(present, outer))
-        summed = [k if loop is roles.depth else loop.loop for loop in roles.stage.reduced]
-        sketch.reorder(*around, *summed, *unrolled, j_i)
-        for loop in unrolled:
-            sketch.mark(loop, "unroll")
-        sketch.mark(j_i, "vector")
-        for panel in self.order.panels(config):
-            if panel.place is not None and panel.load is not None:
-                sketch.pack(tensor_of(panel.load).name, outer[panel.place], kernel.packed_lanes(panel.load))
-        sketch.accumulate(around[-1] if around else "", loads="k" in outer)
-        return numbered(sketch.parts())
 
     def _pack(self, s: Schedule, config: Mapping[str, Any], outer: Mapping[str, str]) -> None:
         """Pack the operands that a point packs, each outside the loop that uses its panels again."""

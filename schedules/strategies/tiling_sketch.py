@@ -1,0 +1,89 @@
+"""What the cost model reads of the points of a contraction, without their schedules: the steps of `tiling`, taken on sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.strategies.analysis import Group, size, tensor_of
+from tensorlang.schedules.strategies.micro_kernel import MicroKernel
+from tensorlang.schedules.strategies.tile_order import TileOrder
+
+
+@dataclass(slots=True)
+class Split:
+    """A stage whose loops are split: the tile loops by letters, the loop over the depth, the unrolled loops, the lanes."""
+
+    sketch: Sketch
+    outer: dict[str, str]
+    depth: str
+    unrolled: list[str]
+    lanes: str
+
+
+@dataclass(slots=True)
+class TilingSketches:
+    """The sketches of a micro-kernel in an order of tiles, but for sums in blocks.
+
+    `plain` is the program before the stage is scheduled; panels of the operands named in `constants` are packed beforehand.
+    """
+
+    kernel: MicroKernel
+    order: TileOrder
+    plain: Sequence[Part]
+    constants: Collection[str] = ()
+    known: dict[tuple[Any, ...], Split] = field(default_factory=dict)
+
+    def parts(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
+        """The loops and statements of a point."""
+        roles, present = self.kernel.roles, self.order.present(config)
+        split = self._split(config, present)
+        sketch, outer = split.sketch.copy(), split.outer
+        around = list(self.order.around(present, outer))
+        summed = [split.depth if loop is roles.depth else loop.loop for loop in roles.stage.reduced]
+        sketch.reorder(*around, *summed, *split.unrolled, split.lanes)
+        for panel in self.order.panels(config):
+            if panel.place is not None and panel.load is not None:
+                operand, lanes = tensor_of(panel.load).name, self.kernel.packed_lanes(panel.load)
+                ready = operand in self.constants
+                sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready)
+        sketch.accumulate(around[-1] if around else "", loads="k" in outer)
+        return numbered(sketch.parts())
+
+    def _split(self, config: Mapping[str, Any], present: str) -> Split:
+        rows = self.order.block_rows(config) if "b" in present else None
+        key = tuple(config.get(name) for name in ("vectors", "rows", "depth", "unroll")), rows
+        if key not in self.known:
+            self.known[key] = self._split_anew(config, rows)
+        return self.known[key]
+
+    def _split_anew(self, config: Mapping[str, Any], block_rows: int | None) -> Split:
+        roles, sketch = self.kernel.roles, Sketch.of(self.plain, self.kernel.roles.stage.name)
+        j_o, j_i = sketch.split(_fused(sketch, roles.vector), config["vectors"] * self.kernel.lanes)
+        outer, k = {"j": j_o}, roles.depth.loop
+        if config["depth"] < size(roles.depth):
+            outer["k"], k = sketch.split(k, config["depth"])
+        unrolled = [] if roles.interleaved is None else [roles.interleaved.loop]
+        if config["unroll"] > 1:
+            k, last = sketch.split(k, config["unroll"])
+            unrolled.append(last)
+        if roles.row is not None:
+            row = _fused(sketch, roles.row)
+            if block_rows is not None:
+                outer["b"], row = sketch.split(row, block_rows)
+            outer["i"], row = sketch.split(row, config["rows"])
+            unrolled.append(row)
+        for loop in unrolled:
+            sketch.mark(loop, "unroll")
+        sketch.mark(j_i, "vector")
+        return Split(sketch, outer, k, unrolled, j_i)
+
+
+def _fused(sketch: Sketch, group: Group) -> str:
+    first, *others = (loop.loop for loop in group.loops)
+    for other in others:
+        first = sketch.fuse(first, other)
+    return first

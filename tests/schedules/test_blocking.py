@@ -1,0 +1,84 @@
+"""The blocking of a contraction: sketches cost what schedules do, and the default is the cheapest point that the model knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tensorlang.codegen.target import target
+from tensorlang.schedules.model.estimate import estimate, estimated
+from tensorlang.schedules.model.program import program
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.descent import GAIN, descend
+from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
+from tests.schedules.programs import matmul
+
+MACHINES = ("znver3", "znver5", "cascadelake", "haswell")
+
+
+def contraction(outputs: object, cpu: str) -> tuple[ProgramStrategy, Contraction]:
+    strategy = choose(outputs, target(cpu), 1)
+    assert isinstance(strategy, ProgramStrategy)
+    tile = strategy._tiles[strategy._main_name]
+    assert isinstance(tile, Contraction)
+    return strategy, tile
+
+
+def predicted(strategy: ProgramStrategy, cpu: str, config: dict[str, Any]) -> float:
+    return estimate(strategy.schedule(config).nest, target(cpu).core).seconds
+
+
+@settings(max_examples=20)
+@given(st.tuples(*(st.integers(9, 300),) * 3), st.sampled_from(MACHINES), st.integers(0, 1 << 30))
+def test_a_sketch_costs_what_the_schedule_of_its_point_does(shape: tuple[int, int, int], cpu: str, seed: int) -> None:
+    strategy, tile = contraction(matmul(*shape), cpu)
+    (config,) = strategy.space.sample(np.random.default_rng(seed), 1)
+    config = {**config, "depth": tile._depths().values[-1]}  # sums in blocks, which sketches leave out, have more parts
+    if config not in strategy.space:
+        return
+    sketches = TilingSketches(tile.kernel, tile.order, program(strategy._plain.nest))
+    found = estimated(sketches.parts(config), target(cpu).core).seconds
+    assert found == pytest.approx(predicted(strategy, cpu, config), rel=0.25)
+
+
+@pytest.mark.parametrize("cpu", MACHINES)
+@pytest.mark.parametrize("shape", [(512, 512, 512), (128, 768, 768), (32, 2048, 1024), (1000, 1000, 1000)])
+def test_no_point_of_a_sample_is_predicted_much_cheaper_than_the_default(shape: tuple[int, int, int], cpu: str) -> None:
+    strategy, tile = contraction(matmul(*shape), cpu)
+    sample = strategy.space.sample(np.random.default_rng(0), 100)
+    assert strategy.default in strategy.space
+    sketches = TilingSketches(tile.kernel, tile.order, program(strategy._plain.nest))
+    costs = [estimated(sketches.parts(config), target(cpu).core).seconds for config in (strategy.default, *sample)]
+    assert costs[0] <= 1.15 * min(costs)
+
+
+def test_a_panel_that_is_used_once_is_not_copied() -> None:
+    assert not contraction(matmul(4, 4096, 4096), "znver5")[0].default["pack_vector"]
+
+
+def test_the_same_definition_on_the_same_machine_has_the_same_default() -> None:
+    found = [contraction(matmul(200, 300, 400), "cascadelake")[0].default for _ in range(2)]
+    assert found[0] == found[1]
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3)), st.floats(1, 100), max_size=16))
+def test_a_descent_ends_at_a_point_that_no_change_of_one_group_made_much_cheaper_when_it_was_asked(
+    costs: dict[tuple[int, int], float],
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def cost(point: Any) -> float:
+        asked.append((point["a"], point["b"]))
+        return costs.get(asked[-1], 100.0)
+
+    groups = (lambda _: ({"a": value} for value in range(4)), lambda _: ({"b": value} for value in range(4)))
+    found = descend({"a": 0, "b": 0}, groups, cost)
+    assert len(asked) == len(set(asked))
+    ends = [costs.get((found["a"], value), 100.0) for value in range(4)]
+    assert costs.get((found["a"], found["b"]), 100.0) * GAIN <= min(ends)
+    assert costs.get((found["a"], found["b"]), 100.0) <= costs.get((0, 0), 100.0)
