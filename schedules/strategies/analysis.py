@@ -50,8 +50,8 @@ class StageInfo:
 
     @property
     def scatters(self) -> bool:
-        """Does data tell where it writes, so that two iterations may write the same element?"""
-        return any(True for part in self.store.index for _ in loads_of(part))
+        """Does data tell where it writes, or an expression over its loops, so that two iterations may write the same element?"""
+        return any(axes_of(part) and not isinstance(part, Axis) for part in self.store.index)
 
     @property
     def is_idle(self) -> bool:
