@@ -25,6 +25,7 @@ from tensorlang.ir.traverse import axes_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused import ties
 from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
+from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
 from tensorlang.schedules.rewriting.folds import Fold, folds
 
@@ -149,7 +150,10 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
     held = conditions_around(nest, loop)
-    found = [[access for access in accesses(part, around, held) if access.buffer.name not in _private(part)] for part in (second, first)]
+    own = refilled(nest, (first, second), around)
+    found = [
+        [access for access in accesses(part, around, held) if access.buffer.name not in _private(part) | own] for part in (second, first)
+    ]
     marks = {**folds(first), **folds(second)}
     for one, two in itertools.product(*found):
         if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
