@@ -1,8 +1,8 @@
 """May loops of a perfect nest stand in another order?
 
 They may where no two instances of what is inside change places of which one sees the other. Two writes of one element count as such,
-unless they write the same value, or the last write of the element is the same one in both orders; and storage that each iteration fills
-for itself ties no iterations together.
+unless they write the same value, the last write of the element is the same one in both orders, or nothing reads the element; and
+storage that each iteration fills for itself ties no iterations together.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
                 unless = none_last(nest, chain, new, one, two, roots)
                 if unless and example is not None:
                     example = dependences.conflict(nest, first, second, shared, (*swapped, *unless), either)
-        if example is not None:
+        if example is not None and not dependences.unread(nest, first, second, shared, swapped):
             return example
     return None

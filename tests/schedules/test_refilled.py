@@ -28,6 +28,18 @@ def test_a_copy_of_a_row_that_every_iteration_makes_lets_loops_change_places_but
     assert s.can("parallel", "C.j").error.code == "TL-S101"
 
 
+def test_copies_that_share_one_row_of_storage_are_filled_and_read_in_one_iteration() -> None:
+    s = product()
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_root("A_cache", reuse="none")
+    s.fold_storage("A_cache", 0, 1)
+    s.reorder("C.j", "C.i")
+    judge(s)
+    for loop in ("C.i", "C.j"):
+        assert s.can("parallel", loop).error.code == "TL-S101"
+
+
 def test_a_copy_of_one_element_inside_more_loops_does_so_too() -> None:
     s = product()
     s.decompose_reduction("C.k")
@@ -82,6 +94,14 @@ def test_the_last_write_is_the_same_where_one_loop_is_slanted_by_the_other(facto
     fits(s, I=INDICES, V=TABLE)
 
 
+def test_the_last_write_is_the_same_where_the_loop_that_tells_the_element_is_slanted() -> None:
+    s = tl.Schedule(setting())
+    s.reorder("H.q", "H.p")
+    s.skew("H.p", by="H.q")
+    s.reorder("H.p_s", "H.q")
+    fits(s, I=INDICES, V=TABLE)
+
+
 def test_the_last_write_is_another_one_where_a_slanted_loop_and_the_other_say_together_which_element() -> None:
     turned = tl.Schedule(setting(index=lambda p, q: (p + 2 * q) % 3))
     turned.skew("H.q", by="H.p")
@@ -117,3 +137,14 @@ def test_an_element_read_under_another_name_of_its_index_is_one_element() -> Non
     s = tl.Schedule(never)
     s.reorder("H.q", "H.p")
     fits(s, I=INDICES, V=TABLE)
+
+
+def test_the_order_of_writes_that_nothing_reads_does_not_matter() -> None:
+    """Each step overwrites the state that it does not read; the one before all steps is read by none."""
+    start, x = tl.placeholder((7,), "int32", name="X"), tl.placeholder((7,), "int32", name="Y")
+    last = tl.scan(lambda t, _: tl.compute((7,), lambda i: x[i] + tl.cast(t, "int32"), name="N"), start, 7, keep="last", name="T")
+    s = tl.Schedule(last)
+    s.fuse_loops("T.start.i0", "T.t")
+    judge(s)
+    kept = tl.scan(lambda t, state: tl.compute((7,), lambda i: state[i] + x[i], name="N"), start, 7, keep="last", name="T")
+    assert tl.Schedule(kept).can("fuse_loops", "T.start.i0", "T.t").error.code == "TL-S103"
