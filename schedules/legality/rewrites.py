@@ -15,6 +15,7 @@ from typing import Final
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.rules import FALSE, TRUE
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Store, Unary, WindowRelation, const
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
@@ -68,7 +69,7 @@ def third(
     given: list[Expr] = []
     if step is not None:
         given.append(Compare("eq", Axis(names[step]), Binary("add", two.at(step), const(1))))
-    asked = [fact for loop in loops for fact in facts_of(loop)] + conjuncts(two.access.conditions)
+    asked = [fact for loop in loops for fact in facts_of(loop)] + [simplify(held) for held in conjuncts(two.access.conditions)]
     for relation in in_scope(nest, [loop.loop for loop in two.access.loops]):
         parts = equations(relation)
         if isinstance(relation, WindowRelation) and relation.inner in mixed and roots:
