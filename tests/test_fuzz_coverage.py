@@ -67,6 +67,9 @@ RARE = [
     ("tensorize", "scan all", "empty"),
     ("cache_write", "recurrence", "plain"),
     ("reverse_compute_inline", "scan all", "plain"),
+    ("reverse_compute_inline", "recurrence", "where"),
+    ("reverse_compute_inline", "recurrence", "symbolic"),
+    ("reverse_compute_inline", "recurrence", "empty"),
 ]
 """Cells that need several steps before, or a definition made for them."""
 

@@ -18,7 +18,7 @@ the loop (scalar expansion), outside of it:
 
 Legal where no statement needs, or overwrites, what a later one computes in an earlier iteration, and the storage that is expanded is
 of bounded size. Overwriting is harmless where one statement alone writes the storage, in each iteration before it is read, and the same
-value each time (see `rewrites`).
+value each time (see `rewrites`); where each statement fills for itself what it reads (see `refilled`); and where nothing reads it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
 The joined loop is the second one; axes that followed from the first follow from it.
 
 Legal where the loops are next to each other, serial and run over equal ranges (`shift`, `peel` and `split` make ranges equal), and no
-iteration of the first is needed by, or overwrites what is needed in, an earlier iteration of the second.
+iteration of the first is needed by, or overwrites what is needed in, an earlier iteration of the second. Elements that nothing reads, and
+storage that each of the two fills for itself, are not needed.
 """
 
 from __future__ import annotations

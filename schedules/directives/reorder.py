@@ -7,8 +7,8 @@
 Loops are given outermost first; a partial list permutes those loops among the places that they hold. A loop that moves outside one
 that its bounds depend on (a triangle, a skewed loop) changes bounds with it, see `interchange`. Legal when nothing stands between the
 loops, such bounds are linear, no dependence changes direction, and what ran in parallel or as lanes still may. Writes that nothing
-reads meanwhile may change places where the last one of each element stays the last (see `rewrites`). Reordering a floating-point
-reduction re-associates it.
+reads meanwhile may change places where the last one of each element stays the last (see `rewrites`), and so may iterations that share
+storage which each fills for itself (see `refilled`). Reordering a floating-point reduction re-associates it.
 """
 
 from __future__ import annotations

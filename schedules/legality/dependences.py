@@ -21,29 +21,53 @@ from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation, Stmt, Store, WindowRelation
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
-from tensorlang.ir.traverse import axes_of, read_in, written_in
+from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused import ties
 from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
+from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
+from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.rewriting.folds import Fold, folds
 
 
 def conflict(
-    nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr], either: tuple[Expr, Expr] = (TRUE, TRUE)
+    nest: Nest,
+    first: Access,
+    second: Access,
+    shared: frozenset[str],
+    order: Sequence[Expr],
+    either: tuple[Expr, Expr] = (TRUE, TRUE),
+    reader: Access | None = None,
 ) -> dict[str, Any] | None:
     """Two instances that touch one element while `order` holds (over axes marked `'` and `''`), or None.
 
-    Of `either`, the first holds of the first instance, or the second of the second.
+    Of `either`, the first holds of the first instance, or the second of the second. Given a `reader`, an instance of it touches the
+    element, too, in whatever iterations of all its loops.
     """
     one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
     facts = [*one.facts, *two.facts, *ties(nest, one, two, shared), *same_element(one, two), *order]
+    if reader is not None:
+        third = instance(nest, reader, "*", frozenset())
+        facts += [*third.facts, *same_element(one, third)]
     if TRUE not in either:
         facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
     point = find(*facts)
     if point == {} and find(*(fact for fact in facts if fact in order or (isinstance(fact, Compare) and fact.op == "eq"))) is None:
         return None  # the whole is too large a question, and what derived axes and the element say is enough
     return None if point is None else example_of(one, two, point)
+
+
+def unread(nest: Nest, first: Access, second: Access, shared: frozenset[str], order: Sequence[Expr]) -> bool:
+    """Does nothing in the nest read an element that two plain stores write while `order` holds? Then the last of them is anyone's."""
+    if first.reducer is not None or second.reducer is not None or not (first.writes and second.writes):
+        return False
+    bounds = (load.buffer for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end))
+    if first.buffer not in allocations(nest.body) or first.buffer in bounds:
+        return False
+    every = [access for access in accesses(nest.body) if access.buffer.name == first.buffer.name]
+    readers = [access for access in every if not access.writes or access.reducer is not None]
+    return all(conflict(nest, first, second, shared, order, reader=reader) is None for reader in readers)
 
 
 def pairs(found: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
@@ -149,7 +173,10 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
     held = conditions_around(nest, loop)
-    found = [[access for access in accesses(part, around, held) if access.buffer.name not in _private(part)] for part in (second, first)]
+    own = refilled(nest, (first, second), around)
+    found = [
+        [access for access in accesses(part, around, held) if access.buffer.name not in _private(part) | own] for part in (second, first)
+    ]
     marks = {**folds(first), **folds(second)}
     for one, two in itertools.product(*found):
         if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
@@ -162,7 +189,7 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
         if example is not None and two.writes and two.reducer is None and not one.writes:
             unless = written_before(nest, loop, instance(nest, one, "'", shared), instance(nest, two, "''", shared))
             example = conflict(nest, one, two, shared, (order, *unless), either) if unless else example
-        if example is not None:
+        if example is not None and not unread(nest, one, two, shared, (order,)):
             return example
     return None
 

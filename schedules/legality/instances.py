@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, Load, Nest
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope, relation_names
@@ -56,7 +57,7 @@ def instance(nest: Nest, access: Access, mark: str, shared: frozenset[str]) -> I
     def varies(expr: Expr) -> bool:
         return any(getattr(load.buffer, "name", "") not in inputs for load in loads_of(expr))
 
-    facts += [condition for condition in conjuncts(access.conditions) if not varies(condition)]
+    facts += [simplify(condition) for condition in conjuncts(access.conditions) if not varies(condition)]  # A[i + 0] is A[i]
     index = tuple(rename(part, names, mark if varies(part) else "") for part in access.index)
     return Instance(access, names, tuple(rename(fact, names) for fact in facts), index)
 

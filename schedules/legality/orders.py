@@ -1,8 +1,8 @@
 """May loops of a perfect nest stand in another order?
 
 They may where no two instances of what is inside change places of which one sees the other. Two writes of one element count as such,
-unless they write the same value, or the last write of the element is the same one in both orders; and storage that each iteration starts
-anew ties no iterations together.
+unless they write the same value, the last write of the element is the same one in both orders, or nothing reads the element; and
+storage that each iteration fills for itself ties no iterations together.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.schedules.legality import dependences
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.instances import instance
-from tensorlang.schedules.legality.rewrites import before, none_last, renewed, told
+from tensorlang.schedules.legality.refilled import refilled
+from tensorlang.schedules.legality.rewrites import NONE, before, none_last, told, upright
 from tensorlang.schedules.rewriting.folds import folds
 
 
 def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequence[For]) -> dict[str, Any] | None:
     """Two instances inside a chain of loops whose order a new order of the chain would swap, though one must see the other; or None."""
     body = old[-1].body
-    private = {buffer.name for buffer in allocations(body)} | renewed(nest, old)
+    private = {buffer.name for buffer in allocations(body)} | refilled(nest, [body], (*outer, *old))
     found = [access for access in accesses(old[0], tuple(outer), conditions_around(nest, old[0])) if access.buffer.name not in private]
     shared = frozenset(around.loop for around in outer)
     chain = [loop.loop for loop in old]
     first_names, second_names = ({loop: f"{loop}{mark}" for loop in chain} for mark in ("'", "''"))
     swapped = before(chain, first_names, second_names), before(new, second_names, first_names)
-    marks = folds(body)
+    marks, slanted = folds(body), upright(nest, chain)
     for first, second in dependences.pairs(found):
         either = dependences.fixed(marks, first, second)
         if either is None:
@@ -37,8 +38,11 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
             continue
         example = dependences.conflict(nest, first, second, shared, swapped, either)
         if example is not None and first is second and sum(other.buffer == first.buffer for other in found) == 1:
-            unless = none_last(nest, chain, new, instance(nest, first, "'", shared), instance(nest, first, "''", shared))
-            example = dependences.conflict(nest, first, second, shared, (*swapped, *unless), either) if unless else example
-        if example is not None:
+            one, two = (instance(nest, first, mark, shared) for mark in ("'", "''"))
+            for roots in (NONE, slanted) if slanted else (NONE,):
+                unless = none_last(nest, chain, new, one, two, roots)
+                if unless and example is not None:
+                    example = dependences.conflict(nest, first, second, shared, (*swapped, *unless), either)
+        if example is not None and not dependences.unread(nest, first, second, shared, swapped):
             return example
     return None

@@ -8,19 +8,25 @@ question, so that only pairs without it are left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.rules import FALSE, TRUE
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Store, Unary, const
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Store, Unary, WindowRelation, const
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
-from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
+from tensorlang.schedules.legality.accesses import Access, facts_of
 from tensorlang.schedules.legality.instances import Instance, rename
-from tensorlang.schedules.rewriting.edit import loops as loops_in, stores
+from tensorlang.schedules.rewriting.edit import stores
+
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+"""No loop is slanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +39,28 @@ class Third:
 
 
 def third(
-    nest: Nest, loops: Sequence[For], one: Instance, two: Instance, chosen: frozenset[str], mark: str, step: str | None = None
+    nest: Nest,
+    loops: Sequence[For],
+    one: Instance,
+    two: Instance,
+    chosen: frozenset[str],
+    mark: str,
+    step: str | None = None,
+    roots: Mapping[str, str] = NONE,
 ) -> Third | None:
     """The write that `two` is with the loops `chosen` as `one` has them, and one iteration later of `step`; None if that cannot be said.
 
-    `loops` are those of `two` that the two instances do not share.
+    `loops` are those of `two` that the two instances do not share. Of a loop with a root (see `upright`), it is the root that is taken
+    from one of them, and the loop is what follows from it.
     """
     own = {loop.loop for loop in loops}
+    stands_for = {root: loop for loop, root in roots.items()}
     names: dict[str, str] = {}
     mixed: set[str] = set()
     for axis in two.names:
-        of = closure(nest, (axis,)) & own
+        told = closure(nest, (axis,)) & own
+        told = told.union(*(closure(nest, (roots[loop],)) & own for loop in told & roots.keys()))
+        of = frozenset([stands_for[axis]]) if axis in stands_for else told
         if step in of or (of & chosen and not (of <= chosen and axis in one.names)):
             names[axis] = f"{axis}{mark}"
             mixed.add(axis)
@@ -52,10 +69,13 @@ def third(
     given: list[Expr] = []
     if step is not None:
         given.append(Compare("eq", Axis(names[step]), Binary("add", two.at(step), const(1))))
-    asked = [fact for loop in loops for fact in facts_of(loop)] + conjuncts(two.access.conditions)
+    asked = [fact for loop in loops for fact in facts_of(loop)] + [simplify(held) for held in conjuncts(two.access.conditions)]
     for relation in in_scope(nest, [loop.loop for loop in two.access.loops]):
         parts = equations(relation)
-        if not mixed.intersection(sides(relation)[1]):
+        if isinstance(relation, WindowRelation) and relation.inner in mixed and roots:
+            given.append(rename(parts[0], names))  # what the loop is, given its root
+            asked += parts[1:]
+        elif not mixed.intersection(sides(relation)[1]):
             asked += parts
         elif isinstance(relation, FuseRelation):
             return None  # its axes exist only within its range
@@ -72,12 +92,14 @@ def third(
     return Third(names, tuple(given), demands)
 
 
-def none_last(nest: Nest, old: Sequence[str], new: Sequence[str], one: Instance, two: Instance) -> list[Expr]:
+def none_last(
+    nest: Nest, old: Sequence[str], new: Sequence[str], one: Instance, two: Instance, roots: Mapping[str, str] = NONE
+) -> list[Expr]:
     """What is left of the question whether two writes of one store, `one` before `two` in the old order, may change places.
 
     Only the last write of an element matters. If the last one were another in the new order, it and the old one would be a pair that
     changes places and that no write of the element follows: neither the second in the old order nor the first in the new one. Writes
-    that may follow are those with loops of both, and the next ones of the second.
+    that may follow are those with loops of both, or with `roots` of both, and the next ones of the second.
     """
     place = next(position for position, loop in enumerate(one.access.loops) if loop.loop == old[0])
     loops = one.access.loops[place:]
@@ -90,12 +112,28 @@ def none_last(nest: Nest, old: Sequence[str], new: Sequence[str], one: Instance,
     every = frozenset(loop.loop for loop in loops)
     found: list[Expr] = []
     mixes: list[tuple[frozenset[str], str | None]] = [(chosen, None) for chosen in (*groups, *(every - group for group in groups))]
-    mixes += [(frozenset(), loop) for loop in old]
+    mixes += [] if roots else [(frozenset(), loop) for loop in old]
     for position, (chosen, step) in enumerate(dict.fromkeys(mixes)):
-        last = third(nest, loops, one, two, chosen, f"'''{position}", step)
+        last = third(nest, loops, one, two, chosen, f"'''{position}", step, roots)
         if last is not None:
             after = Binary("or", before(old, two.names, last.names), before(new, one.names, last.names))
             found += [*last.given, Unary("not", Binary("and", last.demands, after))]
+    return found
+
+
+def upright(nest: Nest, chain: Sequence[str]) -> dict[str, str]:
+    """The roots of loops that are slanted by others of a chain: of `p_s`, where `p = p_s - q`, the axis `p` that it was.
+
+    Which `p` there are does not depend on `q`, as it does of `p_s`, so that one of each may be put together.
+    """
+    above = {relation.inner: relation.parent for relation in nest.relations if isinstance(relation, WindowRelation)}
+    found: dict[str, str] = {}
+    for loop in chain:
+        root = loop
+        while root in above:
+            root = above[root]
+        if closure(nest, (root,)) & set(chain) - {loop}:
+            found[loop] = root
     return found
 
 
@@ -131,44 +169,22 @@ def written_before(nest: Nest, loop: For, one: Instance, two: Instance) -> list[
     return [*same.given, Unary("not", same.demands)]
 
 
-def renewed(nest: Nest, chain: Sequence[For]) -> set[str]:
-    """The storage of which each iteration of a chain of loops uses one element, which it overwrites first, and that nothing else uses.
-
-    Such iterations hand nothing to each other, so that they may stand in any order, one after the other.
-    """
-    found: set[str] = set()
-    whole = list(accesses(nest.body))
-    inside = list(accesses(chain[-1].body))
-    for buffer in allocations(nest.body):
-        uses = [access for access in inside if access.buffer.name == buffer.name]
-        if not uses or len(uses) != sum(access.buffer.name == buffer.name for access in whole):
-            continue
-        start = next((access for access in uses if access.writes), uses[0])
-        once = start.writes and start.reducer is None and not start.loops and not start.conditions
-        first = all(access.position > start.position for access in uses if access is not start)
-        fixed = all(access.index == start.index for access in uses) and not any(
-            closure(nest, axes_of(part)) & {loop.loop for loop in loops_in(chain[-1].body)} or any(True for _ in loads_of(part))
-            for part in start.index
-        )
-        if once and first and fixed:
-            found.add(buffer.name)
-    return found
-
-
 def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
 
     The tiles of a "shift" split write an element twice, and so does storage that is filled in every iteration. An index tells an axis
-    that it is but for a constant. It does not tell what it was derived from: `p = f // 5` leaves open which f, and `q = q_s - p` both of
-    q_s and p.
+    that it is but for what stays the same in the chain. It does not tell what it was derived from: `p = f // 5` leaves open which f, and
+    `q = q_s - p` both of q_s and p.
     """
     store = next(part for part in statements(chain[0]) if id(part) == write.source)
     assert isinstance(store, Store)
-    known = {
-        next(iter(axes_of(part)))
-        for part in write.index
-        if len(linear(part).terms) == 1 and isinstance(next(iter(linear(part).terms)), Axis)
-    }
+    moving = {loop.loop for loop in write.loops[write.loops.index(chain[0]) :]}
+
+    def moves(expr: Expr) -> bool:
+        return bool(closure(nest, axes_of(expr)) & moving) or any(True for _ in loads_of(expr))
+
+    terms = [[atom for atom in linear(part).terms if moves(atom)] for part in write.index]
+    known = {atom.name for part in terms for atom in part if isinstance(atom, Axis) and len(part) == 1}
     private = set(allocations(chain[-1].body))
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
     spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values

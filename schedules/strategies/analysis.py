@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 
-from tensorlang.ir import Axis, Buffer, Const, Expr, For, Load, Nest, Store, Tail
+from tensorlang.ir import Axis, Buffer, Const, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
@@ -50,8 +50,8 @@ class StageInfo:
 
     @property
     def scatters(self) -> bool:
-        """Does data tell where it writes, so that two iterations may write the same element?"""
-        return any(True for part in self.store.index for _ in loads_of(part))
+        """Does data tell where it writes, or an expression over its loops, so that two iterations may write the same element?"""
+        return any(axes_of(part) and not isinstance(part, Axis) for part in self.store.index)
 
     @property
     def is_idle(self) -> bool:
@@ -228,6 +228,14 @@ def perfectly_nested(nest: Nest, stage: StageInfo) -> bool:
     path = path_to(nest.body, lambda part: isinstance(part, For) and part.loop == last, (last,))
     inside = list(dropwhile(lambda part: not (isinstance(part, For) and part.loop == first), path))
     return bool(inside) and all(isinstance(part, For) for part in inside) and sum(1 for _ in loops(inside[-1])) == 1
+
+
+def standing(nest: Nest, stage: StageInfo) -> tuple[str, ...]:
+    """The loops that belong to a stage by name, outermost first; where the nest has versions, those of the one that has its own loops."""
+    body = nest.body
+    while isinstance(body, If) and body.orelse is not None and stage.loops:
+        body = body.then if any(part.loop == stage.loops[0].loop for part in loops(body.then)) else body.orelse
+    return tuple(part.loop for part in loops(body) if stage_of(part.loop) == stage.name)
 
 
 def readers(nest: Nest, buffers: tuple[Buffer, ...]) -> list[tuple[str, tuple[Expr, ...]]]:

@@ -25,7 +25,7 @@ from tensorlang.schedules.directives.rfactor import Rfactor
 from tensorlang.schedules.placement.local_copies import fresh_buffer, tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, label, size
+from tensorlang.schedules.strategies.analysis import StageInfo, label, size, standing
 
 BLOCK: Final = 32
 """Additions in a chain to one accumulator of a vector that is loaded for each of them."""
@@ -106,7 +106,7 @@ def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int
     the same element, or its loops may not be perfectly nested.
     """
     *others, vector = loops
-    around = [part for part in map(partial(find_loop, s.nest), s.loops(stage.name)) if part.loop not in loops]
+    around = [part for part in map(partial(find_loop, s.nest), standing(s.nest, stage)) if part.loop not in loops]
     extent = _extent(s, vector)
     extents = [None if extent is None else -(-extent // lanes), *(_extent(s, loop) for loop in reversed(others))]
     chosen = levels(extents, BLOCK, unknown=BLOCK * GROUP if any(size(loop) > 1 for loop in around) else UNKNOWN)

@@ -6,7 +6,7 @@ from the tiles, and place the producer of an operand. Other stages run in rows, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +27,7 @@ from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.transpose import Transpose
 from tensorlang.schedules.strategies.windows import Windows
@@ -238,13 +239,19 @@ class ProgramStrategy:
         s.faults = self._fused[1]
         moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
         placed: set[str] = set()
+        sums: dict[str, RowSum] = {}
         for name in sorted((info.name for info in self._stages), key=lambda name: not self._is_placed_first(name)):
             inlined = name not in mentions(s.nest.body).stages  # computed from the tiles of another one, or in the taps of a window
             if name not in self._heavy or inlined or name in placed:
                 continue
+            alone = name not in moved and name not in self._blocks
+            sum_of_rows = self._sum_of_rows(name, config, alone=alone)
+            if sum_of_rows is not None:
+                sums[name] = sum_of_rows  # in versions of the nest, once all else is scheduled
+                continue
             trial = s.copy()
             try:
-                done = self._scheduled(name, trial, config, alone=name not in moved and name not in self._blocks)
+                done = self._scheduled(name, trial, config, alone=alone)
             except ScheduleError as error:
                 s.faults += tuple(_unexpected(name, error))
                 continue
@@ -253,7 +260,24 @@ class ProgramStrategy:
                 placed |= self._placed_by(name)
         if self.threads > 1:
             self._blocks.parallelize(s)
-        return s
+        return self._with_sums(s, sums)
+
+    def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
+        """The sum of unknown length that a stage is, in a program without tiles: of those there is too much code for two versions."""
+        rows = self._rows.get(name)
+        if self._tiles or not isinstance(rows, Rows):
+            return None
+        prefix = "" if name == self._main_name else f"{name}."
+        return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)
+
+    def _with_sums(self, s: Schedule, sums: Mapping[str, RowSum]) -> Schedule:
+        trial = s.copy()
+        try:
+            schedule_sums(trial, tuple(sums.values()))
+        except ScheduleError as error:
+            s.faults += tuple(_unexpected(next(iter(sums)), error))
+            return s
+        return trial
 
     def _is_placed_first(self, stage: str) -> bool:
         tile = self._tiles.get(stage)

@@ -20,7 +20,7 @@ from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
@@ -43,6 +43,8 @@ class Rows:
     lanes: int
     threads: int
     streamed: bool | None = None
+    blocks: bool = True
+    """May a sum along rows be added up in blocks? Not where it is known to be short."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Rows:
@@ -108,10 +110,11 @@ class Rows:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        outermost = s.loops(self.stage.name)[0] if s.loops(self.stage.name) else None
+        outermost = next(iter(standing(s.nest, self.stage)), None)
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = min(config[f"{prefix}vectors"] * self.lanes, MAX_LANES)
-            if not (self.reduces and not self.ragged and rounds(self.stage.store) and self._sum_in_lanes(s, width)):
+            long = self.blocks and self.reduces and not self.ragged and rounds(self.stage.store)
+            if not (long and self._sum_in_lanes(s, width)):
                 outer, inner = s.split(self.vector.loop, width, tail_of(is_literal(self.vector) and not self.ragged, "mask"))
                 if outermost == self.vector.loop:
                     outermost = outer
@@ -141,8 +144,8 @@ class Rows:
     def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
         """Put the vector loop inside the reduction and keep its results in registers."""
         reduced = [loop.loop for loop in self.stage.reduced]
-        standing = s.loops(self.stage.name)
-        beside = standing.index(outer) > min(map(standing.index, reduced))  # a scatter's elements may be told by its inner loops
+        own = s.loops(self.stage.name)
+        beside = own.index(outer) > min(map(own.index, reduced))  # a scatter's elements may be told by its inner loops
         order = [*([outer] if beside else []), *reduced, inner]
         if s.can("reorder", *order):
             s.reorder(*order)

@@ -87,6 +87,8 @@ class Tiling:
             sum_in_blocks(s, tile, summed, TILE_BLOCK, config["unroll"])
         if "b" in present and s.can("prefetch", target, outer["i"]):
             s.prefetch(target, outer["i"])
+        if stage.scatters and not s.can("vectorize", j_i):
+            return None
         kernel.compute(s, j_i)
         for loop in unrolled:
             s.unroll(loop)

@@ -52,7 +52,7 @@ from .weaken import (
     whole_at_start,
     window_late,
 )
-from .weaken_places import at_least_once, chosen_or_not, data_conditions_lost, last_copy_lost, window_dropped
+from .weaken_places import at_least_once, chosen_or_not, data_conditions_lost, last_copy_lost
 from .weaken_steps import fused_too_short, init_lost, simplified_wrongly, starts_at_zero, where_lost
 
 CODE: Final[dict[str, Fault]] = {
@@ -108,7 +108,6 @@ CODE: Final[dict[str, Fault]] = {
     "identity-zero": ("every reduction starts at 0", around(nests._DefinitionLowering, "_reduction", starts_at_zero)),
     "init-lost": ("reductions are not initialised", every(lower, "realise", in_nest(init_lost))),
     "lanes-combined-anyway": ("lanes are combined where none of them ran", constant(partials, "_only_sometimes", value=False)),
-    "window-unguarded": ("the condition of skewed and shifted loops is lost", around(tails, "_define", window_dropped)),
     "one-slot": ("the states of a scan share one slot", constant(nests, "_slot", ir.const(0))),
     "data-conditions-lost": ("conditions on data are lost in code", every(lower, "realise", in_nest(data_conditions_lost))),
     "chosen-or-not": ("a reduction inside a choice runs whatever was chosen", around(nests._Prelude, "_implicit", chosen_or_not)),

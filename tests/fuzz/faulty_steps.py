@@ -27,7 +27,7 @@ from tensorlang.schedules.directives import (
     split,
     store_at,
 )
-from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, orders
+from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, orders, refilled
 from tensorlang.schedules.placement import sliding_window
 from tensorlang.schedules.rewriting import region
 
@@ -162,7 +162,9 @@ STEPS: Final[dict[str, Fault]] = {
     "last-write-anywhere": ("the last write of an element may be another one", constant(orders, "none_last", [FALSE])),
     "told-always": ("an element tells all that is stored in it, whatever its index", constant(orders, "told", value=True)),
     "read-before-write": ("a read may come before the only write of what it reads", constant(dependences, "written_before", [FALSE])),
-    "storage-new-always": ("all storage counts as overwritten first by each iteration", around(orders, "renewed", storage_of)),
+    "storage-new-always": ("all storage counts as overwritten first by each iteration", around(orders, "refilled", storage_of)),
+    "refilled-in-part": ("a store counts as filling elements that it leaves out", constant(refilled, "uncovered", None)),
+    "unread-always": ("no element that two stores write counts as read", constant(dependences, "unread", value=True)),
     "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused, "_most_rows", outer_counts_short)),
     "fused-inner-apart": ("iterations of a fused loop count as apart along the inner axis", around(fused, "_of_two", remainders_apart)),
     "choices-swapped": ("proofs take the two sides of a choice for each other", around(accesses, "_reads", choices_swapped)),

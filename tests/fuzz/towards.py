@@ -30,7 +30,13 @@ def rooted_first(view: View) -> list[Coming]:
 
 
 def completed_first(view: View) -> list[Coming]:
-    """A reduction given loops of its own and a tile, whose copy back is one plain statement; then the consumer goes into that."""
+    """A reduction given loops of its own and a tile, whose copy back is one plain statement; then the consumer goes into that.
+
+    A consumer that reads itself needs what it stored before, so that it shares the loops of its steps with its operand first.
+    """
+    if is_ordered(view) and view.rng.random() < 0.8:
+        deeper = [again(view, joined_inside) for _ in range(view.rng.choice((0, 0, 1, 2)))]
+        return [*joined_first(view), *deeper, aimed(view, "reverse_compute_inline")]
     rooted = rooted_first(view)
     tile = [aimed(view, "accumulate")] if rooted and view.rng.random() < 0.8 else []
     return [*rooted, *tile, aimed(view, "reverse_compute_inline")]
@@ -40,6 +46,12 @@ def joined_first(view: View) -> list[Coming]:
     """A loop of the stage joined with the one before, or after it."""
     found = [pair for pair in neighbours(view.nest.body) if any(view.of_interest(stage_of(loop)) for loop in pair)]
     return [call("fuse_loops", *view.rng.choice(found))] if found else []
+
+
+def joined_inside(view: View) -> Step | None:
+    """A loop of the stage joined with its neighbour, by then."""
+    found = joined_first(view)
+    return found[0] if found and isinstance(found[0], dict) else None
 
 
 def joined_twice(view: View) -> list[Coming]:

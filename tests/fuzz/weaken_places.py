@@ -47,11 +47,6 @@ def end_kept(old: Any, part: For, *rest: Any) -> Any:
     return dataclasses.replace(old(part, *rest), hi=part.hi)
 
 
-def window_dropped(old: Any, relation: Any, *rest: Any) -> Any:
-    found = old(relation, *rest)
-    return None if isinstance(relation, ir.WindowRelation) else found
-
-
 def first_not_run(part: Stmt) -> Stmt:
     return Block(()) if isinstance(part, For) and part.loop.endswith("_first") else part
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Binary, Compare, Expr, For, Nest, Select
+from tensorlang.ir import Binary, Compare, Expr, Nest, Select
 from tensorlang.ir.mentions import allocations
 
 
-def storage_of(_old: Any, nest: Nest, _chain: Sequence[For]) -> set[str]:
+def storage_of(_old: Any, nest: Nest, *_uses: Any) -> set[str]:
     return {buffer.name for buffer in allocations(nest.body)}
 
 

@@ -76,6 +76,27 @@ def test_a_scatter_that_may_write_an_element_twice_has_no_tile_in_registers() ->
     assert (s.faults, [step for step in s.directives if getattr(step, "tensor", "") == "S"]) == ((), [])
 
 
+def test_a_scatter_whose_places_its_loops_tell_has_no_tile_in_registers_where_two_are_one() -> None:
+    x = tl.placeholder((15,), name="x")
+    start = tl.compute((2,), lambda _: 9.0, name="Z")
+    p, q = tl.reduce_axis(15, name="p"), tl.reduce_axis(1, name="q")
+    s = default(tl.scatter(start, (p, q), lambda p, _: p % 2, lambda p, _: tl.minimum(x[p], x[p]), reduce="min", name="S"))
+    assert (s.faults, [step for step in s.directives if getattr(step, "tensor", "") == "S"]) == ((), [])
+
+
+def test_a_scatter_that_no_data_let_run_has_no_lanes_that_share_an_element() -> None:
+    """The statement alone is safe in any order, and the ends of its tile are not."""
+    at = tl.placeholder((8,), "int64", name="at")
+    start = tl.compute((17,), lambda x: tl.cast(x, "int32"), name="Z")
+    p, q = tl.reduce_axis(15, name="p"), tl.reduce_axis(8, name="q")
+
+    def never(p: Any, q: Any) -> Any:
+        return (at[q] >= 0) & (at[q] < 17) & (p >= 0) & (at[q] > at[q])
+
+    s = default(tl.scatter(start, (p, q), lambda p, q: at[q], lambda p, q: tl.cast(p + q, "int32"), "max", where=never, name="S"))
+    assert s.faults == ()
+
+
 def test_partial_sums_of_lanes_are_asked_for_one_by_one() -> None:
     n, m = tl.dim("n"), tl.dim("m")
     x = tl.placeholder((n, n, m), name="x")

@@ -1,0 +1,70 @@
+"""Storage that hands nothing from one iteration to another: each fills for itself what it reads.
+
+    B_pack: int32[8]                            no iteration of i reads what another one has written, and nothing else reads B_pack,
+    for i in range(4):                          so that which iteration was the one before makes no difference to any value
+        for k in range(8):
+            B_pack[k] = B[i, k]
+        for k in range(8):
+            C[i] += B_pack[k]
+
+Iterations overwrite each other's elements all the same, so they may only run one after the other, each as a whole: this is an argument
+for another order of iterations (`reorder`, `fission`, `fuse_loops`, `rfactor`), and none for running them at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tensorlang.algebra.bounds import conjuncts
+from tensorlang.algebra.polyhedra import uncovered
+from tensorlang.ir import Const, Expr, For, FuseRelation, Nest, Stmt
+from tensorlang.ir.mentions import allocations
+from tensorlang.ir.relations import in_scope
+from tensorlang.ir.traverse import loads_of
+from tensorlang.schedules.legality.accesses import Access, accesses
+from tensorlang.schedules.legality.in_bounds import place_facts
+from tensorlang.schedules.rewriting.edit import loops
+
+
+def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[str]:
+    """The storage that nothing but `parts` uses, each reading only what it has itself written before in one iteration of `around`.
+
+    Every read needs one plain store that comes before it in the same iteration of all loops that the two share, and that writes, in all
+    its instances there, every element that the read may ask for. What is written in between to such an element was written in this
+    iteration, too. A combining store reads what it combines into.
+    """
+    uses = [[*accesses(part, tuple(around))] for part in parts]
+    everywhere = Counter(access.buffer.name for access in accesses(nest.body))
+    here = Counter(access.buffer.name for part in uses for access in part)
+    bounds = {getattr(load.buffer, "name", "") for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end)}
+    inside = {buffer.name for part in parts for buffer in allocations(part)}
+    own = {buffer.name for buffer in allocations(nest.body)} - inside - bounds
+    return {name for name in own if here[name] == everywhere[name] > 0 and all(_is_refilled(nest, name, part) for part in uses)}
+
+
+def _is_refilled(nest: Nest, name: str, uses: Sequence[Access]) -> bool:
+    found = [access for access in uses if access.buffer.name == name]
+    reads = [access for access in found if not access.writes or access.reducer is not None]
+    writes = [access for access in found if access.writes and access.reducer is None]
+    return all(any(_comes_first(nest, write, read) for write in writes) for read in reads)
+
+
+def _comes_first(nest: Nest, write: Access, read: Access) -> bool:
+    """Does a store write all elements that a read asks for, before it, in the same iteration of the loops that both stand in?"""
+    told = (*write.index, *read.index, *write.conditions)
+    if write.position >= read.position or any(map(_is_told_by_data, told)) or not _is_exact(nest, write, read):
+        return False
+    known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
+    pairs = list(zip(read.index, write.index, strict=True))
+    return uncovered(place_facts(nest, read.loops, known), place_facts(nest, write.loops, write.conditions), pairs) is None
+
+
+def _is_exact(nest: Nest, write: Access, read: Access) -> bool:
+    """Do relations say which iterations of the loops of a store alone there are? Those of a fused loop of run-time extents say less."""
+    own, other = (set(in_scope(nest, [loop.loop for loop in access.loops])) for access in (write, read))
+    return not any(isinstance(relation, FuseRelation) and not isinstance(relation.extent, Const) for relation in own - other)
+
+
+def _is_told_by_data(expr: Expr) -> bool:
+    return any(True for _ in loads_of(expr))

@@ -1,0 +1,150 @@
+"""Storage that each iteration fills for itself ties no iterations together: they may stand in any order, and not run at the same time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tensorlang as tl
+from tests.schedules.judged import judge
+from tests.schedules.test_rewrites import INDICES, TABLE, fits, setting
+
+
+def product(n: Any = 5) -> tl.Schedule:
+    """C[i, j] = the sum over k of A[i, k] * B[k, j]."""
+    a, b = tl.placeholder((4, n), "int32", name="A"), tl.placeholder((n, 6), "int32", name="B")
+    k = tl.reduce_axis(n, name="k")
+    return tl.Schedule(tl.compute((4, 6), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C"))
+
+
+def test_a_copy_of_a_row_that_every_iteration_makes_lets_loops_change_places_but_not_run_at_once() -> None:
+    s = product()
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_root("A_cache", reuse="none")
+    s.reorder("C.j", "C.i")
+    judge(s)
+    assert s.can("parallel", "C.j").error.code == "TL-S101"
+
+
+def test_copies_that_share_one_row_of_storage_are_filled_and_read_in_one_iteration() -> None:
+    s = product()
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_root("A_cache", reuse="none")
+    s.fold_storage("A_cache", 0, 1)
+    s.reorder("C.j", "C.i")
+    judge(s)
+    for loop in ("C.i", "C.j"):
+        assert s.can("parallel", loop).error.code == "TL-S101"
+
+
+def test_a_copy_of_one_element_inside_more_loops_does_so_too() -> None:
+    s = product()
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.k")
+    s.store_root("A_cache", reuse="none")
+    s.reorder("C.j", "C.i")
+    judge(s)
+
+
+def test_a_copy_of_run_time_extent_does_so_too() -> None:
+    s = product(tl.dim("n"))
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_root("A_cache", reuse="none")
+    s.reorder("C.j", "C.i")
+    for n in (0, 1, 3):
+        judge(s, {"n": n})
+
+
+def sliding() -> tl.Schedule:
+    """A row of D is made once, for several iterations of j."""
+    x = tl.placeholder((4, 9), "int32", name="X")
+    double = tl.compute((4, 9), lambda i, j: x[i, j] * 2, name="D")
+    s = tl.Schedule(tl.compute((4, 7), lambda i, j: double[i, j] + double[i, j + 2], name="Y"))
+    s.compute_at("D", "Y.j")
+    s.store_root("D")
+    return s
+
+
+def test_what_an_earlier_iteration_left_in_shared_storage_ties_iterations_together() -> None:
+    s = sliding()
+    assert s.can("reorder", "Y.j", "Y.i")
+    s.fold_storage("D", 0, 1)
+    assert s.can("reorder", "Y.j", "Y.i").error.code == "TL-S103"
+
+
+def test_two_statements_that_share_storage_which_each_fills_for_itself_may_stand_apart_or_together() -> None:
+    x = tl.placeholder((6,), "int32", name="X")
+    one = tl.compute((6,), lambda i: x[i] * 2, name="A")
+    two = tl.compute((6,), lambda i: one[i] + 1, name="B")
+    s = tl.Schedule((one, two))
+    s.fuse_loops("A.i", "B.i")
+    s.fission("B.i")
+    judge(s)
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_the_last_write_is_the_same_where_one_loop_is_slanted_by_the_other(factor: int) -> None:
+    s = tl.Schedule(setting())
+    s.skew("H.q", by="H.p", factor=factor)
+    s.reorder("H.q_s", "H.p")
+    fits(s, I=INDICES, V=TABLE)
+
+
+def test_the_last_write_is_the_same_where_the_loop_that_tells_the_element_is_slanted() -> None:
+    s = tl.Schedule(setting())
+    s.reorder("H.q", "H.p")
+    s.skew("H.p", by="H.q")
+    s.reorder("H.p_s", "H.q")
+    fits(s, I=INDICES, V=TABLE)
+
+
+def test_the_last_write_is_another_one_where_a_slanted_loop_and_the_other_say_together_which_element() -> None:
+    turned = tl.Schedule(setting(index=lambda p, q: (p + 2 * q) % 3))
+    turned.skew("H.q", by="H.p")
+    assert turned.can("reorder", "H.q_s", "H.p").error.code == "TL-S103"
+
+
+def test_the_last_write_of_a_slanted_loop_is_another_one_where_both_say_together_which_there_are() -> None:
+    i = tl.placeholder((6,), "int64", name="I")
+    s = tl.Schedule(setting(where=lambda p, q: i[p] >= tl.cast(q, "int64")))
+    s.skew("H.q", by="H.p")
+    assert s.can("reorder", "H.q_s", "H.p").error.code == "TL-S103"
+
+
+def test_a_copy_that_starts_where_an_outer_loop_says_is_filled_alike_in_every_iteration() -> None:
+    a = tl.placeholder((9,), "int32", name="A")
+    k = tl.reduce_axis(2, name="k")
+    s = tl.Schedule(tl.compute((6, 4), lambda i, j: tl.sum(a[i + k] * tl.cast(j, "int32"), axis=k), name="C"))
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_at("A_cache", "C.i", reuse="none")
+    s.fission("C.j")
+    judge(s)
+
+
+def test_an_element_read_under_another_name_of_its_index_is_one_element() -> None:
+    """A condition that compares it with itself never holds, so that nothing is written."""
+    v, i = tl.placeholder((6, 4), "int32", name="V"), tl.placeholder((6,), "int64", name="I")
+    start = tl.compute((3,), lambda x: tl.cast(x, "int32"), name="Z")
+    p, q = tl.reduce_axis(6, name="p"), tl.reduce_axis(4, name="q")
+    never = tl.scatter(
+        start, (p, q), lambda p, q: (p + 2 * q) % 3, lambda p, q: v[p, q], "set", where=lambda p, q: i[p + 0] > i[p], name="H"
+    )
+    s = tl.Schedule(never)
+    s.reorder("H.q", "H.p")
+    fits(s, I=INDICES, V=TABLE)
+
+
+def test_the_order_of_writes_that_nothing_reads_does_not_matter() -> None:
+    """Each step overwrites the state that it does not read; the one before all steps is read by none."""
+    start, x = tl.placeholder((7,), "int32", name="X"), tl.placeholder((7,), "int32", name="Y")
+    last = tl.scan(lambda t, _: tl.compute((7,), lambda i: x[i] + tl.cast(t, "int32"), name="N"), start, 7, keep="last", name="T")
+    s = tl.Schedule(last)
+    s.fuse_loops("T.start.i0", "T.t")
+    judge(s)
+    kept = tl.scan(lambda t, state: tl.compute((7,), lambda i: state[i] + x[i], name="N"), start, 7, keep="last", name="T")
+    assert tl.Schedule(kept).can("fuse_loops", "T.start.i0", "T.t").error.code == "TL-S103"
