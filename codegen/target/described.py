@@ -6,7 +6,6 @@ numbers by what a processor can be, so that no cost model divides by zero. What 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from os import PathLike
@@ -44,6 +43,9 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 """What a field may hold; `size` is of a cache or of a page, and below."""
 _SIZES: Final = {"caches": (1 << 10, 1 << 40), "pages": (1 << 9, 1 << 40)}
 _POWERS: Final = ("vector_bits", "line", "pages.size")
+
+_TOLD: Final = 1e18
+"""Larger numbers may be too long to print."""
 
 _Text = Annotated[str, Meta(min_length=1, max_length=_LONGEST)]
 
@@ -135,8 +137,8 @@ def faults(machine: Machine) -> Iterator[str]:
                 yield f"machine.{path}: a text of at most {_LONGEST} characters"
             continue
         least, most = _SIZES[path.partition("[")[0].partition(".")[0]] if name == "size" else RANGES[name]
-        if not (math.isfinite(value) and least <= value <= most):
-            yield f"machine.{path}: from {least:g} to {most:g}, not {value!r:.40}"
+        if not least <= value <= most:  # so NaN is none
+            yield f"machine.{path}: from {least:g} to {most:g}, not {value if abs(value) < _TOLD else 'a number beyond all bounds'}"
         elif path in _POWERS and int(value) & (int(value) - 1):
             yield f"machine.{path}: a power of two, not {value}"
     sizes = [cache.size for cache in machine.caches]
