@@ -45,6 +45,7 @@ def _measure(out: Path | None, *, as_json: bool, dry_run: bool) -> None:
             measured=found.measured, machine=found.machine,
         )  # fmt: skip
         write(about, path)
+        calibrated.forget()  # from now on this is in force
     if as_json:
         sys.stdout.write(json.dumps(calibration.described(found, path), indent=2) + "\n")
         return

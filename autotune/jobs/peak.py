@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.task import Task
 from tensorlang.autotune.verification.reference import worker_task
@@ -18,6 +17,7 @@ from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.target import Target
 from tensorlang.errors import TuningError
 from tensorlang.ir.dtype import dtype
+from tensorlang.system.memory import memory
 
 if TYPE_CHECKING:
     from tensorlang.schedules.schedule import Schedule
@@ -48,7 +48,7 @@ def _rate(schedule: Schedule, target: Target, threads: int, what: Literal["flops
     task = Task.of(schedule.outputs, "peak")
     candidate = Candidate(schedule=schedule.to_json())
     try:
-        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=host.memory())) as runner:
+        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=memory())) as runner:
             outcome = runner.trial(candidate)
     except TuningError:
         return None

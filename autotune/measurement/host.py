@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
+from tensorlang.system.memory import memory
+
 if TYPE_CHECKING:
     from tensorlang.codegen.target import Target
 
@@ -92,19 +94,6 @@ def pinned(threads: int) -> list[int]:
     """The cores to measure on: the last ones, away from where systems put their own work; none (no pinning) if all are needed."""
     usable = cores()
     return usable[-threads:] if threads < len(usable) else []
-
-
-def memory() -> int:
-    """Bytes of memory that this process may use, the container's share where it has one; 0 if unknown."""
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError):
-        physical = 0
-    try:
-        share = int(Path("/sys/fs/cgroup/memory.max").read_text())
-    except (OSError, ValueError):  # no limit reads "max"
-        return physical
-    return min(physical, share) if physical else share
 
 
 def _version(name: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tensorlang.codegen.calibration.figures import Figure, believed, figures
 from tensorlang.codegen.calibration.probes import Bench
-from tensorlang.codegen.calibration.rounds import Budget, Clock, Probe, measure
+from tensorlang.codegen.calibration.rounds import Budget, measure
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import shipped
 from tensorlang.schedules.model.machine import Machine
@@ -33,12 +32,11 @@ class Calibration:
         return tuple(figure.path for figure in self.figures if not figure.why)
 
 
-def calibrate(seconds: float = SECONDS, clock: Clock | None = None, probes: Callable[[Bench], list[Probe]] = Bench.probes) -> Calibration:
+def calibrate(seconds: float = SECONDS) -> Calibration:
     """Measure this machine in about so many seconds: nothing is begun after them."""
-    here = target("native")
-    budget = Budget(seconds) if clock is None else Budget(seconds, clock)
+    here, budget = target("native"), Budget(seconds)
     before = shipped(here)
-    found = figures(before, measure(probes(Bench(here, before)), budget), _huge())
+    found = figures(before, measure(Bench(here, before).probes(), budget), _huge())
     machine, told = believed(before, found)
     count = sum(not figure.why for figure in told)
     source = f"measured here, {count} of {len(told)} figures that can be; the others: {before.source}"

@@ -130,13 +130,14 @@ def _latency(cycles: Mapping[str, float], name: str, walk: float) -> float | Non
 def _pages(cycles: Mapping[str, float], huge: int) -> dict[str, float]:
     """How many pages are translated, what a walk costs beyond them, and whether arrays have large ones; {} where no walk was seen."""
     rises = {count: cycles[f"pages {count}"] - cycles[f"lines {count}"] for count in PAGES if f"lines {count}" in cycles}
-    if PAGES[-1] not in rises or rises[PAGES[-1]] < 2:
+    most = max(rises, default=0)
+    if not rises or rises[most] < 2:
         return {}
-    walk = rises[PAGES[-1]]
-    entries = max((count for count, rise in rises.items() if all(rises[n] < HALF * walk for n in rises if n <= count)), default=None)
+    walk = rises[most]
+    entries = max((count for count in rises if all(rises[n] < HALF * walk for n in rises if n <= count)), default=None)
     found = {"pages.walk": walk} if entries is None else {"pages.walk": walk, "pages.entries": entries}
     if "pages of arrays" in cycles:
-        found["pages.size"] = huge if cycles["pages of arrays"] - cycles[f"lines {PAGES[-1]}"] < HALF * walk else PAGE
+        found["pages.size"] = huge if cycles["pages of arrays"] - cycles[f"lines {most}"] < HALF * walk else PAGE
     return found
 
 

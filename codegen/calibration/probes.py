@@ -1,8 +1,7 @@
 """What is measured, each as a kernel of `kernels` with operands and the work of a call. Names are what `figures` reads.
 
-A level is measured by what is larger than the level before it and fits its half. Memory is measured by pieces of arrays that the
-last cache cannot hold, one in each call. Places are in the order in which they are visited, so that a prefetcher finds them only where
-lines follow one another.
+A level is measured by what is larger than the level before it and fits its half; memory by pieces of arrays that the last cache cannot
+hold, one in each call. Chains go through their lines at random, so that nothing can be fetched ahead.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,8 @@ from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.schedules.model.machine import Machine
+from tensorlang.system.lazy import cached_property
+from tensorlang.system.memory import memory
 
 STEPS: Final = 4000
 """Half the steps of a chain of few cycles."""
@@ -35,8 +36,11 @@ LEAST, MOST = 64 << 20, 512 << 20
 """Bytes of the arrays that no cache holds."""
 AROUND: Final = 3
 """Times the level before: what goes around in so much is never there again, and of a level that is shared others leave us so much."""
+SHARE: Final = 8
+"""Of the memory that there is, an array takes no more than one part in so many."""
 LOADS: Final = 1 << 14
-PAGE: Final = 4096
+"""Of a call, that wait for no other."""
+PAGE: Final = mmap.PAGESIZE
 APART: Final = PAGE + 64
 """Bytes from one line to the next where each has a page of its own, and all sets of the caches are used alike."""
 PAGES: Final = (512, 768, 1024, 1536, 2048, 3072, 4096, 6144)
@@ -73,12 +77,12 @@ class Bench:
         found.append(Probe(CALL, partial(self._alone, forked=False)))
         if get_threads() > 1:
             found.append(Probe("fork", partial(self._alone, forked=True)))
-        for count in PAGES:
+        for count in self.counts:
             found.append(Probe(f"pages {count}", partial(self._strided, count, APART), SHORT))
             found.append(Probe(f"lines {count}", partial(self._strided, count, self.machine.line), SHORT))
         return [
             *found,
-            Probe("pages of arrays", partial(self._strided, PAGES[-1], APART, of_arrays=True), SHORT),
+            Probe("pages of arrays", partial(self._strided, self.counts[-1], APART, of_arrays=True), SHORT),
             Probe("gather", self._gather),
             Probe("division", partial(self._recurring, kernels.quotients, 8), SHORT),
             Probe("root", partial(self._recurring, kernels.roots, 8), SHORT),
@@ -89,7 +93,13 @@ class Bench:
     @property
     def beyond(self) -> int:
         """Bytes of an array that the caches do not hold, a power of two."""
-        return 1 << (min(max(2 * self.machine.caches[-1].size, LEAST), MOST) - 1).bit_length()
+        wanted = min(max(2 * self.machine.caches[-1].size, LEAST), MOST)
+        return 1 << (min(wanted, memory() // SHARE or wanted) - 1).bit_length()
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of pages that fit such an array."""
+        return tuple(count for count in PAGES if count * APART <= self.beyond)
 
     def _levels(self) -> Iterator[tuple[str, int, float]]:
         """The caches by name, each with the bytes to measure it by, and the latency that ships."""
@@ -105,7 +115,8 @@ class Bench:
         return Bound(kernel.bind(np.full(1, 12345, np.int64), n=STEPS), 2 * STEPS * kernels.CYCLES)
 
     def _multiply_adds(self) -> Bound:
-        return self._tile(*kernels.tile_of(self.target))
+        found = self._tile(*kernels.tile_of(self.target))
+        return found if self.target.has_fma else replace(found, work=2 * found.work)  # a product and a sum, each an operation
 
     def _chain(self) -> Bound:
         return self._tile(1, 1)

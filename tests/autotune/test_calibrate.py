@@ -1,4 +1,4 @@
-"""`autotune calibrate` prints measured beside shipped and stores what is then in force; records name the description they were made under."""
+"""`autotune calibrate` prints measured beside shipped and stores what is then in force; records name the description in force."""
 
 from __future__ import annotations
 
