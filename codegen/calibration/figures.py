@@ -23,6 +23,7 @@ TOLERANCE: Final = 1.05
 HALF: Final = 0.5
 """The share of a walk beyond which pages are more than a TLB translates."""
 DIGITS: Final = 3
+NOT: Final = "not measured twice alike"
 
 WHOLE: Final = ("pages.size", "pages.entries")
 """What is counted."""
@@ -146,7 +147,7 @@ def believed(shipped: Machine, found: Mapping[str, float]) -> tuple[Machine, tup
     machine, told, lost = shipped, list[Figure](), ""
     for path in paths(shipped):
         before, measured = get(shipped, path), found.get(path)
-        value, why = before, "not measured"
+        value, why = before, NOT
         if measured is not None:
             why = ("" if path in ABSOLUTE else lost) or _why_not(path, measured, before) or _out_of_order(machine, path, measured)
             if path == "hertz" and why:
@@ -173,6 +174,8 @@ def _why_not(path: str, measured: float, shipped: float) -> str:
     far = FURTHER.get(path, FAR)
     if not (math.isfinite(measured) and measured > 0):
         return "no positive number"
+    if path == "pages.size" and math.frexp(measured)[0] != 0.5:
+        return "no power of two"
     if not shipped / far <= measured <= shipped * far:
         return f"more than {far:g} times {'less' if measured < shipped else 'more'} than what ships"
     return ""

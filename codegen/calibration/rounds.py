@@ -1,8 +1,8 @@
 """Measuring in rounds: each probe for a moment, again and again while there is time, and of each the fastest call.
 
 What else the machine does comes in stretches that are longer than a moment and shorter than all rounds together: of the fastest calls of
-several rounds one was hardly disturbed. So the least is kept, and rounds end before the time does where none of the last few made
-anything faster.
+several rounds one was hardly disturbed. So the least is kept, where two rounds come near it: else nothing says that it is what the
+machine can do. Rounds end before the time does where none of the last few made anything faster.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ QUIET: Final = 4
 """Rounds that made nothing faster, after which there are no more."""
 FASTER: Final = 0.99
 """What counts as faster."""
+NEAR: Final = 1.2
+"""How near to the fastest round another one has to come."""
 
 CALL: Final = "call"
 """The probe that does next to nothing."""
@@ -59,12 +61,16 @@ class Bound:
 
 @dataclass(slots=True)
 class Probe:
-    """Something to measure: `make` builds it, which is done once, and only if there is time. `best` is the fastest call in seconds."""
+    """Something to measure: `make` builds it, which is done once, and only if there is time.
+
+    `best` is the fastest call in seconds, `second` that of the round which came nearest to it.
+    """
 
     name: str
     make: Callable[[], Bound]
     span: float = 0.006
     best: float = math.inf
+    second: float = math.inf
     bound: Bound | None = field(default=None, repr=False)
 
     def run(self, clock: Clock) -> bool:
@@ -75,13 +81,13 @@ class Probe:
             self.bound.warm()
         least = fastest(self.bound.call, self.span, 0.0, clock)
         better = least < FASTER * self.best
-        self.best = min(self.best, least)
+        self.best, self.second, _ = sorted((self.best, self.second, least))
         return better
 
     def seconds(self, overhead: float) -> float | None:
-        """Seconds for one unit of work, without those of any call; None where nothing was measured."""
+        """Seconds for one unit of work, without those of any call; None where nothing was measured, or no two rounds agree."""
         least = self.best - overhead
-        return least / self.bound.work if self.bound is not None and 0 < least < math.inf else None
+        return least / self.bound.work if self.bound is not None and least > 0 and self.second <= NEAR * self.best < math.inf else None
 
 
 def fastest(call: Callable[[], Any], span: float = SPAN, patience: float = PATIENCE, clock: Clock = time.perf_counter) -> float:
@@ -97,7 +103,7 @@ def fastest(call: Callable[[], Any], span: float = SPAN, patience: float = PATIE
 
 
 def measure(probes: Sequence[Probe], budget: Budget) -> dict[str, float]:
-    """Seconds for a unit of work of each probe that there was time for, by name; what a call alone takes is in none but its own."""
+    """Seconds for a unit of work of each probe that two rounds agree on, by name; what a call alone takes is in none but its own."""
     quiet = 0
     while budget.is_left and quiet < QUIET:
         better = False

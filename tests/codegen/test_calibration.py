@@ -60,7 +60,7 @@ def test_nothing_is_begun_after_the_budget(costs: list[tuple[float, float]], sec
 
 def test_the_fastest_call_of_all_rounds_counts_without_what_a_call_costs() -> None:
     time = Time()
-    slow = iter([5.0, 4.0, 0.5, 0.3, 0.7] + [0.6] * 10_000)
+    slow = iter([5.0, 4.0, 0.5, 0.3, 0.7] + [0.32] * 10_000)
     varied = Probe("one", lambda: Bound(lambda: setattr(time, "now", time.now + next(slow)), 2.0))
     found = measure([varied, Probe(CALL, lambda: Bound(time.passes(0.1), 1.0))], Budget(100, time))
     assert found["one"] == pytest.approx((0.3 - 0.1) / 2)
@@ -84,8 +84,16 @@ def test_what_there_was_no_time_for_is_not_found() -> None:
     found = measure(
         [Probe("one", lambda: Bound(time.passes(2.0), 1.0)), Probe("two", lambda: Bound(time.passes(1.0), 1.0))], Budget(1, time)
     )
-    assert set(found) == {"one"}
+    assert found == {}
     assert measure([Probe("one", lambda: Bound(time.passes(1), 1))], Budget(0, time)) == {}
+
+
+def test_what_no_two_rounds_agree_on_is_not_found() -> None:
+    time = Time()
+    lonely, waits = Probe("one", lambda: Bound(lambda: setattr(time, "now", time.now + next(costs)), 1.0)), [1.0, 0.1, *[0.3] * 1000]
+    costs = iter(waits)
+    agreed = Probe("two", lambda: Bound(time.passes(0.1), 1.0))
+    assert set(measure([lonely, agreed], Budget(100, time))) == {"two"}
 
 
 # Figures ---------------------------------------------------------------------------------------------------------------------------
@@ -235,8 +243,8 @@ def test_a_calibration_is_sane(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = found.machine
     assert not list(faults(machine))
     assert machine.source.startswith("measured here")
-    assert "hertz" in found.measured
     assert 2e8 < machine.hertz < 1e10
+    assert "hertz" in found.measured or set(found.measured) <= set(figures.ABSOLUTE)  # where two rounds did not fit
     assert all(level.bandwidth > 0 for level in machine.caches)
     assert {figure.path for figure in found.figures} == set(paths(machine))
     assert all(figure.why or figure.measured for figure in found.figures)
@@ -246,4 +254,4 @@ def test_a_calibration_without_time_is_what_ships() -> None:
     found = calibration.calibrate(0)
     assert replace(found.machine, source="") == replace(shipped(HERE), source="")
     assert found.measured == ()
-    assert {figure.why for figure in found.figures} == {"not measured"}
+    assert {figure.why for figure in found.figures} == {figures.NOT}
