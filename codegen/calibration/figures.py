@@ -130,7 +130,8 @@ def _latency(cycles: Mapping[str, float], name: str, walk: float) -> float | Non
 
 def _pages(cycles: Mapping[str, float], huge: int) -> dict[str, float]:
     """How many pages are translated, what a walk costs beyond them, and whether arrays have large ones; {} where no walk was seen."""
-    rises = {count: cycles[f"pages {count}"] - cycles[f"lines {count}"] for count in PAGES if f"lines {count}" in cycles}
+    both = (count for count in PAGES if {f"pages {count}", f"lines {count}"} <= cycles.keys())
+    rises = {count: cycles[f"pages {count}"] - cycles[f"lines {count}"] for count in both}
     most = max(rises, default=0)
     if not rises or rises[most] < 2:
         return {}

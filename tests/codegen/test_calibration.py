@@ -134,6 +134,14 @@ def test_without_a_clock_nothing_is_told_and_without_walks_no_pages() -> None:
     assert not [path for path in figures.figures(ZEN, flat) if path.startswith("pages")]
 
 
+@given(st.sets(st.sampled_from(sorted(SECONDS))))
+def test_what_is_told_does_not_change_with_what_else_was_measured(names: set[str]) -> None:
+    found, whole = figures.figures(ZEN, {name: SECONDS[name] for name in names}), figures.figures(ZEN, SECONDS)
+    pages = {"pages.size", "pages.entries", "pages.walk", "memory.latency"}  # these follow from as many numbers of pages as there are
+    assert {path: value for path, value in found.items() if path not in pages}.items() <= whole.items()
+    assert not list(faults(believed(ZEN, found)[0]))
+
+
 NUMBERS = st.one_of(st.floats(), st.floats(1e-12, 1e12), st.sampled_from([0.0, -1.0, math.nan, math.inf]))
 
 
