@@ -25,6 +25,7 @@ from tensorlang.codegen.llvm.proven import compiled
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
+from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError
 from tensorlang.ir import Buffer, For, Nest, Stmt
@@ -102,7 +103,10 @@ def of_default(
     inputs: Sequence[Tensor] | None = None,
     provenance: Provenance | None = None,
 ) -> Request:
-    """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`."""
+    """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`.
+
+    A default schedule is one for a machine, so the description of the machine is part of the program's name.
+    """
     if name is not None:
         _require_name(name)
     program, threads = lower_program(outputs), get_threads()
@@ -113,7 +117,8 @@ def of_default(
         _require_small(plain, MAX_INSTRUCTIONS)
         return scheduled(plain, default_schedule(program, target, threads=threads))
 
-    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, ("default", threads))
+    how = ("default", threads, machine_digest(target.core))
+    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, how)
 
 
 def of_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Request:

@@ -82,19 +82,20 @@ class Schedule(Methods):
         return tuple(self._directives)
 
     def estimate(self, target: Any = None, **dims: int) -> Estimate:
-        """What a call would cost on one core of `target`, which is what `tl.build` takes; nothing is compiled. See `docs/model.md`.
+        """What a call would cost on one core of `target`; nothing is compiled. See `docs/model.md`.
 
-        `dims` are extents that a call tells; those that are not given are guessed. Raises `BuildError` for an unknown target and
-        `ScheduleError` for an unknown dim or one that is no extent.
+        `target` is what `tl.machine` takes: what `tl.build` does, or the path of a description that `autotune calibrate` wrote. `dims` are
+        extents that a call tells; those that are not given are guessed. Raises `BuildError` for an unknown target and for a file that
+        holds no description, `ScheduleError` for an unknown dim or one that is no extent.
         """
-        import tensorlang as tl  # noqa: PLC0415 - what a target is, a layer above tells
+        import tensorlang as tl  # noqa: PLC0415 - what a machine is, a layer above tells
 
         for name, value in dims.items():
             if name not in self.nest.dims:
                 raise self._error(Refusal("TL-S005", f"there is no dim {name!r}{did_you_mean(name, self.nest.dims)}"), None)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
                 raise self._error(Refusal("TL-S005", f"{name} must be an extent, not {value!r:.40}"), None)
-        return estimate(self.nest, tl.target(target).core, dims)
+        return estimate(self.nest, tl.machine(target), dims)
 
     def __str__(self) -> str:
         return print_nest(self.nest)

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from tensorlang.codegen.kernel.build import build as build
     from tensorlang.codegen.kernel.kernel import Kernel as Kernel, load as load
     from tensorlang.codegen.runtime.threads import get_threads as get_threads, set_threads as set_threads
-    from tensorlang.codegen.target import target as target
+    from tensorlang.codegen.target import machine as machine, target as target
     from tensorlang.language.einstein import einsum as einsum
     from tensorlang.language.notation import tc as tc
     from tensorlang.schedules.directives.instructions import Instruction as Instruction
@@ -92,6 +92,7 @@ _ON_USE = {
     "ops": "tensorlang.ops",
     "tc": "tensorlang.language.notation",
     "set_threads": "tensorlang.codegen.runtime.threads",
+    "machine": "tensorlang.codegen.target",
     "target": "tensorlang.codegen.target",
 }
 
@@ -150,6 +151,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "machine",
     "max",
     "maximum",
     "mean",

@@ -5,10 +5,13 @@ Tests end child processes by signals, and a run in the background begins with SI
 In the profile "ci", which is the default, a property is drawn the same few times in each run. In "campaign" it is drawn twenty times as
 often, anew in each run: `make campaign`, or `python -m pytest -m hypothesis --hypothesis-profile=campaign --hypothesis-seed=N`.
 
+Machines are as they ship: what somebody measured here decides no test (`TENSORLANG_MACHINE=off`, for the processes of tests too).
+
 A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests.
 """
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 
@@ -19,6 +22,8 @@ from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.program import ProgramStrategy
+
+os.environ["TENSORLANG_MACHINE"] = "off"
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

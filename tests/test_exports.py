@@ -26,7 +26,7 @@ LANGUAGE |= {
     *FUNCTIONS,
     *BUILT_IN,
 }
-MACHINE = {"build", "compile", "get_threads", "load", "set_threads", "target"}
+MACHINE = {"build", "compile", "get_threads", "load", "machine", "set_threads", "target"}
 TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from tensorlang.autotune.cli import logs, tune
+from tensorlang.autotune.cli import logs, machine, tune
 from tensorlang.autotune.cli.common import Usage
 from tensorlang.errors import TensorlangError, did_you_mean
 
@@ -22,7 +22,7 @@ COMMANDS = {
     command.__name__: command
     for command in (
         tune.run, tune.job, logs.status, logs.best, logs.report, logs.merge, logs.verify, logs.export,
-        logs.compare, tune.ops,
+        logs.compare, machine.calibrate, tune.ops,
     )
 }  # fmt: skip
 

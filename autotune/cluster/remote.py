@@ -38,6 +38,7 @@ from tensorlang.autotune.workers.protocol import (
 from tensorlang.autotune.workers.runner import Runner, kernels_of, with_builds
 from tensorlang.codegen.target import Target, target as named_target, why_foreign
 from tensorlang.errors import TensorlangError, TuningError
+from tensorlang.system.memory import memory
 
 IDLE_S: Final = 120.0
 KEPT: Final = 8
@@ -113,7 +114,7 @@ class HeldTask:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._limits = dataclasses.replace(order.limits, memory=host.memory() if order.limits.memory else 0)
+        self._limits = dataclasses.replace(order.limits, memory=memory() if order.limits.memory else 0)
         self._builders: list[Runner] = []
         self._measurer: Runner | None = None
         self._users = 0

@@ -39,7 +39,7 @@ class Ledger:
         self.study = StudyFields(
             task=task.to_json(),
             strategy=strategy,
-            target=host.target_fields(target),
+            target=host.described_target(target),
             threads=settings.threads,
             cache=settings.policy.cache,
             policy=settings.policy,

@@ -1,14 +1,13 @@
 """What the machine can do: multiply-adds and bytes a second, measured by two small kernels in the disposable process.
 
-They are those of `codegen.reports.machine`: nothing but multiply-adds, and a stream through memory that no cache holds.
+They are those of `codegen.calibration`: nothing but multiply-adds, and a stream through memory that no cache holds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.task import Task
 from tensorlang.autotune.verification.reference import worker_task
@@ -18,7 +17,13 @@ from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.target import Target
 from tensorlang.errors import TuningError
 from tensorlang.ir.dtype import dtype
+from tensorlang.system.memory import memory
 
+if TYPE_CHECKING:
+    from tensorlang.schedules.schedule import Schedule
+
+STREAM: Final = 16 << 20
+"""Elements of an array that few caches hold."""
 POLICY: Final = Policy(least=10, most=40, spread=0.005)
 
 
@@ -32,21 +37,18 @@ class Peak:
 
 def measure_peak(target: Target, threads: int, kind: str) -> Peak:
     """Measure both with this many threads; the first in the type `kind`, float32 for types without multiply-add."""
-    from tensorlang.codegen.reports.machine import multiply_adds, stream  # noqa: PLC0415 - the compiler; tables of logs do without
+    from tensorlang.codegen.calibration.kernels import doubled, multiply_adds  # noqa: PLC0415 - the compiler; tables of logs do without
 
     element = dtype(kind) if kind in ("float32", "float64") else dtype("float32")
-    return Peak(_rate(multiply_adds(target, threads, element), target, threads, "flops"), _rate(stream(), target, threads, "bytes"))
+    products, stream = multiply_adds(target, threads, element), doubled(target, STREAM, threads)
+    return Peak(_rate(products, target, threads, "flops"), _rate(stream, target, threads, "bytes"))
 
 
-def _rate(program: Any, target: Target, threads: int, what: Literal["flops", "bytes"]) -> float | None:
-    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - as above
-    from tensorlang.schedules.strategies import choose  # noqa: PLC0415
-
-    given = isinstance(program, Schedule)
-    task = Task.of(program.outputs if given else program, "peak")
-    candidate = Candidate(schedule=program.to_json()) if given else Candidate(choose(task.outputs, target, threads).default)
+def _rate(schedule: Schedule, target: Target, threads: int, what: Literal["flops", "bytes"]) -> float | None:
+    task = Task.of(schedule.outputs, "peak")
+    candidate = Candidate(schedule=schedule.to_json())
     try:
-        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=host.memory())) as runner:
+        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=memory())) as runner:
             outcome = runner.trial(candidate)
     except TuningError:
         return None

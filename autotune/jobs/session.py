@@ -40,6 +40,7 @@ from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 from tensorlang.codegen.target import Target
 from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.spaces.space import Config, spelling
+from tensorlang.system.memory import memory
 
 SEEDS_FROM_LOG: Final = 3
 STRIKES: Final = 2
@@ -128,7 +129,7 @@ class Session:
         if self._evaluator is None:
             self._ledger.start(self.plan.space.count.feasible)
             wanted = self.settings
-            limits = Limits(compile_s=wanted.timeout, run_s=wanted.timeout, memory=host.memory())
+            limits = Limits(compile_s=wanted.timeout, run_s=wanted.timeout, memory=memory())
             if wanted.dask is None:
                 self._evaluator = LocalEvaluator(limits, builders=wanted.workers, path=wanted.path)
             else:

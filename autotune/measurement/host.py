@@ -6,19 +6,32 @@ import os
 import platform
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
+
+from tensorlang.system.memory import memory
 
 if TYPE_CHECKING:
     from tensorlang.codegen.target import Target
 
 
+class Description(TypedDict):
+    """Which description of the machine schedules were chosen by: its digest, and whether the machine was measured for it."""
+
+    digest: str
+    calibrated: bool
+
+
 class TargetFields(TypedDict):
-    """What code is made for: triple, CPU and instruction set; `fingerprint` names the three."""
+    """What code is made for: triple, CPU and instruction set; `fingerprint` names the three.
+
+    `description` is what records have beside: it decides no study, since a schedule is as fast whatever it was chosen by.
+    """
 
     triple: str
     cpu: str
     features: list[str]
     fingerprint: str
+    description: NotRequired[Description]
 
 
 class Machine(TypedDict):
@@ -41,6 +54,14 @@ def target_fields(target: Target) -> TargetFields:
     isa = sorted(target.isa)
     digest = hashlib.sha256("\n".join([target.triple, target.cpu, *isa]).encode()).hexdigest()[:16]
     return {"triple": target.triple, "cpu": target.cpu, "features": isa, "fingerprint": digest}
+
+
+def described_target(target: Target) -> TargetFields:
+    """A target as records of a run have it: with the description by which this process chooses schedules for it."""
+    from tensorlang.codegen.target import calibrated, cores  # noqa: PLC0415 - as in `_version`
+
+    measured = calibrated.machine_of(target) is not None
+    return {**target_fields(target), "description": {"digest": cores.digest(target.core), "calibrated": measured}}
 
 
 @cache
@@ -73,19 +94,6 @@ def pinned(threads: int) -> list[int]:
     """The cores to measure on: the last ones, away from where systems put their own work; none (no pinning) if all are needed."""
     usable = cores()
     return usable[-threads:] if threads < len(usable) else []
-
-
-def memory() -> int:
-    """Bytes of memory that this process may use, the container's share where it has one; 0 if unknown."""
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError):
-        physical = 0
-    try:
-        share = int(Path("/sys/fs/cgroup/memory.max").read_text())
-    except (OSError, ValueError):  # no limit reads "max"
-        return physical
-    return min(physical, share) if physical else share
 
 
 def _version(name: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorlang.autotune.log.index import dims_of
-from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.reporting.report import Tuned
 from tensorlang.autotune.task import Task
@@ -19,6 +18,7 @@ from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.target import target
 from tensorlang.errors import TensorlangError
 from tensorlang.serialization.rebuild import rebuild
+from tensorlang.system.memory import memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def verify(tuned: Tuned) -> Verification:
         task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")), dims_of(best))
         if task.fingerprint != best.task.get("fingerprint"):
             return Verification(holds=False, why="the definition is not the one that its fingerprint names")
-        with Runner(worker_task(task, machine, best.threads, Policy(cache=best.cache)), Limits(memory=host.memory())) as runner:
+        with Runner(worker_task(task, machine, best.threads, Policy(cache=best.cache)), Limits(memory=memory())) as runner:
             outcome = runner.trial(Candidate(schedule=best.schedule))
     except TensorlangError as error:
         return Verification(holds=False, why=str(error).splitlines()[0])

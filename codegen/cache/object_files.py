@@ -29,9 +29,9 @@ from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import generator
 from tensorlang.errors import BuildError
-from tensorlang.system import files
+from tensorlang.system import cache_folder, files
 
-VARIABLE: Final = "TENSORLANG_CACHE"
+VARIABLE: Final = cache_folder.VARIABLE
 
 LIMIT: Final = 512 << 20
 """Bytes of a folder; the entries that were not used for longest go when there are more, until three quarters are left."""
@@ -47,16 +47,7 @@ _written: Final[dict[Path, int]] = {}
 
 def folder() -> Path | None:
     """Where kernels are kept; None where they are not."""
-    wanted = os.environ.get(VARIABLE, "").strip()
-    match wanted.lower():
-        case "" | "off" | "0" | "no" | "false":
-            return None
-        case "on" | "1" | "yes" | "true":
-            import platformdirs  # noqa: PLC0415 - few ask for files
-
-            return platformdirs.user_cache_path("tensorlang")
-        case _:
-            return Path(os.path.expanduser(wanted))  # noqa: PTH111 - raises for no user
+    return cache_folder.chosen()
 
 
 def kept(name: str, make: Callable[[], Program]) -> Program:

@@ -1,7 +1,8 @@
 """Names of programs by content: what decides the code of a kernel, as one digest.
 
 Two builds share a kernel where these agree: the nests with every name in them (they are the names of arguments), the target with its
-caches, and whatever else the caller says decided the schedule. Equal parts of a nest are numbered once, so that the text which is
+caches, and whatever else the caller says decided the schedule: for a default schedule the threads and the description of the machine, for
+one that was given nothing. Equal parts of a nest are numbered once, so that the text which is
 digested is as long as the nest has different parts, however often they occur, and does not depend on which of them are one object.
 
 What is kept for other processes has to name the compiler too (`generator`): versions, and the sources as they lie on disk.

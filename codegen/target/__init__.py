@@ -1,5 +1,6 @@
 """What code is compiled for: processors, their instructions and caches."""
 
+from tensorlang.codegen.target.cores import machine as machine
 from tensorlang.codegen.target.description import (
     Target as Target,
     needed as needed,

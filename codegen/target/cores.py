@@ -5,23 +5,33 @@ ways, bandwidths and latencies are the row's. Rates are operations a cycle on `d
 `latency` are bytes and cycles of L1, L2, the last cache and memory, sustained by one core; `window` is the scheduler of vector operations;
 `walk` the cycles of a page walk that misses L1. Where a source gives none, the figure is that of the core before it.
 
+`slow` holds what units do that are not pipelined, `shuffle` the latency of what crosses the vector: of x86-64 as `llvm` has them, which a
+calibration of Zen 3 confirms, Zen as Zen 2 and Zen 5 as 512 bits of Zen 4; of aarch64 the slower end of what the guides say, since they
+give ranges. Lanes that are gathered are those of single loads, in which LLVM gathers for AMD and NEON (`measured` on Zen 3), else of the
+instruction, by `fog`.
+
 Sources: `fog` is A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs" and "Instruction tables"; `uops` is A. Abel and J. Reineke,
 "uops.info" (ASPLOS 2019); `intel` the Intel 64 and IA-32 Architectures Optimization Reference Manual (248966); `amd` AMD's Software
 Optimization Guide for the family; `arm` the core's Software Optimization Guide; `apple` the Apple Silicon CPU Optimization Guide; `ecm`
-J. Hofmann et al., "Execution-Cache-Memory performance model" for the overlap of transfers; `measured` a run of the calibration there.
+J. Hofmann et al., "Execution-Cache-Memory performance model" for the overlap of transfers; `llvm` the
+scheduling models of LLVM (`X86Schedule*.td`, `AArch64Sched*.td`); `measured` a run of the calibration there.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import astuple
+import os
+from dataclasses import astuple, replace
 from functools import cache
+from os import PathLike
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tensorlang.codegen.target import calibrated
 from tensorlang.ir.machine import LINE_BYTES
-from tensorlang.schedules.model.machine import Cache, Machine, Memory, Pages, Ports
+from tensorlang.schedules.model.machine import Cache, Latencies, Machine, Memory, Pages, Ports
 
 if TYPE_CHECKING:
+    from tensorlang.codegen.target.caches import Caches
     from tensorlang.codegen.target.description import Target
 
 
@@ -42,6 +52,10 @@ class Core(NamedTuple):
     streaming: float
     outstanding: float
     overlap: float
+    slow: tuple[tuple[float, float], tuple[float, float], float]
+    """Cycles from one vector of 32-bit divisions to the next, and of one; the same of square roots; lanes that are gathered in a cycle."""
+    shuffle: float
+    """Cycles of a shuffle across the vector."""
     source: str
     names: str
 
@@ -49,68 +63,117 @@ class Core(NamedTuple):
 TABLE: Final[dict[str, tuple[Core, ...]]] = {
     "x86_64": (
         Core(3.4, 256, (4, 2, 2, 1, 1), 5, 60, (8, 8, 16), (64, 28, 14, 4.0), (4, 12, 40, 220), (4096, 1024, 35), 4.0, 10, 2.0,
-             "fog, intel: Haswell and Broadwell; ecm", "haswell broadwell x86-64-v3"),
+             ((14, 21), (14, 21), 0.7), 3, "fog, intel: Haswell and Broadwell; ecm", "haswell broadwell x86-64-v3"),
         Core(3.6, 256, (4, 2, 2, 1, 1), 4, 97, (8, 4, 16), (64, 30, 16, 5.0), (4, 12, 42, 240), (4096, 1536, 35), 5.0, 10, 2.0,
-             "fog, intel: Skylake client; ecm", "skylake cannonlake"),
+             ((5, 11), (6, 12), 1.5), 3, "fog, intel: Skylake client; ecm", "skylake cannonlake"),
         Core(2.9, 512, (4, 2, 2, 1, 1), 4, 97, (8, 16, 11), (128, 34, 8, 3.8), (5, 14, 200, 260), (4096, 1536, 280), 3.0, 10, 2.0,
+             ((10, 18), (12, 20), 1.5), 3,
              "fog, intel: Skylake server; measured on a virtual machine of a Cascade Lake: third level, memory, walks",
              "skylake-avx512 cascadelake cooperlake x86-64-v4"),
         Core(3.0, 512, (5, 2, 2, 1, 1), 4, 160, (12, 20, 12), (128, 40, 10, 4.0), (5, 14, 75, 280), (4096, 2048, 50), 4.0, 12, 2.0,
-             "fog, intel: Ice Lake and Sunny Cove", "icelake-client icelake-server rocketlake tigerlake"),
+             ((10, 18), (12, 20), 1.5), 3, "fog, intel: Ice Lake and Sunny Cove", "icelake-client icelake-server rocketlake tigerlake"),
         Core(4.5, 256, (6, 2, 3, 2, 2), 4, 97, (12, 10, 12), (96, 48, 16, 6.0), (5, 15, 70, 330), (4096, 2048, 40), 6.0, 16, 2.0,
-             "fog, intel: Golden Cove with AVX2", "alderlake raptorlake"),
+             ((5, 11), (6, 12), 1.5), 3, "fog, intel: Golden Cove with AVX2", "alderlake raptorlake"),
         Core(3.0, 512, (6, 2, 2, 1, 1), 4, 97, (12, 16, 15), (128, 48, 9, 4.5), (5, 15, 110, 340), (4096, 2048, 50), 4.5, 16, 2.0,
-             "fog, intel: Golden Cove with AVX-512", "sapphirerapids emeraldrapids graniterapids"),
+             ((10, 18), (12, 20), 1.5), 3, "fog, intel: Golden Cove with AVX-512", "sapphirerapids emeraldrapids graniterapids"),
         Core(3.6, 128, (4, 2, 2, 1, 2), 5, 96, (8, 8, 16), (32, 28, 14, 5.0), (4, 12, 40, 300), (4096, 1536, 40), 5.0, 8, 3.0,
-             "fog, amd family 17h: Zen", "znver1"),
+             ((5, 10), (7, 14), 0.8), 2, "fog, amd family 17h: Zen", "znver1"),
         Core(3.4, 256, (5, 2, 2, 1, 2), 5, 96, (8, 8, 16), (64, 28, 18, 6.0), (4, 12, 40, 320), (4096, 2048, 40), 6.0, 10, 3.0,
-             "fog, amd family 17h models 30h-: Zen 2", "znver2"),
+             ((5, 10), (7, 14), 0.8), 2, "fog, amd family 17h models 30h-: Zen 2", "znver2"),
         Core(3.5, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8, 16), (64, 30, 18, 4.5), (4, 12, 65, 400), (4096, 1400, 350), 6.0, 12, 4.0,
+             ((3, 11), (5, 15), 0.8), 3,
              "fog, amd family 19h: Zen 3; measured on a virtual machine of a Milan: third level, memory, walks", "znver3"),
         Core(3.7, 256, (6, 2, 2, 1, 2), 4, 128, (8, 8, 16), (64, 30, 20, 7.0), (4, 14, 50, 360), (4096, 3072, 40), 7.0, 16, 4.0,
-             "fog, amd family 19h models 10h-: Zen 4, 512 bits in two halves", "znver4"),
+             ((3, 11), (5, 15), 0.8), 3, "fog, amd family 19h models 10h-: Zen 4, 512 bits in two halves", "znver4"),
         Core(4.0, 512, (8, 2, 2, 1, 2), 4, 228, (12, 16, 16), (128, 60, 24, 7.0), (4, 14, 50, 400), (4096, 4096, 40), 10.0, 16, 4.0,
-             "amd family 1Ah: Zen 5 with the whole datapath", "znver5"),
+             ((6, 11), (10, 15), 0.8), 3, "amd family 1Ah: Zen 5 with the whole datapath", "znver5"),
     ),
     "aarch64": (
         Core(2.5, 128, (4, 2, 2, 1, 2), 4, 60, (4, 8, 16), (32, 24, 12, 6.0), (4, 11, 80, 300), (4096, 1280, 40), 6.0, 10, 3.0,
-             "arm, Neoverse N1", "neoverse-n1 cortex-a76 cortex-a78"),
+             ((5, 10), (5, 10), 1.0), 2, "arm, Neoverse N1", "neoverse-n1 cortex-a76 cortex-a78"),
         Core(2.6, 128, (8, 4, 3, 2, 4), 4, 120, (4, 8, 16), (48, 32, 16, 8.0), (4, 11, 80, 300), (4096, 2048, 40), 8.0, 16, 3.0,
+             ((5, 10), (5, 10), 1.5), 2,
              "arm, Neoverse V1; V2 and N2 differ in sizes", "neoverse-v1 neoverse-v2 neoverse-n2 cortex-x1 cortex-x2 grace"),
         Core(3.2, 128, (8, 4, 3, 2, 4), 4, 144, (8, 12, 12), (48, 32, 32, 16.0), (3, 16, 16, 320), (16384, 3072, 40), 16.0, 16, 4.0,
-             "apple, Firestorm and later performance cores", "apple-m1 apple-m2 apple-m3 apple-m4"),
+             ((2, 10), (3, 13), 1.5), 2, "apple, Firestorm and later performance cores", "apple-m1 apple-m2 apple-m3 apple-m4"),
     ),
 }  # fmt: skip
 """What is known, by architecture."""
 
 GENERIC: Final[dict[str, Core]] = {
     "x86_64": Core(3.0, 256, (4, 2, 2, 1, 1), 4, 96, (8, 8, 16), (64, 28, 14, 5.0), (4, 13, 50, 280), (4096, 1536, 40), 5.0, 10, 2.5,
-                   "between Skylake and Zen 2", ""),
+                   ((5, 11), (6, 13), 1.0), 3, "between Skylake and Zen 2", ""),
     "aarch64": Core(2.4, 128, (4, 2, 2, 1, 2), 4, 60, (4, 8, 16), (32, 24, 12, 5.0), (4, 12, 60, 280), (4096, 1024, 40), 5.0, 8, 3.0,
-                    "Neoverse N1, with less memory", ""),
+                    ((7, 13), (7, 13), 1.0), 3, "Neoverse N1, with less memory", ""),
 }  # fmt: skip
 """A core of which only the architecture is known."""
+
+FORK: Final = 4e-6
+"""Seconds of a parallel loop that does nothing. Two threads of libgomp that are awake take 1.3 us on a Zen 3; more take longer."""
 
 _BY_NAME: Final = {(arch, name): core for arch, cores in TABLE.items() for core in cores for name in core.names.split()}
 
 
-@cache
+def machine(spec: str | PathLike[str] | Target | Machine | None = None) -> Machine:
+    """The description of a target's core: what `tl.build` takes, or the path of a description, which `autotune calibrate` writes.
+
+    "native" is described as it was measured, where it was; a named CPU as the table has it, on every machine. Raises `BuildError` for an
+    unknown target and for a file that holds no description. See `docs/machines.md`.
+    """
+    if isinstance(spec, Machine):
+        return spec
+    if isinstance(spec, PathLike) or (isinstance(spec, str) and (os.sep in spec or spec.endswith(".json"))):
+        from tensorlang.codegen.target import described  # noqa: PLC0415 - few have a file
+
+        return described.read(spec).machine
+    from tensorlang.codegen.target.description import target  # noqa: PLC0415 - it imports this file on use
+
+    return machine_of(target(spec))
+
+
 def machine_of(target: Target) -> Machine:
-    """The machine that the cost model sees in a target: the row of its core, its own vectors and caches."""
-    core = _BY_NAME.get((target.arch, target.cpu)) or GENERIC.get(target.arch, GENERIC["aarch64"])
-    halves = max(1.0, target.vector_bits / core.datapath)
+    """The machine that the cost model sees in a target: as it was measured here (see `calibrated`), else what ships.
+
+    Raises `BuildError` where `TENSORLANG_MACHINE` names no description of this CPU, and the target is this machine.
+    """
+    ours, measured = shipped(target), calibrated.machine_of(target)
+    if measured is None or measured.vector_bits == ours.vector_bits:
+        return measured or ours
+    # features were taken away: what these vectors do was not measured
+    return replace(measured, vector_bits=ours.vector_bits, registers=ours.registers, ports=ours.ports, latencies=ours.latencies)
+
+
+def shipped(target: Target) -> Machine:
+    """The row of a target's core, with its own vectors and caches."""
+    return _described(target.arch, target.cpu, target.vector_bits, target.registers, target.caches)
+
+
+@cache
+def _described(arch: str, cpu: str, vector_bits: int, registers: int, sizes: Caches) -> Machine:
+    core = _BY_NAME.get((arch, cpu)) or GENERIC.get(arch, GENERIC["aarch64"])
+    halves = max(1.0, vector_bits / core.datapath)
     issue, arithmetic, loads, stores, shuffles = core.ports
-    ports = Ports(issue, arithmetic / halves, loads / halves, stores / halves, shuffles / halves, core.latency, core.window)
-    sizes = (target.l1, target.l2, target.l3) if target.l3 > target.l2 else (target.l1, target.l2)
-    caches = tuple(Cache(*level) for level in zip(sizes, core.ways, core.bandwidth, core.cycles, strict=False))
-    size, entries, walk = core.pages
+    division, root, gathers = core.slow
+    ports = Ports(
+        issue, arithmetic / halves, loads / halves, stores / halves, shuffles / halves, core.latency, core.window,
+        1 / division[0] / halves, 1 / root[0] / halves, gathers,
+    )  # fmt: skip
+    levels = (sizes.l1, sizes.l2, sizes.l3) if sizes.l3 > sizes.l2 else (sizes.l1, sizes.l2)
+    caches = tuple(Cache(*level) for level in zip(levels, core.ways, core.bandwidth, core.cycles, strict=False))
     memory = Memory(core.bandwidth[-1], core.cycles[-1], core.streaming)
     return Machine(
-        target.cpu, core.source, core.ghz * 1e9, target.vector_bits, ports, caches, Pages(size, entries, walk), memory, LINE_BYTES,
-        core.outstanding, core.overlap,
+        cpu, core.source, core.ghz * 1e9, vector_bits, ports, caches, Pages(*core.pages), memory, LINE_BYTES,
+        core.outstanding, core.overlap, registers, Latencies(division[1], root[1], core.shuffle), FORK,
     )  # fmt: skip
 
 
+@cache
 def digest(machine: Machine) -> str:
-    """Sixteen hexadecimal digits that tell a description from every other one."""
-    return hashlib.sha256(repr(astuple(machine)).encode()).hexdigest()[:16]
+    """Sixteen hexadecimal digits that tell a description from every other one, in every process: 4 and 4.0 are the same."""
+    return hashlib.sha256(repr(_plain(astuple(machine))).encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return float(value) if isinstance(value, int) else value

@@ -130,7 +130,7 @@ class Target:
 
         return Machine(self.triple, self.cpu, self.features)
 
-    @cached_property
+    @property
     def core(self) -> CoreModel:
         """One core of it, as the cost model sees it."""
         from tensorlang.codegen.target.cores import machine_of  # noqa: PLC0415 - keeps the import of this module cheap

@@ -1,7 +1,7 @@
 """A machine as the cost model sees it: issue slots, caches, pages and memory of one core, and what a thread costs.
 
-A description is plain data, from a table of processors or measured (`codegen.target.machines`). Cycles are those of the clock that the
-core keeps under vector code. Bandwidths are those of one core that has the shared levels and memory to itself.
+A description is plain data, from a table of processors or measured (`codegen.target.cores`, `codegen.calibration`). Cycles are those of
+the clock that the core keeps under vector code. Bandwidths are those of one core that has the shared levels and memory to itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ class Ports:
     """What a core issues: operations a cycle of each class, on vectors of the full width or on single numbers alike.
 
     `arithmetic` are multiply-adds, sums and products; `latency` is the number of cycles until the result of one can be used; `window` how
-    many operations wait in the reorder buffer.
+    many operations wait in the reorder buffer. `divisions` and `roots` are of 32-bit numbers, in vectors a cycle; `gathers` are lanes a
+    cycle that are loaded from places which are data.
     """
 
     issue: float
@@ -24,6 +25,21 @@ class Ports:
     shuffles: float
     latency: float
     window: int
+    divisions: float = 0.2
+    roots: float = 0.15
+    gathers: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Cycles until a result can be used: of a division, a square root, a shuffle across the whole vector.
+
+    Those of a multiply-add are `Ports.latency`, those of a load `Cache.latency` of the level that has the line.
+    """
+
+    division: float = 11.0
+    root: float = 13.0
+    shuffle: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,11 @@ class Pages:
     entries: int
     walk: float
 
+    @property
+    def reach(self) -> int:
+        """Bytes that the TLB translates without a walk."""
+        return self.size * self.entries
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -60,7 +81,8 @@ class Machine:
 
     `hertz`: cycles a second; `line`: bytes; `outstanding`: lines that may be waited for at once; `overlap`: the exponent by which times of
     resources add up, 1 where none overlaps and infinity where all do (the ECM model has loads wait for the lines of L1 on Intel's cores,
-    and everything overlap on AMD's).
+    and everything overlap on AMD's); `registers`: vectors that code can name; `fork`: seconds in which a parallel loop begins on all
+    threads and ends.
     """
 
     name: str
@@ -74,6 +96,9 @@ class Machine:
     line: int
     outstanding: float
     overlap: float
+    registers: int = 16
+    latencies: Latencies = Latencies()
+    fork: float = 4e-6
 
     def lanes(self, bits: int) -> int:
         """How many elements of so many bits fill a vector register."""

@@ -103,7 +103,7 @@ def test_help_and_wrong_usage_load_neither_compiler_nor_surrogates_nor_tables(ar
 
 def test_every_command_of_the_contract_is_there() -> None:
     shown = here("--help").stdout
-    for verb in ("run", "job", "status", "best", "report", "merge", "verify", "export", "compare", "ops"):
+    for verb in ("run", "job", "status", "best", "report", "merge", "verify", "export", "compare", "calibrate", "ops"):
         assert f"\n  {verb} " in shown
 
 

@@ -25,6 +25,7 @@ from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
 from tensorlang.autotune.workers.protocol import Facts, Outcome
 from tensorlang.codegen.target import target
+from tensorlang.codegen.target.cores import digest
 from tensorlang.errors import LogError, TuningError
 from tensorlang.language.definitions import compute, placeholder
 from tensorlang.schedules.spaces.space import Choice, Flag, Space
@@ -87,6 +88,7 @@ def test_a_record_is_self_contained(tmp_path: Path) -> None:
     trial = lines[1]
     assert trial["task"]["definition"] == {"stands": "in"} and trial["target"]["features"] and trial["software"]["numpy"]
     assert trial["machine"]["cores"] and trial["policy"]["sample_s"] == 1e-4 and trial["schedule"] and trial["flops"] == 100
+    assert trial["target"]["description"] == {"digest": digest(target().core), "calibrated": False}
     assert trial["spans"]["build"][0] < trial["spans"]["run"][1] and trial["sentinel"] > 0 and (trial["asked"], trial["known"]) == (0, 0)
     assert lines[2]["finalists"][0]["runs"] == [5, 5] and lines[2]["speedup_interval"] == [1, 1]
     assert lines[3]["reason"] == "trials" and lines[3]["overhead"] < 1 and lines[3]["noise"]["slow"] == []

@@ -31,6 +31,7 @@ from tensorlang.schedules.strategies import choose
 from tensorlang.serialization import canonical, rebuild
 
 from .logs import mutated_log, read_log
+from .machines import mutated_machine, read_machine
 from .mutate import copied, restructured, shaken, written
 from .toml import dumped
 
@@ -284,6 +285,7 @@ SUBJECTS: Final = {
     "space": Subject(mutated_space, read_space),
     "log": Subject(mutated_log, read_log),
     "job": Subject(mutated_job, read_job),
+    "machine": Subject(mutated_machine, read_machine),
 }
 
 

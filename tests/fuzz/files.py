@@ -37,7 +37,7 @@ LIMIT: Final = 60.0
 """Seconds that one file may take; the machine may be busy."""
 
 MEMORY: Final = 6 << 30
-SHARE: Final = {"kernel": 25, "schedule": 27, "definition": 23, "space": 17, "log": 4, "job": 4}
+SHARE: Final = {"kernel": 24, "schedule": 25, "definition": 22, "space": 16, "log": 4, "job": 4, "machine": 5}
 """Of a hundred mutations, how many are of which files."""
 
 CHUNK: Final = 2000

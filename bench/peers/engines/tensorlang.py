@@ -12,7 +12,7 @@ from bench.peers.definitions import definition
 from bench.peers.engines import Candidate, Makers, kept
 from bench.peers.tuning import SUBSET
 from bench.peers.workload import Array, Workload, blank
-from tensorlang.codegen.reports.machine import DEPTH, VECTORS, multiply_adds
+from tensorlang.codegen.calibration.kernels import factors, multiply_adds, operations
 from tensorlang.codegen.target import target
 from tensorlang.ir.dtype import dtype
 
@@ -55,14 +55,6 @@ def candidate(workload: Workload, operands: Sequence[Array], threads: int, datab
 def probe() -> Candidate:
     """Nothing but multiply-adds in registers. `note` is how many operations a call makes."""
     machine, element = target("native"), dtype("float32")
-    width = VECTORS * machine.lanes(element)
-    ones = aligned_ones(width)
+    rows, columns = factors(machine, element)
     kernel = tl.build(multiply_adds(machine, 1, element), machine)
-    return Candidate(kernel.bind(ones, ones), kept(ones), aside="a probe", note=str(2 * DEPTH * width * 4))
-
-
-def aligned_ones(width: int) -> Array:
-    """Factors that keep sums finite."""
-    ones = blank((width,), "float32")
-    ones[...] = 1
-    return ones
+    return Candidate(kernel.bind(rows, columns), kept(columns), aside="a probe", note=str(operations(machine, 1, element)))
