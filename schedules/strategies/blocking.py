@@ -23,6 +23,10 @@ from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
+BLOCKED_COST: Final = 1.1
+"""What a blocked depth is charged: its code is built in more than twice the time, and the model is not sure of less."""
+UNROLLED_COST: Final = 1.03
+"""What unrolled steps are charged, whose code is longer."""
 PACKS: Final = ("pack_vector", "pack_row")
 
 
@@ -90,11 +94,13 @@ class BlockingSearch:
     # What it costs ----------------------------------------------------------------------------------------------------------
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
-        """What a point would take by the cost model; infinity where it is none of the space."""
+        """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
         if not all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints):
             return math.inf
-        whole = config["depth"] >= size(self.model.roles.depth)
-        return estimated(self.sketches.parts(config), self.model.machine.core).seconds + (0.0 if whole else self._consumer_seconds())
+        seconds = estimated(self.sketches.parts(config), self.model.machine.core).seconds
+        if config["depth"] < size(self.model.roles.depth):
+            seconds = (seconds + self._consumer_seconds()) * BLOCKED_COST
+        return seconds * UNROLLED_COST if config["unroll"] > 1 else seconds
 
     def _consumer_seconds(self) -> float:
         """What the consumer takes by itself, its last loop in vectors."""
