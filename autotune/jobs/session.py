@@ -179,10 +179,10 @@ class Session:
                     former = former or time.monotonic()
                     flying[key := spelling(proposal.config)] = proposal, order
                     evaluator.submit(key, self._candidate(proposal))
-                    self._prepared(search, now=False)
+                    self._prepared(search, wanted, now=False)
                 if not flying:
                     return "trials" if len(self.trials) >= wanted else "exhausted" if exhausted else "budget"
-                self._prepared(search, now=True)
+                self._prepared(search, wanted, now=True)
                 answer = self._opened().next(late)
                 if answer is None:
                     return "budget"
@@ -209,10 +209,10 @@ class Session:
                 self._searcher.tell(Observation(trial.config, trial.time, trial.noise))
         return self._searcher
 
-    def _prepared(self, search: Searcher, *, now: bool) -> None:
+    def _prepared(self, search: Searcher, trials: int, *, now: bool) -> None:
         """Load what the search needs beside the first build; where every core is measured on, before anything is measured."""
         if self._loading is None:
-            self._loading = threading.Thread(target=search.prepare, daemon=True)
+            self._loading = threading.Thread(target=search.prepare, args=(max(trials, self.settings.trials),), daemon=True)
             self._loading.start()
         if now and self._loading.is_alive() and not host.pinned(self.settings.threads):
             self._loading.join()

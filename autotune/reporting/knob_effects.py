@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+import numpy as np
+
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.reporting.analysis import number
 from tensorlang.schedules.spaces.space import spelling
@@ -92,9 +94,11 @@ def explained(groups: Sequence[Sequence[float]]) -> float | None:
         return None
     if len(held) < 2 or len({value for group in held for value in group}) < 2:
         return 0.0
-    from scipy import stats  # noqa: PLC0415 - a second of processor time, and `status` and `best` do without
-
-    return max(0.0, float(stats.kruskal(*held).statistic - len(held) + 1) / (count - len(held)))
+    _, places, ties = np.unique(np.concatenate(held), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - (ties - 1) / 2)[places] - (count + 1) / 2
+    between = sum(part.sum() ** 2 / len(part) for part in np.split(ranks, np.cumsum([len(group) for group in held[:-1]])))
+    statistic = (count - 1) * between / (ranks @ ranks)
+    return max(0.0, float(statistic - len(held) + 1) / (count - len(held)))
 
 
 def _parts(config: Mapping[str, Any]) -> dict[str, Any]:

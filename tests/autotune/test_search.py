@@ -128,3 +128,18 @@ def test_preparing_loads_the_models_so_that_no_proposal_waits_for_an_import() ->
         "assert before == set(sys.modules), set(sys.modules) - before\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_search_of_few_trials_loads_no_models() -> None:
+    """All its points fill the space, and the models take two seconds of processor time to load."""
+    program = (
+        "import sys\n"
+        "from tensorlang.autotune.search.factory import searcher\n"
+        "from tensorlang.schedules.spaces.space import Sizes, Space\n"
+        "search = searcher('bayesian', Space((Sizes('n', tuple(range(1, 100))),)), {'n': 1})\n"
+        "search.prepare(4)\n"
+        "assert all(search.ask() for _ in range(4)) and not sys.modules.keys() & {'scipy', 'skopt', 'sklearn'}\n"
+        "search.prepare(5)\n"
+        "assert 'skopt' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
