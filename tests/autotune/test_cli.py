@@ -131,8 +131,9 @@ def _spoilt(line: bytes) -> bytes:
 def test_a_signal_stops_it_at_once_with_a_whole_log_and_the_best(tmp_path: Path, number: signal.Signals, strategy: str) -> None:
     """At once: after the trial that was under way at most. The process stands still while its trials are counted."""
     log = tmp_path / "a.jsonl"
-    arguments = f"run matmul --shape M=64,N=64,K=64 --trials 5000 --threads 1 --strategy {strategy} --log".split()
-    with subprocess.Popen([*COMMAND, *arguments, str(log)], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True) as job:
+    options = f"--shape M=64,N=64,K=64 --trials 5000 --threads 1 --strategy {strategy}".split()
+    command = [*COMMAND, "run", "matmul", *options, "--log", str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True) as job:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and (not log.exists() or log.read_bytes().count(b'"kind":"trial"') < 3):
             time.sleep(0.05)

@@ -17,6 +17,7 @@ from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Con
 from tensorlang.ir.dtype import INT32, INT64, DType
 from tensorlang.ir.traverse import substitute
 from tests.codegen.nests import Guarded, Run, arg, index, loop, store
+from tests.thinned import crossed
 
 LANES = 12
 SPACE = Space()
@@ -95,9 +96,16 @@ def vector(body: Stmt, live: int) -> Stmt:
     return loop("l", LANES, If(Compare("lt", Axis("l"), const(live)), body), "vector")
 
 
-@pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
-@pytest.mark.parametrize(("on", "live"), [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64", 9), ("x86-64", 12)])
+@crossed(
+    {
+        "name, on, live": [
+            (name, *place)
+            for name in PATTERNS
+            for place in [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64", 9), ("x86-64", 12)]
+        ],
+        "dtype": ["float32", "float64", "int8", "bool", "bfloat16"],
+    }
+)
 def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name: str, dtype: DType, on: str, live: int) -> None:
     dtype, l = DType(dtype), Axis("l")
     place, meaning = PATTERNS[name]
@@ -117,9 +125,16 @@ def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name
         assert np.count_nonzero(spread) == np.count_nonzero(found)
 
 
-@pytest.mark.parametrize("step", [-4, -2, 2, 3, 4])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "bool"])
-@pytest.mark.parametrize(("on", "lanes"), [("native", 16), ("native", 2), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)])
+@crossed(
+    {
+        "step, on, lanes": [
+            (step, *place)
+            for step in (-4, -2, 2, 3, 4)
+            for place in [("native", 16), ("native", 2), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)]
+        ],
+        "dtype": ["float32", "float64", "int16", "bool"],
+    }
+)
 def test_no_byte_between_or_beyond_the_lanes_that_are_on_is_needed(
     run: Run, guarded: Guarded, step: int, dtype: DType, on: str, lanes: int
 ) -> None:
