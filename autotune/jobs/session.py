@@ -20,14 +20,14 @@ import msgspec
 from tensorlang.autotune.jobs.finalists import contest, decision, nominate
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
-from tensorlang.autotune.jobs.result import Choice, Result, best_of
+from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, best_of
 from tensorlang.autotune.log.database import Database, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, StrategyFields
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.host import Machine
+from tensorlang.autotune.measurement.host import MachineFields
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Proposal, Searcher
 from tensorlang.autotune.settings import Settings
@@ -143,7 +143,7 @@ class Session:
             self._meet(self._evaluator.machine)
         return self._evaluator
 
-    def _meet(self, machine: Machine | None) -> None:
+    def _meet(self, machine: MachineFields | None) -> None:
         """Once it is known which machine measures, leave out what the log has of other models."""
         if self._model is None and machine is not None:
             self._model = machine["model"]
@@ -260,7 +260,7 @@ class Session:
             raise TuningError(why_no_winner(self.task.op, self.trials, self.settings.budget))
         by_id = {trial.id: trial for trial in self.trials}
         choices = {
-            row.id: Choice(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
+            row.id: VerifiedSchedule(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
             for row in final.finalists
             if row.id in by_id
         }

@@ -21,7 +21,7 @@ class TargetFields(TypedDict):
     fingerprint: str
 
 
-class Machine(TypedDict):
+class MachineFields(TypedDict):
     """The computer: its name, processor, usable cores and bytes of memory."""
 
     host: str
@@ -44,7 +44,7 @@ def target_fields(target: Target) -> TargetFields:
 
 
 @cache
-def machine() -> Machine:
+def machine() -> MachineFields:
     """This computer."""
     return {"host": platform.node(), "model": _model(), "cores": len(cores()), "memory": memory()}
 

@@ -23,7 +23,7 @@ INACTIVE: Final = "not active"
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class KnobLevel:
     """A value of a knob, or a range of values: the ratios of its valid trials to the best time, and how many failed."""
 
     label: str
@@ -42,7 +42,7 @@ class Effect:
 
     name: str
     share: float | None
-    levels: tuple[Level, ...]
+    levels: tuple[KnobLevel, ...]
 
     @property
     def explains(self) -> str:
@@ -78,7 +78,7 @@ def knob_effects(trials: Sequence[Trial]) -> list[Effect]:
             else:
                 groups[label(value)].append(trial.time / least)
         places = dict.fromkeys(label(value) for value in sorted(values, key=_order))
-        levels = tuple(Level(place, tuple(groups[place]), failed[place]) for place in places)
+        levels = tuple(KnobLevel(place, tuple(groups[place]), failed[place]) for place in places)
         effects.append(Effect(name, explained([level.ratios for level in levels]), levels))
     return sorted(effects, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
 

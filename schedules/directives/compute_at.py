@@ -50,7 +50,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores_of,
     without_alloc,
 )
-from tensorlang.schedules.rewriting.pure import require_pure
+from tensorlang.schedules.rewriting.movable import require_movable
 from tensorlang.schedules.rewriting.region import Span, region
 
 
@@ -206,7 +206,7 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
     if stage.endswith(AUXILIARY) or allocated(nest.body).isdisjoint(buffer.name for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
-    require_pure(nest, stage, buffers, loop)
+    require_movable(nest, stage, buffers, loop)
     return buffers
 
 

@@ -28,7 +28,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.in_bounds import access_guard, covers
-from tensorlang.schedules.rewriting.copies import Names, copied, pruned
+from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 
 
@@ -112,7 +112,7 @@ class DecomposeReduction(Directive):
         rest = remove(nest.body, lambda part: part is start)
         assert rest is not None
         bare = pruned(replace(nest, body=rest))
-        names = Names.of(bare)
+        names = FreshNames.of(bare)
         body: For | Store = replace(start, index=store.index)
         for part in reversed(tile):
             body = replace(part, body=body)

@@ -23,7 +23,7 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
-from tensorlang.schedules.legality.fused import ties
+from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
 from tensorlang.schedules.legality.rewrites import written_before
 from tensorlang.schedules.rewriting.folds import Fold, folds
@@ -37,7 +37,7 @@ def conflict(
     Of `either`, the first holds of the first instance, or the second of the second.
     """
     one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
-    facts = [*one.facts, *two.facts, *ties(nest, one, two, shared), *same_element(one, two), *order]
+    facts = [*one.facts, *two.facts, *fused_loop_facts(nest, one, two, shared), *same_element(one, two), *order]
     if TRUE not in either:
         facts.append(Binary("or", *(rename(part, copy.names) for part, copy in zip(either, (one, two), strict=True))))
     point = find(*facts)

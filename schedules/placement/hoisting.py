@@ -20,8 +20,8 @@ from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_ow
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.placement.local_copies import Clone, clone, offsets
 from tensorlang.schedules.placement.producer_placement import (
-    Box,
     Placement,
+    StoredBox,
     box_of,
     boxed,
     dimensions,
@@ -173,7 +173,7 @@ def _spread(nest: Nest, place: Placement, loop: str) -> Nest:
     return replace(nest, body=unfollowed(rewrite(nest.body), place.parts))
 
 
-def _covering(nest: Nest, place: Placement, box: Box, local: dict[str, Buffer], loop: str) -> list[Stmt]:
+def _covering(nest: Nest, place: Placement, box: StoredBox, local: dict[str, Buffer], loop: str) -> list[Stmt]:
     """The statements of a producer over the whole tensor instead of a box, into `local`."""
     parts: list[Stmt] = []
     for part in place.parts:

@@ -24,7 +24,7 @@ from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
 from tensorlang.schedules.legality.dependences import conflict
 from tensorlang.schedules.rewriting.edit import AUXILIARY, allocated, path_to, require_single, require_stage, stage_of, stores
-from tensorlang.schedules.rewriting.pure import require_pure
+from tensorlang.schedules.rewriting.movable import require_movable
 from tensorlang.schedules.rewriting.region import expand, whole_start
 
 
@@ -64,7 +64,7 @@ def placement_of(nest: Nest, stage: str, loop: str = "") -> Placement:
     path = path_to(nest.body, lambda part: isinstance(part, Alloc) and any(buffer in buffers for buffer in part.buffers))
     if not path or stage.endswith(AUXILIARY):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
-    require_pure(nest, stage, buffers, loop)
+    require_movable(nest, stage, buffers, loop)
     own = (stage, f"{stage}.init")
     parts = _parts(path[-1], own)
     around = path_to(nest.body, lambda part: part is parts[0])
@@ -150,7 +150,7 @@ def is_implicit(nest: Nest, place: Placement) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class StoredBox:
     """The part of a tensor that the storage holds: for each dimension its base, and an end of the tensor that no iteration passes."""
 
     bases: tuple[Expr, ...]
@@ -161,7 +161,7 @@ class Box:
         return tuple(simplify(Binary("add", part, base)) for part, base in zip(index, self.bases, strict=True))
 
 
-def box_of(nest: Nest, place: Placement, loop: str = "") -> Box:
+def box_of(nest: Nest, place: Placement, loop: str = "") -> StoredBox:
     """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
     bases: set[tuple[Expr, ...]] = set()
     ends: tuple[Expr, ...] = ()
@@ -175,7 +175,7 @@ def box_of(nest: Nest, place: Placement, loop: str = "") -> Box:
         ends = tuple(_end(nest, dim, place, loop) for dim, _ in found[-1][1])
     if len(bases) != 1:
         raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
-    return Box(bases.pop(), ends)
+    return StoredBox(bases.pop(), ends)
 
 
 def dimensions(part: Stmt, place: Placement) -> tuple[tuple[Store, tuple[tuple[For, Expr], ...]], ...] | None:

@@ -30,7 +30,7 @@ from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_expressions, statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.placement.producer_placement import Box, Placement, box_of, dimensions, is_implicit, placement_of
+from tensorlang.schedules.placement.producer_placement import Placement, StoredBox, box_of, dimensions, is_implicit, placement_of
 from tensorlang.schedules.rewriting.edit import allocated, edit_loops, loops, stores
 from tensorlang.schedules.rewriting.region import expand, whole_start
 
@@ -181,7 +181,7 @@ def _absolute(nest: Nest, place: Placement, start: For) -> Placement | None:
     In its storage, an element has another position in each iteration.
     """
     own = place.names.union(*(allocated(part) for part in place.parts))
-    boxes: dict[str, Box] = {}
+    boxes: dict[str, StoredBox] = {}
     for name in {access.buffer.name for part in place.parts for access in accesses(part)} & allocated(start.body) - own:
         stage = next((store.stage for store in stores(start.body) if any(buffer.name == name for buffer in store.buffers)), "")
         if start.loop == ROOT and not any(name in allocated(loop) for loop in loops(start.body)):

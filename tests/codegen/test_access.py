@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
+from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, PolynomialScope, Strided, Uniform, Varying, classify, number, of
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.target import target
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Const, Dim, Expr, If, Load, Nest, Stmt, Unary, const
@@ -20,7 +20,7 @@ from tests.codegen.nests import Guarded, Run, arg, index, loop, store
 from tests.thinned import crossed
 
 LANES = 12
-SPACE = Space()
+SPACE = PolynomialScope()
 SPACE.loop("i")
 SPACE.loop("j")
 SPACE.axes["l"] = of(LANE) + number(5)
@@ -73,7 +73,7 @@ def test_a_polynomial_is_what_its_expression_computes() -> None:
 
 def test_long_products_stay_whole() -> None:
     wide = index(*(f"a{n}" for n in range(8)))
-    space = Space()
+    space = PolynomialScope()
     for n in range(8):
         space.loop(f"a{n}")
     assert len(space.polynomial(times(wide, wide)).terms) == 1

@@ -27,7 +27,7 @@ from tensorlang.schedules.directives import (
     split,
     store_at,
 )
-from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, orders
+from tensorlang.schedules.legality import accesses, dependences, fused_loops, in_bounds, orders
 from tensorlang.schedules.placement import sliding_window
 from tensorlang.schedules.rewriting import region
 
@@ -163,8 +163,11 @@ STEPS: Final[dict[str, Fault]] = {
     "told-always": ("an element tells all that is stored in it, whatever its index", constant(orders, "told", value=True)),
     "read-before-write": ("a read may come before the only write of what it reads", constant(dependences, "written_before", [FALSE])),
     "storage-new-always": ("all storage counts as overwritten first by each iteration", around(orders, "renewed", storage_of)),
-    "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused, "_most_rows", outer_counts_short)),
-    "fused-inner-apart": ("iterations of a fused loop count as apart along the inner axis", around(fused, "_of_two", remainders_apart)),
+    "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused_loops, "_most_rows", outer_counts_short)),
+    "fused-inner-apart": (
+        "iterations of a fused loop count as apart along the inner axis",
+        around(fused_loops, "_of_two", remainders_apart),
+    ),
     "choices-swapped": ("proofs take the two sides of a choice for each other", around(accesses, "_reads", choices_swapped)),
     "conditions-unread": ("what conditions read is overlooked by proofs", around(accesses, "_reads", reads_unconditional)),
     "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(loop_kinds, "aligned", None)),

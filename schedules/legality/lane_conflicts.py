@@ -19,7 +19,7 @@ from tensorlang.schedules.legality.dependences import digits, later, moved
 from tensorlang.schedules.legality.instances import Instance, instance, rename, same_element
 
 
-def aligned(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:
+def store_to_one_element(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:
     """A store whose index depends on a loop and yet is the same in all of its iterations, but for the conditions of tails; or None."""
     private = {buffer.name for buffer in allocations(loop.body)}
     shared = frozenset(around.loop for around in outer)

@@ -15,7 +15,7 @@ from tensorlang.semantics.arithmetic import HALF, Array
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Environment:
     """Where an expression is evaluated: the values of axes and parameters over `shape`, and the lanes that count."""
 
     shape: tuple[int, ...]
@@ -23,7 +23,7 @@ class Scope:
     active: Array | None = None
     params: dict[str, Array] = field(default_factory=dict)
 
-    def where(self, cond: Array) -> Scope:
+    def where(self, cond: Array) -> Environment:
         """The lanes in which `cond` holds too."""
         return replace(self, active=cond if self.active is None else self.active & cond)
 
