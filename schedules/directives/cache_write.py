@@ -33,7 +33,17 @@ from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.placement.local_copies import Clone, clone, fresh_buffer, moving, offsets, require_distinct
 from tensorlang.schedules.placement.producer_placement import greatest
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import (
+    allocated,
+    edit_loops,
+    edit_stores,
+    extent_of,
+    literal_extent,
+    path_to,
+    path_to_loop,
+    require_no_vector,
+    stores,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +59,7 @@ class CacheWrite(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
-        vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
-        if vector is not None:
-            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        require_no_vector(outer, self.at, self.tensor)
         store = self._store(loop)
         way = path_to(loop.body, lambda part: part is store)
         inside = tuple(part for part in way if isinstance(part, For))

@@ -30,7 +30,16 @@ from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName, require_int
 from tensorlang.schedules.legality.accesses import Access, accesses
-from tensorlang.schedules.rewriting.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import (
+    allocated,
+    axis_names,
+    edit_loops,
+    edit_stores,
+    literal_extent,
+    path_to_loop,
+    require_no_vector,
+    stores,
+)
 from tensorlang.schedules.rewriting.region import Span, region
 
 MAX_LINES: Final = 4096
@@ -53,9 +62,7 @@ class PrefetchRegion(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = [part for part in path if isinstance(part, For)]
-        vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
-        if vector is not None:
-            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        require_no_vector(outer, self.loop, self.tensor)
         found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name == self.tensor and _is_read(access)]
         if not found:
             known = list(dict.fromkeys(access.buffer.name for access in accesses(nest.body) if _is_read(access)))
