@@ -45,7 +45,7 @@ def target_fields(target: Target) -> TargetFields:
 
 @cache
 def machine() -> MachineFields:
-    """This computer."""
+    """What this computer is called and has."""
     return {"host": platform.node(), "model": _model(), "cores": len(cores()), "memory": memory()}
 
 

@@ -94,7 +94,7 @@ AGREE: Final = 1.1
 
 
 def plain(console: Console, text: str) -> None:
-    """A line as it is."""
+    """Print text as it stands: no markup, no colours, no folding."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -106,7 +106,7 @@ def tc(source: str) -> Callable[..., Any]:
 
 
 def _check(tree: FunctionDefinition) -> None:
-    """What is wrong whatever the operands are."""
+    """Raise `DefinitionError` for what is wrong whatever the operands are."""
     names = [part.name for part in tree.parameters]
     for part in tree.parameters:
         if part.type not in TYPES:

@@ -107,7 +107,7 @@ def _count(fn: object, rank: int) -> int:
 
 
 def _each(value: object, count: int, what: str) -> tuple[Any, ...]:
-    """A value for each tensor."""
+    """The value for each of `count` tensors: one for all, or as many. Raises `DefinitionError` for another number."""
     if not isinstance(value, (tuple, list)):
         return (value,) * count
     if len(value) != count or count == 1:

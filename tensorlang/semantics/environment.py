@@ -46,8 +46,8 @@ def inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | Non
     return tuple(found)
 
 
-def led(value: Array, shape: tuple[int, ...]) -> Array:
-    """`value` with its leading dimension written out."""
+def with_leading_axis(value: Array, shape: tuple[int, ...]) -> Array:
+    """`value`, which may lack axes or have them of length 1, as an array whose first axis has the length of `shape`'s."""
     full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     return np.broadcast_to(full, (shape[0], *full.shape[1:]))
 

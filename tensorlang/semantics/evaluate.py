@@ -39,7 +39,7 @@ from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
 from tensorlang.semantics.binding import bind_dims, collect, shape_of
-from tensorlang.semantics.environment import Environment, inside, is_exact, is_plain, led, plain
+from tensorlang.semantics.environment import Environment, inside, is_exact, is_plain, plain, with_leading_axis
 
 CHUNK: Final = 1 << 16
 """Elements that a chunk of a reduction may hold, unless the output alone is larger."""
@@ -327,8 +327,8 @@ class ReferenceEvaluator:
                 inner = inner.where(self.value(node.where, inner))  # noqa: PLW2901 - the lanes that count
             if masked and not np.any(inner.active):
                 continue
-            values = [led(self.value(value, inner), shape) for value in node.values]
-            active = led(inner.active, shape) if masked and inner.active is not None else None
+            values = [with_leading_axis(self.value(value, inner), shape) for value in node.values]
+            active = with_leading_axis(inner.active, shape) if masked and inner.active is not None else None
             state = self._combine(node.reducer, state, values, active)
         return state[node.component]
 
@@ -353,7 +353,7 @@ class ReferenceEvaluator:
                 if not half:
                     break
                 pairs = (tuple(part[:half] for part in parts), tuple(part[half : 2 * half] for part in parts))
-                parts = tuple(led(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
+                parts = tuple(with_leading_axis(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
             return state
         for step in range(len(values[0])):
             new = self._combined(reducer, state, tuple(value[step] for value in values))
