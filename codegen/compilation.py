@@ -74,7 +74,7 @@ class Request:
     def _compiled(self) -> Program:
         if not self.shared or not self.target.is_native:
             return compile_nest(self.origin, self.target, self.provenance)
-        return object_files.kept(self.name, lambda: compile_nest(self.origin, self.target, self.provenance))
+        return object_files.cached_program(self.name, lambda: compile_nest(self.origin, self.target, self.provenance))
 
 
 def of_schedule(

@@ -124,7 +124,7 @@ def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
         nothing = Signature("entry", (), ())
         return Program(nothing, here, binding.compile_module(with_interface(text, nothing, here), here.machine))
 
-    code = object_files.kept(digest(here, text), compiled).compiled.object
+    code = object_files.cached_program(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in vectorcall_ir.PYTHON_FUNCTIONS}
     libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
     objects = {name: id(value) for name, value in _OBJECTS.items()}

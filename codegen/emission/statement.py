@@ -14,7 +14,7 @@ from tensorlang import ir
 from tensorlang.codegen.emission import loops, memory, storage, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
-from tensorlang.codegen.emission.convert import narrow, widen
+from tensorlang.codegen.emission.convert import round_to_half, widen
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.math import emit_fma
@@ -168,4 +168,4 @@ def _multiply_add(frame: Frame, stmt: ir.Store, left: Value, right: Value, old: 
     """`old + left * right` with one rounding where the target can."""
     dtype = stmt.buffers[0].dtype
     a, b, c = (widen(frame.builder, frame.target, dtype, part) for part in matched(frame.builder, left, right, old))
-    return narrow(frame.builder, frame.target, dtype, emit_fma(frame.builder, a, b, c, has_fma=frame.target.has_fma))
+    return round_to_half(frame.builder, frame.target, dtype, emit_fma(frame.builder, a, b, c, has_fma=frame.target.has_fma))

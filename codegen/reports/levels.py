@@ -67,7 +67,7 @@ def home(size: int, caches: Caches) -> Home:
     return next((name for name, held in zip(HOMES, sizes, strict=False) if size <= held), "memory")
 
 
-def traffic(found: Sequence[LoopLevel], read: int, written: int, footprint: int, caches: Caches) -> dict[Home, int]:
+def traffic_by_level(found: Sequence[LoopLevel], read: int, written: int, footprint: int, caches: Caches) -> dict[Home, int]:
     """Bytes that pass between each level of memory and the next nearer one in one call, as far as the loops tell.
 
     `read` and `written`: inputs and outputs; `footprint`: these and the workspace. Levels beyond the one that holds it see nothing.

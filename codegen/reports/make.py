@@ -16,7 +16,7 @@ from tensorlang.codegen.cost.operation_count import OperationCount, Work, work
 from tensorlang.codegen.reports import assembly
 from tensorlang.codegen.reports.bounds import Evidence, verdict
 from tensorlang.codegen.reports.instructions import bits, issue
-from tensorlang.codegen.reports.levels import levels, traffic
+from tensorlang.codegen.reports.levels import levels, traffic_by_level
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.runtime import arrays, timing
@@ -48,7 +48,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
     footprint = cost["bytes"] + program.workspace_bytes
     found = () if origin is None else levels(origin.nest, _stage(origin.nest, done), dims, here.caches)
     written = sum(_bytes(argument, dims) for argument in program.signature.outputs)
-    sent = traffic(found, cost["bytes"] - written, written, footprint, here.caches)
+    sent = traffic_by_level(found, cost["bytes"] - written, written, footprint, here.caches)
     hot = assembly.read(kernel.inspect("asm")).hot if here.is_x86 else None
     facts = Evidence(
         time=timed.min,

@@ -31,7 +31,7 @@ from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName, require_int
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.rewriting.edit import (
-    allocated,
+    allocated_names,
     axis_names,
     edit_loops,
     edit_stores,
@@ -70,7 +70,7 @@ class PrefetchRegion(Directive):
                 raise self._refusal("TL-S003", f"no tensor {self.tensor!r} is read in this nest{did_you_mean(self.tensor, known)}")
             raise self._refusal("TL-S302", f"{self.tensor!r} is not read inside {short(self.loop)!r}")
         buffer = found[0].buffer
-        if self.tensor in allocated(loop):
+        if self.tensor in allocated_names(loop):
             raise self._refusal("TL-S302", f"{self.tensor!r} exists only inside {short(self.loop)!r}; there is nothing to ask for ahead")
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
         still = not closure(nest, frozenset().union(*(axes_of(span.base) for span in spans))) & {self.loop}

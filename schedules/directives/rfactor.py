@@ -59,7 +59,7 @@ from tensorlang.schedules.legality.in_bounds import access_guard
 from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.placement.local_copies import fresh_buffer, moving as moving_loops
 from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
-from tensorlang.schedules.rewriting.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 
 MAX_PARTIAL_BYTES = 1 << 30
 
@@ -194,7 +194,7 @@ class Rfactor(Directive):
 
     def _require_apart(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> None:
         """Raise `Refusal` unless what else the chain computes may stay beside the partial results: it goes where their loops go."""
-        private = allocated(chain[-1].body)
+        private = allocated_names(chain[-1].body)
         others = [
             part for part in stores(chain[-1].body) if part is not store and any(buffer.name not in private for buffer in part.buffers)
         ]

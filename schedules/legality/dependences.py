@@ -71,7 +71,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     for first, second in pairs(found):
         if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
             continue
-        if reductions and first.reducer is not None and first.reducer == second.reducer and not moved(nest, loop, first, second):
+        if reductions and first.reducer is not None and first.reducer == second.reducer and not depends_on_loop(nest, loop, first, second):
             continue
         if _identity_apart(nest, loop, shared, first, second):
             continue
@@ -83,7 +83,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     return None
 
 
-def moved(nest: Nest, loop: For, *found: Access) -> bool:
+def depends_on_loop(nest: Nest, loop: For, *found: Access) -> bool:
     """Do the elements of accesses depend on a loop, by its axis or by what is stored inside it?"""
     written = written_in(loop.body)
     parts = [part for access in found for part in access.index]
@@ -154,7 +154,7 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     for one, two in itertools.product(*found):
         if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
             continue
-        either = fixed(marks, one, two)
+        either = where_order_matters(marks, one, two)
         if either is None or _identity_apart(nest, loop, shared, one, two):
             continue
         order = later(loop, "'", "''")
@@ -167,7 +167,7 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     return None
 
 
-def fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr, Expr] | None:
+def where_order_matters(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr, Expr] | None:
     """Where two accesses may not change places, as conditions on the copies of which one holds; None for nowhere: both combine."""
     if first.reducer is not None and first.reducer == second.reducer:
         return None

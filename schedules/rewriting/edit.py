@@ -157,7 +157,7 @@ def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
     return map_among(stmt, (buffer.name,), lambda part: without_alloc(part, buffer))
 
 
-def allocated(stmt: Stmt) -> frozenset[str]:
+def allocated_names(stmt: Stmt) -> frozenset[str]:
     """Names of the buffers allocated within a statement."""
     return mentions(stmt).allocated
 

@@ -153,7 +153,7 @@ class Bounds:
             case Call():
                 return BIT
             case Compare(op, left, right):
-                return BIT if dtype_of(left).is_floating else decided(op, self.values(left), self.values(right))
+                return BIT if dtype_of(left).is_floating else comparison_interval(op, self.values(left), self.values(right))
             case Binary("xor" | "sub" | "mod" | "floordiv" as op, left, right) if left == right:
                 return (0, 1) if op == "floordiv" else (0, 0)
             case Binary("and" | "or" as op, left, right) if dtype_of(left) == BOOL:
@@ -340,7 +340,7 @@ def _given(expr: Expr, params: dict[str, Const]) -> Expr:
     return map_children(expr, lambda part: _given(part, params))
 
 
-def decided(op: str, a: Interval, b: Interval) -> Interval:
+def comparison_interval(op: str, a: Interval, b: Interval) -> Interval:
     """The truth of a comparison of values within two intervals."""
     match op:
         case "lt" | "ge":

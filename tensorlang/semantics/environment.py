@@ -33,7 +33,7 @@ def is_plain(axis: ReduceAxis) -> bool:
     return is_fixed(axis.lo) and is_fixed(axis.hi)
 
 
-def inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
+def clipped_index(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
     """An index that is inside in the lanes that count; where a lane is masked, any index will do."""
     found = []
     for part, size in zip(index, shape, strict=True):

@@ -39,7 +39,7 @@ from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
 from tensorlang.semantics.binding import bind_dims, collect, shape_of
-from tensorlang.semantics.environment import Environment, inside, is_exact, is_plain, plain, with_leading_axis
+from tensorlang.semantics.environment import Environment, clipped_index, is_exact, is_plain, plain, with_leading_axis
 
 CHUNK: Final = 1 << 16
 """Elements that a chunk of a reduction may hold, unless the output alone is larger."""
@@ -293,7 +293,7 @@ class ReferenceEvaluator:
                 places = tuple([self.value(part, scope) for part in index])
                 if isinstance(buffer, Itself):
                     past = self.past[buffer]
-                    return np.asarray(past[inside(places, past.shape, scope.active, text(expr))])
+                    return np.asarray(past[clipped_index(places, past.shape, scope.active, text(expr))])
                 if not isinstance(buffer, Tensor):
                     raise InternalError(f"{text(expr)} does not read a tensor")
                 return self._load(buffer, places, scope.active)
@@ -305,7 +305,7 @@ class ReferenceEvaluator:
     def _load(self, tensor: Tensor, index: tuple[Array, ...], active: Array | None) -> Array:
         shape = shape_of(tensor, self.dims)
         known = self.arrays.get((tensor.definition, tensor.component))
-        places = inside(index, shape, active, repr(tensor))
+        places = clipped_index(index, shape, active, repr(tensor))
         if 0 in shape:
             return np.zeros((), tensor.dtype.numpy)
         if known is not None:

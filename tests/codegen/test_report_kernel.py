@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang.codegen.calling.sample_operands import values
 from tensorlang.codegen.cost.operation_count import OperationCount
 from tensorlang.codegen.reports import machine
-from tensorlang.codegen.reports.levels import HOMES, levels, traffic
+from tensorlang.codegen.reports.levels import HOMES, levels, traffic_by_level
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
@@ -213,9 +213,9 @@ def test_a_tensor_that_stays_is_fetched_once() -> None:
 
 def test_levels_beyond_the_operands_send_nothing() -> None:
     found = levels(blocked().nest, "matmul", {}, CACHES)
-    assert set(traffic(found, 32768, 16384, 49152, CACHES)) == {"L1", "L2"}
-    assert set(traffic(found, 32768, 16384, 1 << 30, CACHES)) == set(HOMES)
-    assert traffic((), 100, 50, 1000, CACHES) == {"L1": 150}
+    assert set(traffic_by_level(found, 32768, 16384, 49152, CACHES)) == {"L1", "L2"}
+    assert set(traffic_by_level(found, 32768, 16384, 1 << 30, CACHES)) == set(HOMES)
+    assert traffic_by_level((), 100, 50, 1000, CACHES) == {"L1": 150}
 
 
 def test_a_stage_that_is_gone_has_no_levels() -> None:
