@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import TuningError
 from tests.autotune import dask_part, stand_ins, test_session
 
-pytest.importorskip("distributed")
+pytestmark = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is an extra; it takes a second to load")
 
 ROOT = str(Path(__file__).parents[2])
 LIMITS = Limits(compile_s=2, run_s=2)
