@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from tensorlang.codegen.cache import object_files
+from tensorlang.codegen.cache.interface_symbol import with_interface
 from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.program import Origin, Program, Provenance, Scheduled
 from tensorlang.codegen.cache.program_key import digest
-from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emit
-from tensorlang.codegen.llvm.proven import compiled
+from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
@@ -75,7 +75,7 @@ class Request:
     def _compiled(self) -> Program:
         if not self.shared or not self.target.is_native:
             return compile_nest(self.origin, self.target, self.provenance)
-        return object_files.kept(self.name, lambda: compile_nest(self.origin, self.target, self.provenance))
+        return object_files.cached_program(self.name, lambda: compile_nest(self.origin, self.target, self.provenance))
 
 
 def of_schedule(
@@ -150,7 +150,7 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     _require_small(lowered, MAX_EMITTED, target.vector_bits)
     arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
     signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
-    text = sealed(emit(lowered, target, name=nest.name), signature, target)
+    text = with_interface(emit(lowered, target, name=nest.name), signature, target)
     return Program(
         signature=signature,
         target=target,

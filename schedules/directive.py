@@ -74,7 +74,7 @@ StageName: TypeAlias = Annotated[str, "a stage"]
 TensorName: TypeAlias = Annotated[str, "a tensor"]
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """What a directive asks of a schedule to make names of what a user wrote."""
 
     def loop(self, name: object) -> str:
@@ -100,7 +100,7 @@ class Directive(ABC):
         return ()
 
     @classmethod
-    def of(cls, names: Names, /, *args: object, **options: object) -> Self:
+    def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
         """The step that a user asks for by `schedule.step(*args, **options)`: its fields in order, their names resolved.
 
         Raises `Refusal` for a name that is none.
@@ -131,7 +131,7 @@ class FieldKind:
             return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
         return isinstance(value, self.holds) and isinstance(value, bool) == (self.holds is bool)
 
-    def resolved(self, field: str, value: object, names: Names) -> Any:
+    def resolved(self, field: str, value: object, names: NameResolver) -> Any:
         """What the field holds where a user wrote `value`. Raises `Refusal`."""
         if value is None and self.optional:
             return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tensorlang.definition.expr import Expr
 from tensorlang.ir import Tail
 from tensorlang.schedules.directives.instructions import Instruction
-from tensorlang.schedules.names import Loop
+from tensorlang.schedules.names import LoopHandle
 
 
 class Methods(ABC):
@@ -20,15 +20,15 @@ class Methods(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _step(self, method: str, /, *args: object, **options: object) -> tuple[Loop, ...]:
+    def _step(self, method: str, /, *args: object, **options: object) -> tuple[LoopHandle, ...]:
         """The handles of the loops that a directive makes."""
 
-    def split(self, loop: str, factor: int, tail: Tail = "guard", names: tuple[str, str] | None = None) -> tuple[Loop, Loop]:
+    def split(self, loop: str, factor: int, tail: Tail = "guard", names: tuple[str, str] | None = None) -> tuple[LoopHandle, LoopHandle]:
         """Split a loop into an outer one and an inner one of `factor` iterations; see `directives.split`."""
         outer, inner = self._step("split", loop, factor, tail=tail, names=names)
         return outer, inner
 
-    def fuse(self, outer: str, inner: str, name: str | None = None) -> Loop:
+    def fuse(self, outer: str, inner: str, name: str | None = None) -> LoopHandle:
         """Fuse two directly nested loops into one; see `directives.fuse`."""
         (fused,) = self._step("fuse", outer, inner, name)
         return fused

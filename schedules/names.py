@@ -13,7 +13,7 @@ from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.rewriting.edit import AUXILIARY, loops, path_to, stage_of, stages
 
 
-class Loop(str):
+class LoopHandle(str):
     """A handle of a loop: its full name."""
 
     __slots__ = ()

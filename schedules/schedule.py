@@ -28,7 +28,7 @@ from tensorlang.schedules.legality.budget import within_budget
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
-from tensorlang.schedules.names import History, Loop
+from tensorlang.schedules.names import History, LoopHandle
 from tensorlang.schedules.rewriting.edit import axis_names, loops, stage_of, stages
 from tensorlang.serialization.canonical import fingerprint
 
@@ -114,13 +114,13 @@ class Schedule(Methods):
 
     # Names ------------------------------------------------------------------------------------------------------------------
 
-    def loops(self, stage: str) -> tuple[Loop, ...]:
+    def loops(self, stage: str) -> tuple[LoopHandle, ...]:
         """Handles of the loops of a stage, outermost first. Raises `ScheduleError` for an unknown stage."""
         try:
             stage = self._names.text(stage, "a stage")
         except Refusal as refusal:
             raise self._error(refusal, None) from None
-        found = tuple(Loop(part.loop) for part in loops(self.nest.body) if stage_of(part.loop) == stage)
+        found = tuple(LoopHandle(part.loop) for part in loops(self.nest.body) if stage_of(part.loop) == stage)
         if not found and stage not in stages(self.nest):
             raise self._error(Refusal("TL-S003", f"there is no stage {stage!r}{did_you_mean(stage, stages(self.nest))}", stage=stage), None)
         return found
@@ -131,7 +131,7 @@ class Schedule(Methods):
 
     # Steps ------------------------------------------------------------------------------------------------------------------
 
-    def apply(self, directive: Directive) -> tuple[Loop, ...] | None:
+    def apply(self, directive: Directive) -> tuple[LoopHandle, ...] | None:
         """Apply one directive; the handles of the loops that it makes. Raises `ScheduleError`."""
         try:
             nest = self._tried(directive)
@@ -139,7 +139,7 @@ class Schedule(Methods):
             raise self._error(refusal, directive) from None
         self._nests.append(nest)
         self._directives.append(directive)
-        return tuple(Loop(loop) for loop in directive.made()) if isinstance(directive, (Split, Fuse)) else None
+        return tuple(LoopHandle(loop) for loop in directive.made()) if isinstance(directive, (Split, Fuse)) else None
 
     def _tried(self, directive: Directive) -> Nest:
         if type(directive) not in NAMES:
@@ -166,7 +166,7 @@ class Schedule(Methods):
             alternatives=alternatives,
         )
 
-    def _step(self, method: str, /, *args: object, **options: object) -> tuple[Loop, ...]:
+    def _step(self, method: str, /, *args: object, **options: object) -> tuple[LoopHandle, ...]:
         try:
             directive = DIRECTIVES[method].of(self._names, *args, **options)
         except Refusal as refusal:
@@ -179,7 +179,7 @@ class Schedule(Methods):
 
     def tile(
         self, i: str, j: str, fi: int, fj: int, tail: Tail = "guard", names: tuple[str, str, str, str] | None = None
-    ) -> tuple[Loop, Loop, Loop, Loop]:
+    ) -> tuple[LoopHandle, LoopHandle, LoopHandle, LoopHandle]:
         """Split two nested loops and put both outer parts outside: `io, jo, ii, ji`. All or nothing."""
         before = len(self._directives)
         if names is not None and not (isinstance(names, (tuple, list)) and len(names) == 4):

@@ -34,8 +34,14 @@ settings.register_profile("ci", _ALWAYS, derandomize=True, max_examples=50)
 settings.register_profile("campaign", _ALWAYS, max_examples=1000, print_blob=True)
 settings.load_profile("ci")
 
-# A test makes many small objects beside the many of the libraries: looking for cycles less often saves about a twentieth of the time.
+# A test makes many small objects beside the many of the libraries and of the collected tests: looking for cycles less often, and not at
+# all among those that stay, saves about a twentieth of the time.
 gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is loaded by now out of every later search for cycles."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import tensorlang as tl
-from tensorlang.autotune.jobs.result import Choice, Result
+from tensorlang.autotune.jobs.result import Result, VerifiedSchedule
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.codegen.target import target
@@ -208,7 +208,7 @@ def outcome(made: Made, records: list[dict[str, Any]], **about: Any) -> Result:
     best = min((trial for trial in trials if trial.time is not None), key=lambda trial: trial.time or 0.0)
     s = tl.Schedule(made.task.outputs)
     s.vectorize(s.split("C.j", 16)[1])
-    choice = Choice(best.time or 0.0, best.config, s.to_json(), best, made.task.outputs)
+    choice = VerifiedSchedule(best.time or 0.0, best.config, s.to_json(), best, made.task.outputs)
     return Result(made.task, target(), 1, choice, choice, 1.25, trials, "all trials done", **about)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from examples import digits, photo
-
 
 @pytest.mark.slow  # three searches; the gallery has a shorter one
 def test_photographs_are_filtered_as_scipy_does_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from examples import photo
+
     rows = photo.main(tmp_path / "out", tmp_path / "log", trials=1, crop=32)
     assert [row.name for row in rows] == ["blur", "sharpen", "sobel"]
     assert all(row.error <= photo.TOLERANCE for row in rows)
@@ -23,6 +23,8 @@ def test_photographs_are_filtered_as_scipy_does_and_written(tmp_path: Path, caps
 
 
 def test_the_network_reads_the_same_digits_as_scikit_learn() -> None:
+    from examples import digits  # scikit-learn takes a second to load
+
     outcome = digits.main(hidden=32)
     assert outcome.agreement == 1
     assert outcome.accuracy == outcome.accuracy_sklearn > 0.9

@@ -17,7 +17,10 @@ QUEUE: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds: for the scheduler to answer; without a sign of life of a worker; on top of a candidate's limits; with nobody to measure."""
+    """Seconds to wait before giving up.
+
+    For an answer of the `scheduler`, in a worker's `silence`, beyond a candidate's limits (`slack`), and while `nobody` can measure.
+    """
 
     scheduler: float = 20.0
     silence: float = 30.0

@@ -14,7 +14,7 @@ from distributed import Client
 
 
 class Owned(Client):  # type: ignore[misc] # Dask has no types
-    """Closed by `close`; one that cannot start closes itself."""
+    """A client that only `close` closes; one that cannot connect leaves no thread."""
 
     def start(self, **kwargs: Any) -> None:
         """Start the event loop and connect."""

@@ -21,11 +21,11 @@ from tensorlang.autotune.cluster import remote
 from tensorlang.autotune.cluster.assignment import QUEUE, Assignment, Patience
 from tensorlang.autotune.cluster.hosts import Member
 from tensorlang.autotune.cluster.link import Link, News
-from tensorlang.autotune.cluster.messages import Order
+from tensorlang.autotune.cluster.messages import HoldTask
 from tensorlang.autotune.cluster.worker_pool import WorkerPool
-from tensorlang.autotune.log.status import Fault
+from tensorlang.autotune.log.status import Failure
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.host import Machine, TargetFields
+from tensorlang.autotune.measurement.host import MachineFields, TargetFields
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Build, Candidate, Measure, Outcome, Paired, WorkerTask, decode, encode
 from tensorlang.autotune.workers.runner import incumbent
@@ -55,7 +55,7 @@ class ClusterEvaluator:
         patience: Patience | None = None,
     ) -> None:
         self.limits = limits
-        self.machine: Machine | None = None
+        self.machine: MachineFields | None = None
         self._address = address
         self._target = target
         self._path = path
@@ -83,7 +83,7 @@ class ClusterEvaluator:
         try:
             pool.gather(exact=task.target == "native")  # such code is for whoever builds it
             self.machine = pool.measurers()[0].about.machine
-            pool.give(Order(structs.replace(task, cores=None), self.limits, self._path))
+            pool.give(HoldTask(structs.replace(task, cores=None), self.limits, self._path))
         except BaseException:
             self.close()
             raise
@@ -204,7 +204,7 @@ class ClusterEvaluator:
             self._waiting.appendleft(retry)
             return
         message = f"the worker {job.worker} {why}, the second one with this candidate"
-        outcome = Outcome("killed" if job.begun else "infra", job.facts, Fault("WorkerLost", message[:500]))
+        outcome = Outcome("killed" if job.begun else "infra", job.facts, Failure("WorkerLost", message[:500]))
         self._finished.append((job.key, outcome))
 
     def _drop(self, token: str) -> None:

@@ -30,7 +30,7 @@ Listing: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Of the call `token`: "begun", "told" (`value` is its result), "failed" (`value` says why) or "lost"."""
+    """What happened to the call `token`: "begun", "told" (`value` is its result), "failed" (`value` says why) or "lost"."""
 
     token: str
     event: str

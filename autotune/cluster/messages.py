@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tensorlang.autotune.measurement.host import Machine, Software, TargetFields
+from tensorlang.autotune.measurement.host import MachineFields, Software, TargetFields
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import WorkerTask
 from tensorlang.codegen.target.caches import Caches
 
 
-class Question(Struct, frozen=True):
+class WorkerQuery(Struct, frozen=True):
     """What are you, and can code for this target run there (None: not asked)?"""
 
     target: TargetFields | None
@@ -25,12 +25,12 @@ class About(Struct, frozen=True):
     caches: Caches
     fingerprint: str
     foreign: str | None
-    machine: Machine
+    machine: MachineFields
     software: Software
 
 
-class Order(Struct, frozen=True):
-    """Work on this task; a worker that `measures` gets its data too."""
+class HoldTask(Struct, frozen=True):
+    """Hold this task, candidates of which will be sent; a worker that `measures` gets its data too."""
 
     task: WorkerTask
     limits: Limits

@@ -18,8 +18,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tensorlang.autotune.cluster.messages import About, Order, Question
-from tensorlang.autotune.log.status import Fault
+from tensorlang.autotune.cluster.messages import About, HoldTask, WorkerQuery
+from tensorlang.autotune.log.status import Failure
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.protocol import (
     Build,
@@ -48,10 +48,10 @@ STRANGER: Final = "Stranger"
 
 
 def describe(question: str) -> str:
-    """The machine (`About`); for a target that is asked about (`Question`), also why code for it cannot run here."""
+    """The machine (`About`); for a target that is asked about (`WorkerQuery`), also why code for it cannot run here."""
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # Dask sets it; kernels measured under it would pay for pages at each call
     here = named_target("native")
-    asked = decode(Question, question).target
+    asked = decode(WorkerQuery, question).target
     about = About(
         here.triple,
         here.cpu,
@@ -71,10 +71,10 @@ def wanted(fields: host.TargetFields) -> Target:
 
 
 def take(name: str, order: bytes, beside: list[bytes]) -> None:
-    """Remember a task (`Order`)."""
+    """Remember a task (`HoldTask`)."""
     with _lock:
         if name not in _held:
-            _held[name] = HeldTask(decode(Order, order, beside))
+            _held[name] = HeldTask(decode(HoldTask, order, beside))
             while len(_held) > KEPT:
                 _, former = _held.popitem(last=False)
                 former.close()
@@ -99,20 +99,20 @@ def work(topic: str, token: str, name: str, request: bytes, beside: list[bytes])
     with _lock:
         held = _held.get(name)
         if held is None:
-            return encode(Outcome("infra", error=Fault(STRANGER, "this worker does not know the task")))
+            return encode(Outcome("infra", error=Failure(STRANGER, "this worker does not know the task")))
         _held.move_to_end(name)
     try:
         outcome = held.answer(read_request(request, beside))
     except (TensorlangError, OSError) as error:
         kind = "Worker" if isinstance(error, TuningError) else type(error).__name__
-        outcome = Outcome("infra", error=Fault(kind, str(error)[:500]))
+        outcome = Outcome("infra", error=Failure(kind, str(error)[:500]))
     return encode(replace(outcome, where=Where(host.machine(), host.software(), host.load())))
 
 
 class HeldTask:
     """One task in one Dask worker: its processes that build, and the one that measures."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: HoldTask) -> None:
         self._order = order
         self._limits = dataclasses.replace(order.limits, memory=memory() if order.limits.memory else 0)
         self._builders: list[Runner] = []

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tensorlang.autotune.cluster import remote
 from tensorlang.autotune.cluster.hosts import Kind, Member, choose, member
 from tensorlang.autotune.cluster.link import Link, Listing, News
-from tensorlang.autotune.cluster.messages import Order, Question
+from tensorlang.autotune.cluster.messages import HoldTask, WorkerQuery
 from tensorlang.autotune.measurement.host import TargetFields
 from tensorlang.autotune.workers.protocol import encode
 
@@ -39,7 +39,7 @@ class WorkerPool:
         self._beats: dict[str, tuple[float, float]] = {}
         self._asked: dict[str, str] = {}
         self._given: dict[str, str] = {}
-        self._order: Order | None = None
+        self._order: HoldTask | None = None
         self.name = ""
         """Of the task; empty before it is given."""
 
@@ -56,7 +56,7 @@ class WorkerPool:
         self.kind = choose(self.link.address, self.members.values(), self.useless, self._target, exact=exact)
         return self.kind
 
-    def give(self, order: Order) -> None:
+    def give(self, order: HoldTask) -> None:
         """Give a task to all who may work on it, and later to those who join; they forget a former one."""
         self.release()
         self._order, self.name = order, uuid.uuid4().hex
@@ -114,7 +114,7 @@ class WorkerPool:
             elif beat[1] == now and address not in self.members and address not in self.useless and address not in self._asked.values():
                 token = uuid.uuid4().hex
                 self._asked[token] = address
-                self.link.ask(token, address, remote.describe, encode(Question(self._target))[0].decode())
+                self.link.ask(token, address, remote.describe, encode(WorkerQuery(self._target))[0].decode())
         lost |= {address: "was lost" for address in self.members if address not in self._seen}
         for address in lost:
             del self.members[address]

@@ -157,7 +157,7 @@ class Batch:
 
 
 def _programs(job: Job, spec: TaskSpec) -> Iterator[tuple[str, Any]]:
-    """The programs of an spec: one, or those of a function that returns a dict of kernels."""
+    """The programs of a spec: one, or those of a function that returns a dict of kernels."""
     try:
         name, outputs = operators.program(spec.operator, spec.shape, spec.dtype)
     except TensorlangError as error:

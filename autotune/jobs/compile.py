@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tensorlang.codegen.compilation import of_default, of_schedule
-from tensorlang.codegen.kernel.kernel import Kernel, kept
+from tensorlang.codegen.kernel.kernel import Kernel, cached_kernel
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import InternalError, TensorlangError
@@ -37,7 +37,7 @@ def compile(
         for match in islice(known.matches(tensors, machine), ATTEMPTS):
             if (kernel := _kernel(match, known, tensors, name)) is not None:
                 return kernel
-    return kept(of_default(tensors, machine, name=name, provenance="default"))
+    return cached_kernel(of_default(tensors, machine, name=name, provenance="default"))
 
 
 def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
@@ -46,7 +46,7 @@ def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name:
     if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
         return None
     try:
-        kernel = kept(of_schedule(schedule, machine, name=name, provenance=match.kind))
+        kernel = cached_kernel(of_schedule(schedule, machine, name=name, provenance=match.kind))
     except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
         return None
     if unsure:

@@ -21,7 +21,7 @@ _COLUMNS = ("id", "seq", "config", "status", "time", "median", "mad", "compile_s
 
 
 @dataclass(frozen=True)
-class Choice:
+class VerifiedSchedule:
     """A verified schedule of the task: its configuration, its least time in seconds in the final measurement, and its trial."""
 
     time: float
@@ -48,8 +48,8 @@ class Result:
     task: Task
     target: Target
     threads: int
-    best: Choice
-    default: Choice | None
+    best: VerifiedSchedule
+    default: VerifiedSchedule | None
     speedup: float | None
     records: tuple[Trial, ...]
     reason: str

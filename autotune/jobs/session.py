@@ -20,14 +20,14 @@ import msgspec
 from tensorlang.autotune.jobs.finalists import contest, decision, nominate
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
-from tensorlang.autotune.jobs.result import Choice, Result, best_of
+from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, best_of
 from tensorlang.autotune.log.database import Database, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, StrategyFields
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.host import Machine
+from tensorlang.autotune.measurement.host import MachineFields
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Proposal, Searcher
 from tensorlang.autotune.settings import Settings
@@ -144,7 +144,7 @@ class Session:
             self._meet(self._evaluator.machine)
         return self._evaluator
 
-    def _meet(self, machine: Machine | None) -> None:
+    def _meet(self, machine: MachineFields | None) -> None:
         """Once it is known which machine measures, leave out what the log has of other models."""
         if self._model is None and machine is not None:
             self._model = machine["model"]
@@ -180,10 +180,10 @@ class Session:
                     former = former or time.monotonic()
                     flying[key := spelling(proposal.config)] = proposal, order
                     evaluator.submit(key, self._candidate(proposal))
-                    self._prepared(search, now=False)
+                    self._prepared(search, wanted, now=False)
                 if not flying:
                     return "trials" if len(self.trials) >= wanted else "exhausted" if exhausted else "budget"
-                self._prepared(search, now=True)
+                self._prepared(search, wanted, now=True)
                 answer = self._opened().next(late)
                 if answer is None:
                     return "budget"
@@ -210,10 +210,10 @@ class Session:
                 self._searcher.tell(Observation(trial.config, trial.time, trial.noise))
         return self._searcher
 
-    def _prepared(self, search: Searcher, *, now: bool) -> None:
+    def _prepared(self, search: Searcher, trials: int, *, now: bool) -> None:
         """Load what the search needs beside the first build; where every core is measured on, before anything is measured."""
         if self._loading is None:
-            self._loading = threading.Thread(target=search.prepare, daemon=True)
+            self._loading = threading.Thread(target=search.prepare, args=(max(trials, self.settings.trials),), daemon=True)
             self._loading.start()
         if now and self._loading.is_alive() and not host.pinned(self.settings.threads):
             self._loading.join()
@@ -261,7 +261,7 @@ class Session:
             raise TuningError(why_no_winner(self.task.op, self.trials, self.settings.budget))
         by_id = {trial.id: trial for trial in self.trials}
         choices = {
-            row.id: Choice(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
+            row.id: VerifiedSchedule(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
             for row in final.finalists
             if row.id in by_id
         }

@@ -17,10 +17,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tensorlang.autotune.log.index import Index, Known, LineAt, Study, dims_of, study_of
+from tensorlang.autotune.log.index import Index, LineAt, Study, StudyEntry, dims_of, study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import Reader, Trial
-from tensorlang.autotune.log.scan import LocatedRecord, Position, Problem, Scan
+from tensorlang.autotune.log.record import RecordParser, Trial
+from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Position, Problem
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.host import software, target_fields
 from tensorlang.codegen.runtime.threads import get_threads
@@ -130,9 +130,9 @@ class Database:
             else:
                 index, files, settled = Index(), dict[Path, Position](), list[Problem]()
             unsettled: list[Problem] = []
-            read = Reader()
+            read = RecordParser()
             for path in paths:
-                scan = Scan(path, files.get(path, Position()), read)
+                scan = FileScan(path, files.get(path, Position()), read)
                 try:
                     self._take(index, scan)
                 except OSError as error:
@@ -146,7 +146,7 @@ class Database:
                 self._index, self._files, self._settled = index, files, settled
                 self.problems = (*settled, *unsettled)
 
-    def _take(self, index: Index, scan: Scan) -> None:
+    def _take(self, index: Index, scan: FileScan) -> None:
         """Put what a file has into the index, some records at a time, so that look-ups never wait long."""
         found = _parsed(scan)
         while batch := list(islice(found, BATCH)):
@@ -234,7 +234,7 @@ class _Fits:
         self.target = target
         self.fingerprint = target_fields(target)["fingerprint"]
 
-    def __call__(self, known: Known) -> bool | None:
+    def __call__(self, known: StudyEntry) -> bool | None:
         if known.study[1] == self.fingerprint:
             return False
         if known.triple != self.target.triple or known.isa is None or not self.target.isa >= known.isa:
@@ -242,7 +242,7 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: Scan) -> Iterator[tuple[LocatedRecord, Trial | FinalRecord]]:
+def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Trial | FinalRecord]]:
     """Valid trials and final measurements; a malformed one is one more problem."""
     for located in scan:
         fields = located.fields

@@ -75,7 +75,7 @@ class Kept:
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class StudyEntry:
     """A study, at some values of its dims whose product is `size`: the winner of its last final measurement, and its fastest trials."""
 
     study: Study
@@ -122,17 +122,17 @@ class Known:
 class Shapes:
     """Studies of one family, threads and cache policy by the logarithms of their extents."""
 
-    studies: list[Known] = field(default_factory=list)
+    studies: list[StudyEntry] = field(default_factory=list)
     logs: list[list[float]] = field(default_factory=list)
     rows: npt.NDArray[np.float64] | None = None
 
-    def add(self, known: Known, extents: list[int]) -> None:
+    def add(self, known: StudyEntry, extents: list[int]) -> None:
         """One more study."""
         self.studies.append(known)
         self.logs.append(_logs(extents))
         self.rows = None
 
-    def near(self, extents: tuple[int, ...]) -> Iterator[Known]:
+    def near(self, extents: tuple[int, ...]) -> Iterator[StudyEntry]:
         """Studies of other extents, nearest first: the distance is the sum of the logarithms of the ratios."""
         if self.rows is None:
             self.rows = np.array(self.logs)
@@ -149,10 +149,10 @@ class Shapes:
 class Index:
     """All studies, by program and by family."""
 
-    studies: dict[tuple[Study, tuple[tuple[str, int], ...]], Known] = field(default_factory=dict)
-    programs: dict[str, list[Known]] = field(default_factory=dict)
+    studies: dict[tuple[Study, tuple[tuple[str, int], ...]], StudyEntry] = field(default_factory=dict)
+    programs: dict[str, list[StudyEntry]] = field(default_factory=dict)
     families: dict[tuple[str, int, str, int], Shapes] = field(default_factory=dict)
-    places: dict[str, tuple[Known, LineAt]] = field(default_factory=dict)
+    places: dict[str, tuple[StudyEntry, LineAt]] = field(default_factory=dict)
     waiting: dict[str, FinalRecord] = field(default_factory=dict)
     instructions: dict[tuple[object, ...], frozenset[str] | None] = field(default_factory=dict)
 
@@ -177,11 +177,11 @@ class Index:
         if when >= known.decided and known.decide(final.winner, final.time, place.line()):
             known.decided = when
 
-    def _new(self, study: Study, trial: Trial) -> Known:
+    def _new(self, study: Study, trial: Trial) -> StudyEntry:
         """The study of a first trial."""
         isa = self._isa(trial.target.get("features"))
         dims = dims_of(trial)
-        known = Known(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(dims.values()))
+        known = StudyEntry(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(dims.values()))
         self.studies[study, tuple(sorted(dims.items()))] = known
         self.programs.setdefault(study[0], []).append(known)
         family, extents = trial.task.get("family"), trial.task.get("extents")

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorlang.autotune.log.migrate import JsonObject
-from tensorlang.autotune.log.record import CHECKSUM, Reader, Trial, to_line
-from tensorlang.autotune.log.scan import LocatedRecord, Problem, Scan, holds_records
+from tensorlang.autotune.log.record import CHECKSUM, RecordParser, Trial, to_line
+from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Problem, holds_records
 from tensorlang.errors import LogError
 from tensorlang.system import files
 
@@ -92,9 +92,9 @@ class Log:
 
         A file of a folder that vanishes or cannot be read is a problem; raises `LogError` if the log itself is missing or unreadable.
         """
-        read = Reader()
+        read = RecordParser()
         for path in self.files():
-            scan = Scan(path, read=read, problems=problems)
+            scan = FileScan(path, read=read, problems=problems)
             try:
                 for located in scan:
                     yield path, located

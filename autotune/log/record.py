@@ -8,7 +8,8 @@ no path, module or code is ever taken from a record.
     final      the paired re-measurement of the finalists against the default, and the winner
     run_start  run_end                        what a run set out to do, and why and how it ended
 
-Most of a line says what all lines of a study say. It stands in one piece, from `task` to `software`, so that a `Reader` parses it once.
+Most of a line says what all lines of a study say. It stands in one piece, from `task` to `software`, so that a
+`RecordParser` parses it once.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _dumped(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
 
 
-class Reader:
+class RecordParser:
     """Parses lines. What the lines of a study share is parsed once, and then is the same object in all their records."""
 
     def __init__(self) -> None:
@@ -123,8 +124,8 @@ class Reader:
 
 
 def from_line(line: bytes) -> JsonObject:
-    """The record on a single line. Raises as `Reader` does."""
-    return Reader()(line)
+    """The record on a single line. Raises as `RecordParser` does."""
+    return RecordParser()(line)
 
 
 def whole(line: bytes) -> bytes:

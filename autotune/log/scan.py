@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tensorlang.autotune.log.migrate import JsonObject, Newer
-from tensorlang.autotune.log.record import CHECKSUM, Reader, whole
+from tensorlang.autotune.log.record import CHECKSUM, RecordParser, whole
 from tensorlang.system.files import NotRegular, opened
 
 LONGEST: Final = 8 << 20
@@ -81,7 +81,7 @@ class LocatedRecord:
 
 
 @dataclass(slots=True)
-class Scan:
+class FileScan:
     """The records of a file from `position` on, in order; `problems` and the new `position` are there when they are consumed.
 
     The position stays before a last line without its newline: it may still be written to. A device or a pipe holds no records, since it
@@ -90,7 +90,7 @@ class Scan:
 
     path: Path
     position: Position = Position()
-    read: Reader = field(default_factory=Reader)
+    read: RecordParser = field(default_factory=RecordParser)
     problems: list[Problem] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[LocatedRecord]:
@@ -151,7 +151,7 @@ def holds_records(path: Path) -> bool:
             first = file.read(1 << 12).lstrip()
     except NotRegular:
         return True
-    return first[: len(_START)] in (b"", _START[: len(first)]) or first.startswith(b"\0") or next(iter(Scan(path)), None) is not None
+    return first[: len(_START)] in (b"", _START[: len(first)]) or first.startswith(b"\0") or next(iter(FileScan(path)), None) is not None
 
 
 def _rest(file: BinaryIO) -> tuple[int, bool]:

@@ -21,7 +21,7 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Failure:
     """What went wrong: its kind, one line, and the number of the signal if it was one."""
 
     type: str

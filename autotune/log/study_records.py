@@ -14,14 +14,14 @@ from msgspec import Meta, Struct
 
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Number
-from tensorlang.autotune.measurement.host import Machine, Software, TargetFields
+from tensorlang.autotune.measurement.host import MachineFields, Software, TargetFields
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.measurement.slowness import Slow
 
 Seconds: TypeAlias = Annotated[int, Meta(gt=0, lt=1 << 53)] | Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 """A time that was measured."""
 
-Count: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 53)]
+NonNegative: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
 
 class _Record(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class StudyFields(_Record, frozen=True, kw_only=True):
     threads: int
     cache: str
     policy: Policy
-    machine: Machine
+    machine: MachineFields
     software: Software
 
 
@@ -67,7 +67,7 @@ class FinalistRecord(_Record, frozen=True, kw_only=True):
     id: str
     config: JsonObject
     samples: tuple[Seconds, ...]
-    runs: tuple[Count, ...] = ()
+    runs: tuple[NonNegative, ...] = ()
     least: Seconds | None = msgspec.field(default=None, name="min")
     schedule: str = ""
 
@@ -90,7 +90,7 @@ class Decision(_Record, frozen=True, kw_only=True):
     `speedup` is the paired ratio of the default's time to the winner's; None where there is no valid default.
     """
 
-    trials: Count = 0
+    trials: NonNegative = 0
     finalists: tuple[FinalistRecord, ...] = ()
     failed: tuple[FailedFinalist, ...] = ()
     winner: str
@@ -121,8 +121,8 @@ class JobTask(_Record, frozen=True, kw_only=True):
     """A task of a job; `study` is its program, target, threads and cache policy."""
 
     title: str
-    study: tuple[str, str, Count, str]
-    trials: Count
+    study: tuple[str, str, NonNegative, str]
+    trials: NonNegative
     weight: Number = 1.0
 
 
@@ -139,7 +139,7 @@ class JobPlan(_Record, frozen=True, kw_only=True):
 class RunPlan(_Record, frozen=True, kw_only=True):
     """What a run sets out to do; `points` are the feasible points of its space, `budget` and `timeout` seconds."""
 
-    trials: Count | None = None
+    trials: NonNegative | None = None
     seed: int | None = None
     search: str | None = None
     pid: int | None = None
@@ -168,6 +168,6 @@ class RunEnd(_Record, frozen=True, kw_only=True):
 
     reason: str
     wall_s: Number | None = None
-    measured: Count | None = None
+    measured: NonNegative | None = None
     overhead: Number | None = None
     noise: Noise | None = None

@@ -34,7 +34,7 @@ class TargetFields(TypedDict):
     description: NotRequired[Description]
 
 
-class Machine(TypedDict):
+class MachineFields(TypedDict):
     """The computer: its name, processor, usable cores and bytes of memory."""
 
     host: str
@@ -65,8 +65,8 @@ def described_target(target: Target) -> TargetFields:
 
 
 @cache
-def machine() -> Machine:
-    """This computer."""
+def machine() -> MachineFields:
+    """What this computer is called and has."""
     return {"host": platform.node(), "model": _model(), "cores": len(cores()), "memory": memory()}
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import mean, median
+from itertools import accumulate
+from statistics import mean, median, stdev
 from typing import Final, NamedTuple
 
 CONFIDENCE: Final = 0.95
@@ -46,15 +47,21 @@ def ratios_by_process(above: Sequence[float], below: Sequence[float], runs: Sequ
 
 def paired_ratio(above: Sequence[float], below: Sequence[float], runs: Sequence[int] = ()) -> Ratio:
     """The ratio of times that are paired by place, `runs` of them in each process (default: all in one)."""
-    from scipy import stats  # noqa: PLC0415 - a second of processor time, once in a job
-
     groups = ratios_by_process(above, below, runs)
     medians = tuple(map(median, groups))
     if len(medians) < 3:
-        ratios = [value for group in groups for value in group]
-        found = stats.quantile_test(ratios, p=0.5).confidence_interval(CONFIDENCE)
-        low, high = (min(ratios), max(ratios)) if math.isnan(found.low) else (float(found.low), float(found.high))  # too few values
+        ratios = sorted(value for group in groups for value in group)
+        order = max(_order_of_limits(len(ratios)), 1)  # too few values have no such limits
+        low, high = ratios[order - 1], ratios[-order]
         return Ratio(median(ratios), low, high, medians)
+    from scipy.special import stdtrit  # noqa: PLC0415 - a third of a second of processor time, once in a job
+
     logs = [math.log(value) for value in medians]
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1) * stats.sem(logs))
+    half = float(stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2)) * stdev(logs) / math.sqrt(len(logs))
     return Ratio(math.exp(mean(logs)), math.exp(mean(logs) - half), math.exp(mean(logs) + half), medians)
+
+
+def _order_of_limits(count: int) -> int:
+    """Which least and which largest of `count` values hold the median between them: the binomial quantile of (1 - CONFIDENCE) / 2."""
+    ways = accumulate(math.comb(count, below) for below in range(count + 1))
+    return next(below for below, total in enumerate(ways) if total / 2**count >= (1 - CONFIDENCE) / 2)

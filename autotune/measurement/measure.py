@@ -20,10 +20,11 @@ Clock = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Seconds in a sample; least and most samples; the spread at which to stop; the factor at which a loser is given up; seconds in all.
+    """How a candidate is timed: `least` to `most` samples of at least `sample_s` seconds each, `total_s` seconds in all.
 
-    `rounds` and `processes` are those of the final measurement: samples of each finalist in a process, and processes. `cache` is "warm"
-    or "cold" and part of a result's identity.
+    Sampling stops once the three least samples lie within the fraction `spread` of one another, and for a candidate that two samples show
+    to be more than `loser` times slower than the best known. `rounds` and `processes` are those of the final measurement: samples of each
+    finalist in a process, and processes. `cache` is "warm" or "cold" and part of a result's identity.
     """
 
     sample_s: float = 1e-3

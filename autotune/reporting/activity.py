@@ -102,7 +102,7 @@ class Activity:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ActivityReader:
     """One pass over a log, in order of time within each file."""
 
     points: dict[Study, float] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class _Reader:
 
 def activities(log: Log, at: float) -> list[Activity]:
     """The runs and jobs of a log that have not ended, jobs first. Raises `LogError` if it cannot be read."""
-    reader = _Reader()
+    reader = _ActivityReader()
     for record in log.records():
         reader.take(record)
     reader.trials.sort(key=lambda entry: entry[0])
@@ -153,7 +153,7 @@ def show(console: Console, log: Log, now: Callable[[], float] = time.time) -> bo
     return bool(found)
 
 
-def _activity(reader: _Reader, start: Start, at: float) -> Activity:
+def _activity(reader: _ActivityReader, start: Start, at: float) -> Activity:
     since, wanted = start.since, start.tasks
     sign, now, found, own = since, "", "", 0
     counts: Counter[Study] = Counter()

@@ -31,11 +31,11 @@ LEAST: Final = 0.01
 MACHINE: Final = frozenset(("cpu", "model", "host"))
 COMPILER: Final = frozenset(("tensorlang", "llvmlite"))
 
-Verdict: TypeAlias = Literal["A faster", "B faster", "tie", "only in A", "only in B", "nothing valid"]
+Finding: TypeAlias = Literal["A faster", "B faster", "tie", "only in A", "only in B", "nothing valid"]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TaskSummary:
     """A task in one log: its best time in seconds, trials, failed ones, and the first trial (from 1) within 5% of the best of both logs."""
 
     time: float | None
@@ -45,20 +45,20 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TaskComparison:
     """A task in two logs. `ratio` is A's best time over B's, above 1 where B is faster, `low` to `high` its interval."""
 
     title: str
-    a: Side | None
-    b: Side | None
-    verdict: Verdict
+    a: TaskSummary | None
+    b: TaskSummary | None
+    verdict: Finding
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     differs: tuple[str, ...] = ()
 
 
-def compare(a: Log, b: Log) -> list[Row]:
+def compare(a: Log, b: Log) -> list[TaskComparison]:
     """The tasks of both logs, A's first, paired by program, threads and cache policy. Raises `LogError` if either cannot be read."""
     ours, theirs = studies(a), studies(b)
     pairs: dict[int, int] = {}
@@ -72,7 +72,7 @@ def compare(a: Log, b: Log) -> list[Row]:
     return rows + [_row(None, other) for place, other in enumerate(theirs) if place not in pairs.values()]
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[TaskComparison]) -> Table:
     """The comparison as a table for the terminal."""
     shown = Table(
         caption=f"A / B above 1: B is faster; tie: the interval holds 1. To reach: trials until within {NEAR - 1:.0%} of the best."
@@ -94,31 +94,31 @@ def _key(tuned: Tuned) -> tuple[Any, ...]:
     return study_of(tuned.trials[0]) or ()
 
 
-def _row(a: Tuned | None, b: Tuned | None) -> Row:
+def _row(a: Tuned | None, b: Tuned | None) -> TaskComparison:
     if a is None or b is None:
         tuned = a or b
         assert tuned is not None
         side = _side(tuned, _fastest(tuned))
-        return Row(tuned.title, side, None, "only in A") if a else Row(tuned.title, None, side, "only in B")
+        return TaskComparison(tuned.title, side, None, "only in A") if a else TaskComparison(tuned.title, None, side, "only in B")
     differs = _differences(a.trials, b.trials)
     names = {what.split()[0] for what in differs}
     apart = not names.isdisjoint(MACHINE)
     goals = [_fastest(a), _fastest(b)] if apart else [min(_fastest(a), _fastest(b))] * 2
     sides = (_side(a, goals[0]), _side(b, goals[1]))
     if not a.time or not b.time:
-        verdict: Verdict = "A faster" if a.time else "B faster" if b.time else "nothing valid"
-        return Row(a.title, *sides, verdict, differs=differs)
+        verdict: Finding = "A faster" if a.time else "B faster" if b.time else "nothing valid"
+        return TaskComparison(a.title, *sides, verdict, differs=differs)
     ratio = a.time / b.time
     drifts = [] if apart else [_changed(*map(_sentinel, (a, b)))]
     drifts += [] if apart or not names.isdisjoint(COMPILER) else [_default_changed(a, b)]
     width = max(LEAST, 2 * math.hypot(_error(a), _error(b)), *drifts)
     low, high = ratio * math.exp(-width), ratio * math.exp(width)
-    return Row(a.title, *sides, "B faster" if low > 1 else "A faster" if high < 1 else "tie", ratio, low, high, differs)
+    return TaskComparison(a.title, *sides, "B faster" if low > 1 else "A faster" if high < 1 else "tie", ratio, low, high, differs)
 
 
-def _side(tuned: Tuned, goal: float) -> Side:
+def _side(tuned: Tuned, goal: float) -> TaskSummary:
     reached = next((count for count, trial in enumerate(tuned.trials, 1) if trial.time is not None and trial.time <= NEAR * goal), None)
-    return Side(tuned.time, len(tuned.trials), sum(trial.time is None for trial in tuned.trials), reached)
+    return TaskSummary(tuned.time, len(tuned.trials), sum(trial.time is None for trial in tuned.trials), reached)
 
 
 def _fastest(tuned: Tuned) -> float:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.plan import Progress
-from tensorlang.autotune.jobs.result import Choice, Result, failures
+from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, failures
 from tensorlang.autotune.log.record import Trial
 
 
@@ -94,7 +94,7 @@ AGREE: Final = 1.1
 
 
 def plain(console: Console, text: str) -> None:
-    """A line as it is."""
+    """Print text as it stands: no markup, no colours, no folding."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -113,19 +113,19 @@ def final_table(result: Result, peak: Peak) -> Table:
     return table
 
 
-def _row(choice: Choice, speedup: float | None, peak: Peak, cache: int) -> list[str]:
+def _row(choice: VerifiedSchedule, speedup: float | None, peak: Peak, cache: int) -> list[str]:
     flops, moved = _rates(choice)
     gain = "-" if speedup is None else f"{speedup:.2f}x"
     return [duration(choice.time), gain, f"{flops / 1e9:.1f}", f"{moved / 1e9:.1f}", share_of(choice, peak, cache)]
 
 
-def _rates(choice: Choice) -> tuple[float, float]:
+def _rates(choice: VerifiedSchedule) -> tuple[float, float]:
     """Operations and bytes a second."""
     flops, moved = (float(choice.record.fields.get(name) or 0.0) / choice.time for name in ("flops", "bytes"))
     return flops, moved
 
 
-def share_of(choice: Choice, peak: Peak, cache: int) -> str:
+def share_of(choice: VerifiedSchedule, peak: Peak, cache: int) -> str:
     """What a schedule gets of the machine's measured peak; data of up to `cache` bytes does not count as memory traffic."""
     flops, moved = _rates(choice)
     return share_of_peak(flops, moved if moved * choice.time > cache else 0.0, peak)

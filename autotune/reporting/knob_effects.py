@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+import numpy as np
+
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.reporting.analysis import number
 from tensorlang.schedules.spaces.space import spelling
@@ -21,7 +23,7 @@ INACTIVE: Final = "not active"
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class KnobLevel:
     """A value of a knob, or a range of values: the ratios of its valid trials to the best time, and how many failed."""
 
     label: str
@@ -40,7 +42,7 @@ class Effect:
 
     name: str
     share: float | None
-    levels: tuple[Level, ...]
+    levels: tuple[KnobLevel, ...]
 
     @property
     def explains(self) -> str:
@@ -76,7 +78,7 @@ def knob_effects(trials: Sequence[Trial]) -> list[Effect]:
             else:
                 groups[label(value)].append(trial.time / least)
         places = dict.fromkeys(label(value) for value in sorted(values, key=_order))
-        levels = tuple(Level(place, tuple(groups[place]), failed[place]) for place in places)
+        levels = tuple(KnobLevel(place, tuple(groups[place]), failed[place]) for place in places)
         effects.append(Effect(name, explained([level.ratios for level in levels]), levels))
     return sorted(effects, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
 
@@ -92,9 +94,11 @@ def explained(groups: Sequence[Sequence[float]]) -> float | None:
         return None
     if len(held) < 2 or len({value for group in held for value in group}) < 2:
         return 0.0
-    from scipy import stats  # noqa: PLC0415 - a second of processor time, and `status` and `best` do without
-
-    return max(0.0, float(stats.kruskal(*held).statistic - len(held) + 1) / (count - len(held)))
+    _, places, ties = np.unique(np.concatenate(held), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - (ties - 1) / 2)[places] - (count + 1) / 2
+    between = sum(part.sum() ** 2 / len(part) for part in np.split(ranks, np.cumsum([len(group) for group in held[:-1]])))
+    statistic = (count - 1) * between / (ranks @ ranks)
+    return max(0.0, float(statistic - len(held) + 1) / (count - len(held)))
 
 
 def _parts(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.reporting.analysis import default_of, improvements
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, spread, thinned
 from tensorlang.autotune.reporting.display import duration, plural
-from tensorlang.autotune.reporting.knob_effects import Effect, Level, text_of
+from tensorlang.autotune.reporting.knob_effects import Effect, KnobLevel, text_of
 from tensorlang.autotune.reporting.parts import Figure, Mark, Table
 from tensorlang.autotune.reporting.random_search import Baseline
 from tensorlang.schedules.spaces.space import spelling
@@ -106,7 +106,7 @@ def knob(effect: Effect, scale: Scale, most: int) -> Figure:
     return Figure(effect.name, chart.svg(), aside=effect.explains, numbers=Table(head, cells, numbers=(1, 2, 3, 4, 5)))
 
 
-def _range(level: Level) -> tuple[str, str, str]:
+def _range(level: KnobLevel) -> tuple[str, str, str]:
     if not level.ratios:
         return "-", "-", "-"
     return f"{min(level.ratios):.3f}x", f"{median(level.ratios):.3f}x", f"{max(level.ratios):.3f}x"

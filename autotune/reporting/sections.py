@@ -35,7 +35,7 @@ REASONS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Convergence:
     """How the best came about; `baseline` is random search, a draw of which takes the time `draw`, None where too little is known."""
 
     baseline: Baseline | None
@@ -82,7 +82,7 @@ class Study:
     where: str
     overview: tuple[str, ...]
     headline: Headline
-    progress: Progress | None
+    progress: Convergence | None
     knobs: Knobs | None
     trouble: tuple[Figure, ...]
     coverage: Coverage
@@ -116,7 +116,7 @@ def study(tuned: Tuned, most: int, *, measure: bool) -> Study:
     )
 
 
-def _progress(tuned: Tuned, most: int) -> Progress | None:
+def _progress(tuned: Tuned, most: int) -> Convergence | None:
     trials = tuned.trials
     if not any(trial.time is not None for trial in trials):
         return None
@@ -128,7 +128,7 @@ def _progress(tuned: Tuned, most: int) -> Progress | None:
         None if tuned.final is None else measurement_figures.finalists(tuned.final, trials),
         Figure("Where the points came from", table=_sources(trials)),
     ]
-    return Progress(chance, "" if chance is None else duration(chance.wall_s), tuned.strategy, tuple(filter(None, figures)))
+    return Convergence(chance, "" if chance is None else duration(chance.wall_s), tuned.strategy, tuple(filter(None, figures)))
 
 
 def _sources(trials: Sequence[Trial]) -> Table:

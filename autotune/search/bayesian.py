@@ -37,9 +37,9 @@ PRIORS: Final = 120
 class Bayesian(Searcher):
     """Expected improvement of a Gaussian process over relevant features, times the probability of validity."""
 
-    def prepare(self) -> None:
-        """Import the surrogates, unless the space is used up before a model is asked."""
-        if self.space.total > self._initial():
+    def prepare(self, trials: int) -> None:
+        """Import the surrogates, unless the trials or the points of the space are used up before a model is asked."""
+        if min(trials, self.space.total) > self._initial():
             preload()
             _ = self._scale, self._listed, self._told
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
 
 Array = npt.NDArray[np.float64]
 
@@ -36,7 +35,7 @@ class Process:
 
     def predict(self, candidates: Array) -> tuple[Array, Array]:
         """Mean and standard deviation at each candidate."""
-        reduced = solve_triangular(self.factor, _kernel(_distances(self.points, candidates) / self.length), lower=True, check_finite=False)
+        reduced = _solved(self.factor, _kernel(_distances(self.points, candidates) / self.length))
         rest = np.maximum(1 - np.einsum("ij,ij->j", reduced, reduced), 1e-9)
         return self.middle + self.spread * (self.weights @ reduced), self.spread * self.amplitude * np.sqrt(rest)
 
@@ -51,13 +50,20 @@ def condition(points: Array, values: Array, doubts: Array) -> Process:
         covariance = _kernel(distances / length)
         for noise in NOISES:
             factor = np.asarray(np.linalg.cholesky(covariance + np.diag(noise + doubts / spread**2)), dtype=np.float64)
-            weights = solve_triangular(factor, normal, lower=True, check_finite=False)
+            weights = _solved(factor, normal)
             amplitude = float(weights @ weights) / len(points) + 1e-12
             fit = -0.5 * len(points) * np.log(amplitude) - float(np.log(np.diag(factor)).sum()) - 0.5 * np.log(length) ** 2
             if best is None or fit > best[0]:
                 best = fit, Process(points, length, factor, weights, middle, spread, amplitude**0.5)
     assert best is not None
     return best[1]
+
+
+def _solved(lower: Array, right: Array) -> Array:
+    """The solution of a triangular system."""
+    from scipy.linalg import solve_triangular  # noqa: PLC0415 - a third of a second, and most points are proposed without a model
+
+    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
 
 
 def _distances(first: Array, second: Array) -> Array:

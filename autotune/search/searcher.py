@@ -57,8 +57,8 @@ class Searcher(ABC):
         self.pending: dict[str, Proposal] = {}
         self._first = [default, *(config for config in seeds if space.contains(config))]
 
-    def prepare(self) -> None:  # noqa: B027 - most methods need nothing
-        """Load what later proposals need; may run in another thread meanwhile."""
+    def prepare(self, trials: int) -> None:  # noqa: B027 - most methods need nothing
+        """Load what the proposals of so many trials need; may run in another thread meanwhile."""
 
     def ask(self) -> Proposal | None:
         """The next point, now in flight; None when no feasible point is left."""

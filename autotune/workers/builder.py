@@ -16,7 +16,7 @@ from tensorlang.autotune.workers.protocol import Blob, Candidate, Compiling, Fac
 
 
 class Wrong(Exception):  # noqa: N818 - an outcome
-    """The kernel computed something else."""
+    """A kernel whose result is not the reference's, or that wrote where it must not; the message says which."""
 
 
 class Built(Protocol):

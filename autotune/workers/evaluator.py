@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tensorlang.autotune.measurement.host import Machine
+from tensorlang.autotune.measurement.host import MachineFields
 from tensorlang.autotune.workers.protocol import Candidate, Outcome, WorkerTask
 
 
@@ -22,7 +22,7 @@ class Evaluator(Protocol):
         ...
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> MachineFields | None:
         """The machine that measures; None if that is not known before `open`."""
         ...
 

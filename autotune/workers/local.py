@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.host import Machine
+from tensorlang.autotune.measurement.host import MachineFields
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import NOTHING, UNMEASURED, Build, Candidate, Facts, Measure, Outcome, Request, Spans, WorkerTask
 from tensorlang.autotune.workers.runner import allowed, in_turns, incumbent, kernels_of, placed, with_builds
@@ -62,7 +62,7 @@ class LocalEvaluator:
         return len(self._builders) + 1
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> MachineFields:
         """This one."""
         return host.machine()
 

@@ -20,7 +20,7 @@ from tensorlang.autotune.workers.protocol import Answer, read_answer
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds to start, to compile and to run; candidates before a worker is recycled; bytes of address space (0: no bound)."""
+    """What a worker may take: seconds to start, compile and run, candidates before it is recycled, bytes of address space (0: any)."""
 
     start_s: float = 60.0
     compile_s: float = 30.0

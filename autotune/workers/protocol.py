@@ -22,9 +22,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tensorlang.autotune.log.status import Fault, Status
+from tensorlang.autotune.log.status import Failure, Status
 from tensorlang.autotune.measurement.arrays import Spec
-from tensorlang.autotune.measurement.host import Machine, Software
+from tensorlang.autotune.measurement.host import MachineFields, Software
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import DType, dtype
@@ -189,7 +189,7 @@ class Running(Struct, frozen=True, tag="running"):
 class Where(Struct, frozen=True):
     """What another host says of itself."""
 
-    machine: Machine
+    machine: MachineFields
     software: Software
     load: float | None
 
@@ -213,7 +213,7 @@ class Outcome(Struct, frozen=True, tag="outcome"):
 
     status: Status | Literal["error"]
     facts: Facts = NOTHING
-    error: Fault | None = None
+    error: Failure | None = None
     place: int = 0
     rows: tuple[Facts, ...] = ()
     spans: Spans = UNMEASURED

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tensorlang.autotune.log.status import Fault, Status
+from tensorlang.autotune.log.status import Failure, Status
 from tensorlang.autotune.workers.builder import Builder, Wrong, pin
 from tensorlang.autotune.workers.channel import Channel, Closed
 from tensorlang.autotune.workers.protocol import Build, Hello, Measure, Outcome, Paired, Request, Take, read_request
@@ -67,7 +67,7 @@ def serve(channel: Channel[Request]) -> None:
 
 
 def _failure(status: Status | Literal["error"], error: Exception) -> Outcome:
-    return Outcome(status, error=Fault(type(error).__name__, str(error)[:500]))
+    return Outcome(status, error=Failure(type(error).__name__, str(error)[:500]))
 
 
 def _isolate(parent: int, memory: int) -> None:

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from tensorlang.autotune.log.status import Fault, Status
+from tensorlang.autotune.log.status import Failure, Status
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.channel import Broken, Closed, Late
 from tensorlang.autotune.workers.process import Limits, Worker
@@ -261,5 +261,5 @@ def _answered(outcome: Outcome, phase: str, place: int, facts: Facts) -> Outcome
     return msgspec.structs.replace(outcome, status=status, facts=facts.then(outcome.facts), place=place)
 
 
-def _fault(kind: str, message: str, number: int | None) -> Fault:
-    return Fault(kind, message[:500], None if number is None else int(number))
+def _fault(kind: str, message: str, number: int | None) -> Failure:
+    return Failure(kind, message[:500], None if number is None else int(number))

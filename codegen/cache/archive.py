@@ -3,8 +3,8 @@
     magic (8 bytes), SHA-256 of all that follows (32 bytes), length of the header (8 bytes), header (JSON), object code, bound arrays
 
 Nothing is executed or linked before the digest of every byte agrees, the header is sound (see `header`) and was made for this code (see
-`seal`), and this machine and this version of LLVM can use it. All this finds damage and mistakes, not malice: a file holds machine code,
-which nobody can prove harmless, and deserves the same trust as a program.
+`interface_symbol`), and this machine and this version of LLVM can use it. All this finds damage and mistakes, not malice: a file holds
+machine code, which nobody can prove harmless, and deserves the same trust as a program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorlang.codegen.cache import extents, header, seal
+from tensorlang.codegen.cache import extents, header, interface_symbol
 from tensorlang.codegen.cache.header import Header
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.llvm import binding
@@ -122,7 +122,7 @@ def _program(head: Header, blobs: bytes) -> Program:
     if reason is not None:
         raise BuildError(f"it was built for {target}: {reason}")
     code = blobs[: head.object]
-    if not seal.fits(code, head.signature, target):
+    if not interface_symbol.matches(code, head.signature, target):
         raise BuildError("its header does not belong to its code: the code was compiled for another signature or other instructions")
     bound, at = {}, head.object
     for name, kind, shape in head.bound:

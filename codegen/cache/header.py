@@ -2,7 +2,7 @@
 
 A digest finds damage; it does not say that the header means something. Every value is looked at: its type, its range, how long and how
 deep it is, whether names can be names, and whether the parts agree with one another and with what lies behind the header. Nothing of it
-reaches LLVM, `ctypes` or the allocator before. What the header says about the code is compared with the code (see `seal`).
+reaches LLVM, `ctypes` or the allocator before. What the header says about the code is compared with the code (see `interface_symbol`).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def folder() -> Path | None:
     return cache_folder.chosen()
 
 
-def kept(name: str, make: Callable[[], Program]) -> Program:
+def cached_program(name: str, make: Callable[[], Program]) -> Program:
     """The program of a name (see `program_key.digest`), from its file; else made, and written to it. Raises what `make` raises."""
     path = path_of(name)
     found = None if path is None else read(path)

@@ -82,7 +82,7 @@ class _Subject:
         return f"{self.signature.name}: {self.role} {self.argument.name!r} ({self.argument})"
 
 
-def fixed(signature: Signature, argument: Argument, value: object) -> Array:
+def constant_operand(signature: Signature, argument: Argument, value: object) -> Array:
     """A copy of `value` that can stand for an input for good, checked as in a call. Raises `CallError`."""
     subject = _Subject(signature, argument, "argument")
     array = arrays.as_array(value, subject)

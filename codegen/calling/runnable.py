@@ -19,7 +19,7 @@ from tensorlang.codegen.cache.program import Program, Provenance
 from tensorlang.codegen.calling import vectorcall
 from tensorlang.codegen.calling.arguments import prepare
 from tensorlang.codegen.calling.checked_call import Caller
-from tensorlang.codegen.llvm import binding, features, proven
+from tensorlang.codegen.llvm import binding, features, safe_compilation
 from tensorlang.codegen.runtime import symbols, timing
 from tensorlang.codegen.runtime.timing import Timing
 from tensorlang.codegen.target import Target, why_foreign
@@ -143,7 +143,7 @@ class Runnable:
         compiled = self.program.compiled
         if self.program.origin is None and (reason := features.compiles_apart(compiled.source, compiled.machine)) is not None:
             raise CallError(f"{self.name}: LLVM cannot read the source that the kernel's file holds: {reason}")
-        return proven.rendered(compiled.source, compiled.machine, form, compiled.passes)
+        return safe_compilation.rendered(compiled.source, compiled.machine, form, compiled.passes)
 
     def bind(self, *inputs: Any, **keywords: Any) -> Callable[[], Any]:
         """A call without arguments, for repeated use of the same buffers; outputs that are not given are allocated once.

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.codegen.cache import object_files
+from tensorlang.codegen.cache.interface_symbol import with_interface
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import digest
-from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling import vectorcall_ir
 from tensorlang.codegen.calling.checked_call import Caller
@@ -122,9 +122,9 @@ def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
 
     def compiled() -> Program:
         nothing = Signature("entry", (), ())
-        return Program(nothing, here, binding.compile_module(sealed(text, nothing, here), here.machine))
+        return Program(nothing, here, binding.compile_module(with_interface(text, nothing, here), here.machine))
 
-    code = object_files.kept(digest(here, text), compiled).compiled.object
+    code = object_files.cached_program(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in vectorcall_ir.PYTHON_FUNCTIONS}
     libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
     objects = {name: id(value) for name, value in _OBJECTS.items()}

@@ -27,29 +27,29 @@ from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, substatements, walk
 from tensorlang.schedules.rewriting.ragged import ragged
 from tensorlang.semantics.arithmetic import quiet
-from tensorlang.semantics.evaluate import Evaluator
-from tensorlang.semantics.lanes import Scope
+from tensorlang.semantics.environment import Environment
+from tensorlang.semantics.evaluate import ReferenceEvaluator
 
 LIMIT: Final = 1 << 21
 Points = dict[str, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class OperationCount:
     """A number of operations; `exact`, or at most so many."""
 
     value: int
     exact: bool = True
 
-    def __add__(self, other: Count) -> Count:
-        return Count(self.value + other.value, self.exact and other.exact)
+    def __add__(self, other: OperationCount) -> OperationCount:
+        return OperationCount(self.value + other.value, self.exact and other.exact)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """The arithmetic of a program: all of it, by stage, by element type, and how often each named function is called."""
 
-    flops: Count = Count(0)
+    flops: OperationCount = OperationCount(0)
     stages: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[str, int] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class Work:
 
 def work(nest: Nest, dims: Mapping[str, int]) -> Work:
     """The arithmetic of an unscheduled nest under these dims."""
-    total = Count(0)
+    total = OperationCount(0)
     stages: Counter[str] = Counter()
     types: Counter[str] = Counter()
     calls: Counter[str] = Counter()
     for store, loops, conditions in _stores(nest.body, (), ()):
         for chosen, names in _choices(store).items():
             points = domain(loops, (*conditions, *chosen), dims)
-            done = Count(points.value * names.total(), points.exact)
+            done = OperationCount(points.value * names.total(), points.exact)
             total += done
             stages[store.stage] += done.value
             types[str(dtype_of(store.values[0]))] += done.value
@@ -72,7 +72,7 @@ def work(nest: Nest, dims: Mapping[str, int]) -> Work:
     return Work(total, dict(stages), dict(types), {name: times for name, times in calls.items() if times})
 
 
-def flops(nest: Nest, dims: Mapping[str, int]) -> Count:
+def flops(nest: Nest, dims: Mapping[str, int]) -> OperationCount:
     """Arithmetic operations of an unscheduled nest under these dims."""
     return work(nest, dims).flops
 
@@ -100,14 +100,14 @@ def _choices(store: Store) -> dict[Conditions, Counter[str]]:
     return found
 
 
-def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> Count:
+def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, int]) -> OperationCount:
     """How many iterations of a nest meet the conditions."""
     parts = conjuncts(conditions)
     keys = ragged(parts).keys
     if keys:  # their ranges are taken for parts of one whole
         whole = domain(loops, [part for part in parts if not any(True for _ in loads_of(part))], dims)
         shared = domain([loop for loop in loops if loop.loop in keys], (), dims)
-        return Count(whole.value // max(1, shared.value), exact=False)
+        return OperationCount(whole.value // max(1, shared.value), exact=False)
     known = [part for part in parts if all(map(_is_known, walk(part)))]
     spoken = set().union(*map(axes_of, known), *(axes_of(bound) for loop in loops for bound in (loop.lo, loop.hi)))
     points: Points = {}
@@ -120,7 +120,7 @@ def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, 
         trips = np.broadcast_to(length, weight.shape)
         visited = int(trips.sum())
         if visited > LIMIT:
-            return Count(box * int((weight * trips).sum()) * _most(loops, depth + 1, dims), exact=False)
+            return OperationCount(box * int((weight * trips).sum()) * _most(loops, depth + 1, dims), exact=False)
         first = np.broadcast_to(_value(loop.lo, points, dims), weight.shape)
         steps = np.arange(visited) - np.repeat(np.cumsum(trips) - trips, trips)
         points = {name: np.repeat(values, trips) for name, values in points.items()}
@@ -128,7 +128,7 @@ def domain(loops: Sequence[For], conditions: Sequence[Expr], dims: Mapping[str, 
         weight = np.repeat(weight, trips)
     for part in known:
         weight = weight * np.asarray(_value(part, points, dims), bool)
-    return Count(box * int(weight.sum()), len(known) == len(parts))
+    return OperationCount(box * int(weight.sum()), len(known) == len(parts))
 
 
 def _most(loops: Sequence[For], start: int, dims: Mapping[str, int]) -> int:
@@ -163,4 +163,4 @@ def _is_known(node: Expr) -> bool:
 def _value(expr: Expr, points: Points, dims: Mapping[str, int]) -> npt.NDArray[Any]:
     """The value of an expression at every point."""
     with quiet():
-        return Evaluator(dict(dims), {}).value(expr, Scope((), points))
+        return ReferenceEvaluator(dict(dims), {}).value(expr, Environment((), points))

@@ -12,14 +12,14 @@ from tensorlang import ir
 from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify, number
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.frame import Frame
-from tensorlang.codegen.emission.memory import Access, address
+from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import I1, I64, Builder, Value, intrinsic, known, lanes_of, literal
 from tensorlang.ir.dtype import INT64
 
 Evaluate = Callable[[Frame, ir.Expr], Value]
 
 
-def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value: Evaluate) -> Access:
+def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value: Evaluate) -> VectorAccess:
     """The elements of `buffer[index]` in the current lanes; `value` evaluates expressions."""
     place = frame.places[buffer.name]
     offset = frame.space.offset(index, place.shape)
@@ -35,10 +35,10 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
     base = frame.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
-    access = Access(place, base, frame.lanes, step, offsets)
+    access = VectorAccess(place, base, frame.lanes, step, offsets)
     lanes = access.constant_offsets()
     inside = known(start) == 0 and lanes is not None and all(0 <= fixed.offset + lane < place.own for lane in lanes or (0,))
-    return Access(place, base, frame.lanes, step, offsets, owned=inside)
+    return VectorAccess(place, base, frame.lanes, step, offsets, owned=inside)
 
 
 def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:

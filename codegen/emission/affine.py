@@ -138,7 +138,7 @@ def classify(polynomial: Polynomial) -> Pattern:
 
 
 @dataclass(slots=True)
-class Space:
+class PolynomialScope:
     """The loop variables in scope, each as a polynomial, and the expressions that were taken whole.
 
     An expression that is taken whole is known by itself and by the bindings of its variables (`turns` counts them): the copies of an
@@ -159,7 +159,7 @@ class Space:
         yield
         self.depth, self.axes, self.quotients = before
 
-    def within(self) -> Space:
+    def within(self) -> PolynomialScope:
         """The same variables, for another function: what comes into scope there is not in scope here."""
         return replace(self, axes=dict(self.axes), quotients=dict(self.quotients))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang.codegen.emission.constant_folding import folded
-from tensorlang.codegen.emission.convert import narrow, widen
+from tensorlang.codegen.emission.convert import round_to_half, widen
 from tensorlang.codegen.emission.integers import LOGIC, SIGNED, UNSIGNED, Binary
 from tensorlang.codegen.emission.types import HALVES, I1, Builder, Value, filled, intrinsic, known, literal, matched
 from tensorlang.codegen.target import Target
@@ -24,7 +24,7 @@ def binary(builder: Builder, target: Target, op: str, dtype: DType, a: Value, b:
     """`a op b` for operands of one type. Raises `InternalError` where the type has no such operation."""
     if dtype in HALVES:
         wide = binary(builder, target, op, FLOAT32, widen(builder, target, dtype, a), widen(builder, target, dtype, b))
-        return narrow(builder, target, dtype, wide)
+        return round_to_half(builder, target, dtype, wide)
     if op in ARITHMETIC:
         number = folded(op, dtype, a, b)
         if number is not None:

@@ -1,6 +1,6 @@
 """Conversions between types. Every one is defined: integers wrap, floating point saturates with NaN as 0, halves round to even.
 
-Half types are 16 bit patterns (see `types`); `widen` gives their float32 value and `narrow` rounds one back. bfloat16 is integer
+Half types are 16 bit patterns (see `types`); `widen` gives their float32 value and `round_to_half` rounds one back. bfloat16 is integer
 arithmetic throughout, since the hardware instruction flushes denormals. float16 takes the conversion instructions where the target has
 them and integer arithmetic elsewhere, since LLVM would call the C library. Both ways give the same bits.
 """
@@ -39,8 +39,8 @@ def cast(builder: Builder, target: Target, value: Value, source: DType, to: DTyp
         return cast(builder, target, widen(builder, target, source, value), FLOAT32, to)
     if to in HALVES:
         if source == "float64" and to == "float16":
-            return narrow(builder, target, to, _to_odd(builder, value))
-        return narrow(builder, target, to, cast(builder, target, value, source, FLOAT32))
+            return round_to_half(builder, target, to, _to_odd(builder, value))
+        return round_to_half(builder, target, to, cast(builder, target, value, source, FLOAT32))
     kind = shaped(in_register(to), lanes_of(value))
     if to == "bool":
         zero = filled(value.type, 0)
@@ -128,7 +128,7 @@ def _through_integer(builder: Builder, value: Value) -> Value:
     return builder.trunc(kept, I16)
 
 
-def narrow(builder: Builder, target: Target, dtype: DType, value: Value) -> Value:
+def round_to_half(builder: Builder, target: Target, dtype: DType, value: Value) -> Value:
     """A float32 value rounded to a half, ties to even; other types as they are."""
     if dtype not in HALVES:
         return value

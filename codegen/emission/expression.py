@@ -14,7 +14,7 @@ from tensorlang.codegen.emission import memory
 from tensorlang.codegen.emission.access import access_of, any_lane, evaluate
 from tensorlang.codegen.emission.affine import LANE, Polynomial, number
 from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
-from tensorlang.codegen.emission.convert import cast, narrow, widen
+from tensorlang.codegen.emission.convert import cast, round_to_half, widen
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.math import emit as emit_function
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
@@ -105,7 +105,7 @@ def _function(frame: Frame, node: ir.Call) -> Value:
     at = FLOAT32 if dtype in HALVES else dtype
     can = frame.target
     result = emit_function(frame.builder, node.function, at, wide, has_fma=can.has_fma, has_round=can.has_round, has_scale=can.has_scale)
-    return result if node.dtype == BOOL else narrow(frame.builder, frame.target, dtype, result)
+    return result if node.dtype == BOOL else round_to_half(frame.builder, frame.target, dtype, result)
 
 
 def _load(frame: Frame, node: ir.Load) -> Value:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from llvmlite import ir as llvm
 
 from tensorlang import ir
-from tensorlang.codegen.emission.affine import Polynomial, Space
-from tensorlang.codegen.emission.memory import Access, BufferAddress
+from tensorlang.codegen.emission.affine import Polynomial, PolynomialScope
+from tensorlang.codegen.emission.memory import BufferAddress, VectorAccess
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
 from tensorlang.codegen.target import Target
 
@@ -25,7 +25,7 @@ from tensorlang.codegen.target import Target
 class Pending:
     """A strided store not yet made. `offset` is that of its first lane in its buffer."""
 
-    access: Access
+    access: VectorAccess
     offset: Polynomial
     value: Value
     streamed: bool
@@ -45,7 +45,7 @@ class Frame:
     builder: Builder
     entry: Builder
     fail: Callable[[Frame, Builder], None]
-    space: Space = field(default_factory=Space)
+    space: PolynomialScope = field(default_factory=PolynomialScope)
     places: dict[str, BufferAddress] = field(default_factory=dict)
     scalars: dict[str, Value] = field(default_factory=dict)
     heap: list[Value] = field(default_factory=list)

@@ -68,7 +68,7 @@ class BufferAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class VectorAccess:
     """The elements that one statement touches: `base`, and for lane l the element `step * l`, or `offsets[l]`, beyond it."""
 
     place: BufferAddress
@@ -104,7 +104,7 @@ def address(builder: Builder, dtype: DType, base: Value, offset: Value) -> Value
     return builder.gep(base, [offset], source_etype=in_memory(dtype))
 
 
-def load(builder: Builder, target: Target, access: Access, mask: Value | None) -> Value:
+def load(builder: Builder, target: Target, access: VectorAccess, mask: Value | None) -> Value:
     """The elements of an access, zero in lanes that are off; the caller knows that a uniform one is wanted by some lane."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     vector = shaped(element, access.lanes)
@@ -130,7 +130,7 @@ def load(builder: Builder, target: Target, access: Access, mask: Value | None) -
     return builder.icmp_unsigned("!=", value, filled(value.type, 0)) if dtype == BOOL else value
 
 
-def store(builder: Builder, target: Target, access: Access, value: Value, mask: Value | None) -> None:
+def store(builder: Builder, target: Target, access: VectorAccess, value: Value, mask: Value | None) -> None:
     """Write the lanes that are on."""
     dtype, element, align = access.place.dtype, in_memory(access.place.dtype), access.place.dtype.bytes
     if dtype == BOOL:
@@ -159,14 +159,14 @@ def store(builder: Builder, target: Target, access: Access, value: Value, mask: 
         intrinsic(builder, "masked.scatter", VOID, [value, places, mask], [value.type, places.type], align={1: align})
 
 
-def streams(target: Target, access: Access, mask: Value | None) -> bool:
+def streams(target: Target, access: VectorAccess, mask: Value | None) -> bool:
     """Whether a store may pass the caches by: one whole vector register on a target whose stores do so in order of a fence."""
     size = access.lanes * access.place.dtype.bytes
     whole = access.step == 1 and mask is None and not access.owned
     return whole and target.is_x86 and size in (16, 32, 64) and size * 8 <= target.vector_bits
 
 
-def stream(builder: Builder, access: Access, value: Value) -> None:
+def stream(builder: Builder, access: VectorAccess, value: Value) -> None:
     """Write past the caches where the address is a multiple of the vector's size, which the instruction needs; else plainly."""
     size = access.lanes * access.place.dtype.bytes
     if access.place.dtype == BOOL:
@@ -181,13 +181,13 @@ def stream(builder: Builder, access: Access, value: Value) -> None:
             builder.store(value, access.base, align=access.place.dtype.bytes)
 
 
-def prefetch(builder: Builder, access: Access) -> None:
+def prefetch(builder: Builder, access: VectorAccess) -> None:
     """Ask for the cache line of an element: to read, to keep in all caches, as data."""
     flags = [literal(I32, 0), literal(I32, 3), literal(I32, 1)]
     intrinsic(builder, "prefetch", VOID, [access.base, *flags], [POINTER])
 
 
-def _raw(builder: Builder, access: Access) -> Value:
+def _raw(builder: Builder, access: VectorAccess) -> Value:
     """The elements of owned storage as they are in memory."""
     dtype = access.place.dtype
     vector = shaped(in_memory(dtype), access.lanes)
@@ -239,7 +239,7 @@ def _pinned(builder: Builder, target: Target, value: Value) -> Value:
     return builder.shuffle_vector(kept, Poison(kept.type), first)
 
 
-def _spans(target: Target, access: Access, mask: Value | None) -> bool:
+def _spans(target: Target, access: VectorAccess, mask: Value | None) -> bool:
     """Is a load of what lies between the lanes cheaper than one for each lane?"""
     if access.offsets is not None or not 1 < abs(access.step) <= LONGEST_STEP or access.lanes < 2:
         return False
@@ -249,7 +249,7 @@ def _spans(target: Target, access: Access, mask: Value | None) -> bool:
     return wide or target.has_masks
 
 
-def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
+def _spanned(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:
     """Elements 0, k, ... k (n - 1), from loads of n elements each, of which the last one ends with the last element that is wanted.
 
     Under a mask a load touches only what is wanted: its lanes are on where they take the element of a lane that is on.
@@ -280,7 +280,7 @@ def _spanned(builder: Builder, target: Target, access: Access, vector: llvm.Type
     return value if access.step > 0 else reverse(builder, value)
 
 
-def _is_near(target: Target, access: Access) -> bool:
+def _is_near(target: Target, access: VectorAccess) -> bool:
     """Do known places lie no further apart than lanes do, so that one load has them all?"""
     offsets = access.constant_offsets()
     if offsets is None or not 1 < access.lanes <= MOST_LANES or access.place.dtype.bits < I32.width:
@@ -288,7 +288,7 @@ def _is_near(target: Target, access: Access) -> bool:
     return target.is_x86 and target.vector_bits >= LEAST_SHUFFLED and 0 < max(offsets) - min(offsets) < access.lanes
 
 
-def _near(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
+def _near(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:
     """Each lane its own element, or one that others take as well, out of a load from the first of them to the last."""
     offsets, place, lanes = access.constant_offsets() or (), access.place, range(access.lanes)
     first, last = min(offsets), max(offsets)
@@ -314,7 +314,7 @@ def _spread(builder: Builder, mask: Value, places: dict[int, int]) -> Value:
     return builder.shuffle_vector(mask, filled(mask.type, 0), llvm.Constant(llvm.VectorType(I32, count), order))
 
 
-def _scattered(builder: Builder, target: Target, access: Access, vector: llvm.Type, mask: Value | None) -> Value:
+def _scattered(builder: Builder, target: Target, access: VectorAccess, vector: llvm.Type, mask: Value | None) -> Value:
     gathers = vector.element.intrinsic_name in ("i32", "i64", "f32", "f64") and not target.isa.isdisjoint(("avx2", "avx512f"))
     if mask is None and not (gathers and access.constant_offsets() is None):
         return _elements(builder, access, vector)
@@ -324,7 +324,7 @@ def _scattered(builder: Builder, target: Target, access: Access, vector: llvm.Ty
     return intrinsic(builder, "masked.gather", vector, args, [vector, places.type], align={0: access.place.dtype.bytes})
 
 
-def _elements(builder: Builder, access: Access, vector: llvm.Type) -> Value:
+def _elements(builder: Builder, access: VectorAccess, vector: llvm.Type) -> Value:
     value = Poison(vector)
     for lane, place in enumerate(_addresses(builder, access)):
         one = builder.load(place, name=access.place.name, align=access.place.dtype.bytes, typ=vector.element)
@@ -332,7 +332,7 @@ def _elements(builder: Builder, access: Access, vector: llvm.Type) -> Value:
     return value
 
 
-def _addresses(builder: Builder, access: Access) -> list[Value]:
+def _addresses(builder: Builder, access: VectorAccess) -> list[Value]:
     """The address of each lane's element."""
     constants = access.constant_offsets()
     if constants is not None:
@@ -342,7 +342,7 @@ def _addresses(builder: Builder, access: Access) -> list[Value]:
     return [address(builder, access.place.dtype, access.base, offset) for offset in offsets]
 
 
-def _pointers(builder: Builder, access: Access) -> Value:
+def _pointers(builder: Builder, access: VectorAccess) -> Value:
     """The vector of the addresses of all lanes."""
     constants = access.constant_offsets()
     offsets = access.offsets if constants is None else splat(builder, literal(I64, constants), access.lanes)

@@ -14,11 +14,11 @@ from tensorlang import ir
 from tensorlang.codegen.emission import loops, memory, storage, tensors, transpose
 from tensorlang.codegen.emission.access import access_of, any_lane
 from tensorlang.codegen.emission.arithmetic import both, unary
-from tensorlang.codegen.emission.convert import narrow, widen
+from tensorlang.codegen.emission.convert import round_to_half, widen
 from tensorlang.codegen.emission.expression import value
 from tensorlang.codegen.emission.frame import Frame, Pending
 from tensorlang.codegen.emission.math import emit_fma
-from tensorlang.codegen.emission.memory import Access
+from tensorlang.codegen.emission.memory import VectorAccess
 from tensorlang.codegen.emission.parallel import parallel
 from tensorlang.codegen.emission.types import I32, Value, known, lanes_of, literal, matched
 from tensorlang.errors import InternalError
@@ -137,7 +137,7 @@ def _last_lane(frame: Frame, new: Value) -> Value:
     return found
 
 
-def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Value]) -> None:
+def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
             offset = frame.space.offset(stmt.index, access.place.shape).part(varying=False)
@@ -149,7 +149,7 @@ def _write(frame: Frame, stmt: ir.Store, accesses: list[Access], values: list[Va
             memory.store(frame.builder, frame.target, access, new, frame.mask)
 
 
-def _values(frame: Frame, stmt: ir.Store, accesses: list[Access]) -> list[Value]:
+def _values(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess]) -> list[Value]:
     """What a store writes: its values, or their combination with what is there."""
     if stmt.reducer is None:
         return [value(frame, expr) for expr in stmt.values]
@@ -168,4 +168,4 @@ def _multiply_add(frame: Frame, stmt: ir.Store, left: Value, right: Value, old: 
     """`old + left * right` with one rounding where the target can."""
     dtype = stmt.buffers[0].dtype
     a, b, c = (widen(frame.builder, frame.target, dtype, part) for part in matched(frame.builder, left, right, old))
-    return narrow(frame.builder, frame.target, dtype, emit_fma(frame.builder, a, b, c, has_fma=frame.target.has_fma))
+    return round_to_half(frame.builder, frame.target, dtype, emit_fma(frame.builder, a, b, c, has_fma=frame.target.has_fma))

@@ -20,7 +20,7 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission import memory
 from tensorlang.codegen.emission.frame import Frame, Pending
-from tensorlang.codegen.emission.memory import Access, address
+from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -58,7 +58,7 @@ def side_by_side(loop: ir.For) -> bool:
     return plain and len(stores) == 1 and stores[0].reducer is None and not written & reads
 
 
-def defers(frame: Frame, access: Access) -> bool:
+def defers(frame: Frame, access: VectorAccess) -> bool:
     """Does a store wait for its neighbours?"""
     return frame.deferred is not None and first_lanes(frame) > 1 and access.offsets is None and abs(access.step) > 1 and not access.owned
 
@@ -131,7 +131,7 @@ def _pieces(count: int) -> Iterator[tuple[int, int]]:
         start += size
 
 
-def _store_transposed(frame: Frame, first: Access, values: list[Value], *, streamed: bool) -> None:
+def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *, streamed: bool) -> None:
     """Store rows of as many lanes as `first` has, a power of two, along memory."""
     builder, dtype, lanes, count = frame.builder, first.place.dtype, first.lanes, len(values)
     padded = 1 << (count - 1).bit_length()
@@ -147,7 +147,7 @@ def _store_transposed(frame: Frame, first: Access, values: list[Value], *, strea
         _write(frame, replace(first, base=base, lanes=min(lanes, count - row), step=1), columns[vector], start, streamed=streamed)
 
 
-def _write(frame: Frame, access: Access, column: Value, start: int, *, streamed: bool) -> None:
+def _write(frame: Frame, access: VectorAccess, column: Value, start: int, *, streamed: bool) -> None:
     """The `access.lanes` elements of `column` from `start` on."""
     builder, count, align = frame.builder, access.lanes, access.place.dtype.bytes
     if count == lanes_of(column):

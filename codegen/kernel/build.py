@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tensorlang.codegen import compilation
 from tensorlang.codegen.cache.program import Provenance
-from tensorlang.codegen.kernel.kernel import Kernel, kept
+from tensorlang.codegen.kernel.kernel import Kernel, cached_kernel
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.schedule import Schedule
@@ -27,8 +27,8 @@ def build(
     """
     machine = find_target(target)
     if isinstance(program, Schedule):
-        return kept(compilation.of_schedule(program, machine, name=name, inputs=inputs))
-    return kept(compilation.of_default(program, machine, name=name, inputs=inputs))
+        return cached_kernel(compilation.of_schedule(program, machine, name=name, inputs=inputs))
+    return cached_kernel(compilation.of_default(program, machine, name=name, inputs=inputs))
 
 
 def build_schedule(schedule: Schedule, target: Target, *, name: str | None = None, provenance: Provenance | None = None) -> Kernel:

@@ -33,8 +33,8 @@ class Kernel(Runnable):
         """
         from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
 
-        packed = prepack(self.program, constants, kept)
-        return kept(packed) if isinstance(packed, Request) else Kernel(packed)
+        packed = prepack(self.program, constants, cached_kernel)
+        return cached_kernel(packed) if isinstance(packed, Request) else Kernel(packed)
 
     def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
         """What the kernel does, how fast it is on this machine, and what bounds it.
@@ -69,7 +69,7 @@ class Kernel(Runnable):
 _kernels: Final[ObjectCache[Kernel]] = ObjectCache()
 
 
-def kept(request: Request) -> Kernel:
+def cached_kernel(request: Request) -> Kernel:
     """The kernel of a program that is wanted, the one that was made before if it is there. Raises `BuildError`."""
     if request.bound:
         return Kernel(request.program())

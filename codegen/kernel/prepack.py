@@ -24,7 +24,7 @@ import numpy as np
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.cache.program import Origin, Program, Scheduled
-from tensorlang.codegen.calling.arguments import fixed
+from tensorlang.codegen.calling.arguments import constant_operand
 from tensorlang.codegen.compilation import Request, default_schedule, of_nest, scheduled
 from tensorlang.codegen.runtime import arrays
 from tensorlang.errors import CallError, did_you_mean
@@ -59,7 +59,9 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
         if given_name not in names:
             raise CallError(f"{name}: prepack() got {given_name!r}, which is no input{did_you_mean(given_name, names)}; inputs are {names}")
     given = {
-        argument.name: fixed(program.signature, argument, constants[argument.name]) for argument in wanted if argument.name in constants
+        argument.name: constant_operand(program.signature, argument, constants[argument.name])
+        for argument in wanted
+        if argument.name in constants
     }
     origin = program.origin
     if origin is None:  # read from a file: there is no nest to take apart

@@ -50,7 +50,7 @@ forks.wait_for(lambda: _their_lock().__enter__(), lambda: _their_lock().__exit__
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class TargetMachine:
     """What LLVM is told about the processor: triple, CPU and the full feature string."""
 
     triple: str
@@ -98,10 +98,10 @@ def versions() -> dict[str, str]:
     return {"llvmlite": llvmlite.__version__, "llvm": ".".join(map(str, _llvm().llvm_version_info))}
 
 
-def host() -> Machine:
+def host() -> TargetMachine:
     """The processor we run on. Its features count, not its name: a hypervisor may hide some."""
     llvm = _llvm()
-    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return TargetMachine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
 @cache
@@ -122,7 +122,7 @@ def print_names(triple: str) -> None:
 
 
 @contextmanager
-def _module(text: str, machine: Machine, level: int) -> Iterator[tuple[Any, Any]]:
+def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any, Any]]:
     """A verified module in a context of its own, and its target machine; both are freed at the end."""
     llvm = _llvm()
     if len(text) > MAX_TEXT:
@@ -176,11 +176,11 @@ class Compiled:
 
     object: bytes
     source: str
-    machine: Machine
+    machine: TargetMachine
     passes: Passes = DEFAULT_PASSES
 
 
-def compile_module(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Compiled:
+def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES) -> Compiled:
     """Machine code (a relocatable, position-independent object) for a module of LLVM IR.
 
     Raises `BuildError` for a text beyond `MAX_TEXT` and `InternalError` for one that LLVM refuses.
@@ -190,7 +190,7 @@ def compile_module(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES)
         return Compiled(target_machine.emit_object(module), text, machine, passes)
 
 
-def render(text: str, machine: Machine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
+def render(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
     """What `compile_module` makes of a text, readable: optimised LLVM IR or assembly."""
     with _module(text, machine, passes.level) as (module, target_machine):
         _optimize(module, target_machine, passes)

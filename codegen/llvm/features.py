@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from tensorlang.codegen.llvm import binding, isolated
-from tensorlang.codegen.llvm.binding import Machine
+from tensorlang.codegen.llvm.binding import TargetMachine
 from tensorlang.errors import BuildError, InternalError, did_you_mean
 
 
@@ -85,7 +85,7 @@ def probe(triple: str, arch: str, cpu: str, extra: str) -> tuple[str, ...]:
     for n, name in enumerate(names):
         lines.append(f"define internal i32 @callee{n}(i32 %x) #{n + 1} {{\n  %y = xor i32 %x, {n}\n  ret i32 %y\n}}")
         lines.append(f'attributes #{n + 1} = {{ {base}{"," if extra else ""}+{name}" }}')
-    optimised = binding.render("\n".join(lines), Machine(triple, "", ""), "llvm")
+    optimised = binding.render("\n".join(lines), TargetMachine(triple, "", ""), "llvm")
     return tuple(name for n, name in enumerate(names) if f"@callee{n}(" not in optimised)
 
 
@@ -129,7 +129,7 @@ def _first_words(listing: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def compiles_apart(text: str, machine: Machine) -> str | None:
+def compiles_apart(text: str, machine: TargetMachine) -> str | None:
     """Why LLVM cannot compile a module, tried in a process that may die of it; None where it can."""
     try:
         isolated.ask("compile", machine.triple, machine.cpu, machine.features, json.dumps(astuple(binding.DEFAULT_PASSES)), text=text)

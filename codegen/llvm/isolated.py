@@ -1,4 +1,4 @@
-"""LLVM in a process that may die: what is not proven to compile is compiled there (see `proven`).
+"""LLVM in a process that may die: what is not proven to compile is compiled there (see `safe_compilation`).
 
     ours                                   the process that may die (`isolated_server`)
     {"kind", "words", "size"} + text  ->   LLVM

@@ -11,7 +11,7 @@ import sys
 from typing import Any, BinaryIO, Final
 
 from tensorlang.codegen.llvm import binding, features
-from tensorlang.codegen.llvm.binding import Machine, Passes
+from tensorlang.codegen.llvm.binding import Passes, TargetMachine
 from tensorlang.errors import BuildError, InternalError
 
 MEMORY: Final = 4 << 30
@@ -56,10 +56,10 @@ def _answered(request: dict[str, Any], stream: BinaryIO) -> tuple[str, bytes]:
 def _done(kind: str, words: list[str], text: str) -> bytes:
     match kind, words:
         case "compile", [triple, cpu, names, passes]:
-            return binding.compile_module(text, Machine(triple, cpu, names), Passes(*json.loads(passes))).object
+            return binding.compile_module(text, TargetMachine(triple, cpu, names), Passes(*json.loads(passes))).object
         case "llvm" | "asm", [triple, cpu, names, passes]:
             return binding.render(
-                text, Machine(triple, cpu, names), "llvm" if kind == "llvm" else "asm", Passes(*json.loads(passes))
+                text, TargetMachine(triple, cpu, names), "llvm" if kind == "llvm" else "asm", Passes(*json.loads(passes))
             ).encode()
         case "names", [triple]:
             binding.print_names(triple)
@@ -67,7 +67,7 @@ def _done(kind: str, words: list[str], text: str) -> bytes:
         case "probe", [triple, arch, cpu, extra]:
             found = features.probe(triple, arch, cpu, extra)
             binding.compile_module(
-                "define double @f(double %x) {\n %y = fadd double %x, %x\n ret double %y\n}", Machine(triple, cpu, extra)
+                "define double @f(double %x) {\n %y = fadd double %x, %x\n ret double %y\n}", TargetMachine(triple, cpu, extra)
             )
             return json.dumps(found).encode()
     raise ValueError(kind)

@@ -28,7 +28,7 @@ CHAINS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Evidence:
     """What a verdict is made of.
 
     `time` in seconds; `sent` what passes each level of memory in bytes, `least` what passes the last of them in any schedule; `lanes`
@@ -74,7 +74,7 @@ class Facts:
         return {"compute": self.slots, **links, **fixed}
 
 
-def verdict(facts: Facts) -> tuple[Bound, str]:
+def verdict(facts: Evidence) -> tuple[Bound, str]:
     """What bounds the kernel, and the sentences that say so."""
     bound, share = max(facts.shares.items(), key=lambda item: item[1])
     if share < LIMIT:
@@ -97,7 +97,7 @@ def verdict(facts: Facts) -> tuple[Bound, str]:
     return bound, f"{text} It runs on one of {facts.available} threads: make an outer loop parallel." if alone else text
 
 
-def _compute(facts: Facts) -> tuple[Bound, str]:
+def _compute(facts: Evidence) -> tuple[Bound, str]:
     peak, slots = percent(min(facts.peak, 1)), percent(min(facts.slots, 1))
     issue, hot = facts.issue, facts.hot
     if issue is not None and issue.functions > issue.total / 2:
@@ -126,7 +126,7 @@ def _compute(facts: Facts) -> tuple[Bound, str]:
     )
 
 
-def _link(facts: Facts, home: Home) -> str:
+def _link(facts: Evidence, home: Home) -> str:
     sent = facts.sent[home]
     what = {"L1": "L1 bandwidth", "L2": "L2 bandwidth", "L3": "L3 bandwidth", "memory": "Memory bandwidth"}[home]
     fact = (
@@ -140,7 +140,7 @@ def _link(facts: Facts, home: Home) -> str:
     return f"{fact} {more}: choose a tile that stays in {inner} for longer."
 
 
-def _unbounded(facts: Facts) -> tuple[Bound, str]:
+def _unbounded(facts: Evidence) -> tuple[Bound, str]:
     hot = facts.hot
     if hot is not None and hot.spills:
         vectors = f"{_times(hot.spills, 'vector')} to or from the stack for {_times(hot.vector, 'arithmetic instruction')}"

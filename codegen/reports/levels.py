@@ -33,7 +33,7 @@ HOMES: Final[tuple[Home, ...]] = ("L1", "L2", "L3", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LoopLevel:
     """A loop of the hot path: how often its body runs for each iteration around it, what one iteration touches, and where that fits.
 
     `read` and `written` are what all iterations together move where each finds nothing but what the one before left; None where trips
@@ -53,7 +53,7 @@ class Level:
         return (self.read or 0) + (self.written or 0) * (1 if source == "L1" else 2)
 
 
-def levels(nest: Nest, stage: str, dims: Mapping[str, int], caches: Caches) -> tuple[Level, ...]:
+def levels(nest: Nest, stage: str, dims: Mapping[str, int], caches: Caches) -> tuple[LoopLevel, ...]:
     """The loops around a stage, outermost first; () for a stage that the nest no longer has."""
     if stage not in stages(nest):
         return ()
@@ -67,7 +67,7 @@ def home(size: int, caches: Caches) -> Home:
     return next((name for name, held in zip(HOMES, sizes, strict=False) if size <= held), "memory")
 
 
-def traffic(found: Sequence[Level], read: int, written: int, footprint: int, caches: Caches) -> dict[Home, int]:
+def traffic_by_level(found: Sequence[LoopLevel], read: int, written: int, footprint: int, caches: Caches) -> dict[Home, int]:
     """Bytes that pass between each level of memory and the next nearer one in one call, as far as the loops tell.
 
     `read` and `written`: inputs and outputs; `footprint`: these and the workspace. Levels beyond the one that holds it see nothing.
@@ -84,7 +84,7 @@ def traffic(found: Sequence[Level], read: int, written: int, footprint: int, cac
     return sent
 
 
-def _level(nest: Nest, path: Sequence[For], dims: Mapping[str, int], caches: Caches) -> Level:
+def _level(nest: Nest, path: Sequence[For], dims: Mapping[str, int], caches: Caches) -> LoopLevel:
     loop = path[-1]
     outer = [part.loop for part in path]
     told = closure(nest, ragged(cond for access in accesses(loop.body, tuple(path)) for cond in access.conditions).bounded)
@@ -100,8 +100,8 @@ def _level(nest: Nest, path: Sequence[For], dims: Mapping[str, int], caches: Cac
         read += 0 if any(access.writes and access.reducer is None for access in uses) else moved  # what is set here need not be read
         written += moved if any(access.writes for access in uses) else 0
     if len(known) < len(trips):
-        return Level(short(loop.loop), loop.kind, trips[-1], touched, None, None, home(touched, caches))
-    return Level(short(loop.loop), loop.kind, trips[-1], touched, read, written, home(touched, caches))
+        return LoopLevel(short(loop.loop), loop.kind, trips[-1], touched, None, None, home(touched, caches))
+    return LoopLevel(short(loop.loop), loop.kind, trips[-1], touched, read, written, home(touched, caches))
 
 
 def _by_buffer(found: Iterable[Access]) -> dict[Buffer, list[Access]]:

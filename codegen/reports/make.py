@@ -12,11 +12,11 @@ from tensorlang.codegen.cache.signature import Argument
 from tensorlang.codegen.calling.arguments import checked_dim, prepare
 from tensorlang.codegen.calling.runnable import Runnable
 from tensorlang.codegen.calling.sample_operands import values
-from tensorlang.codegen.cost.operation_count import Count, Work, work
+from tensorlang.codegen.cost.operation_count import OperationCount, Work, work
 from tensorlang.codegen.reports import assembly
-from tensorlang.codegen.reports.bounds import Facts, verdict
+from tensorlang.codegen.reports.bounds import Evidence, verdict
 from tensorlang.codegen.reports.instructions import bits, issue
-from tensorlang.codegen.reports.levels import levels, traffic
+from tensorlang.codegen.reports.levels import levels, traffic_by_level
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.runtime import arrays, timing
@@ -39,7 +39,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
     timed = timing.sample(call, repeats)
     cost = kernel.cost(**dims)
     origin = program.origin
-    done = Work(Count(cost["flops"], exact=False)) if origin is None else work(origin.plain, dims)
+    done = Work(OperationCount(cost["flops"], exact=False)) if origin is None else work(origin.plain, dims)
     element = _element(kernel, done)
     forks = (1 if "parallel " in program.nest else 0) if origin is None else _forks(origin.nest.body, dims)
     threads = get_threads() if forks else 1
@@ -48,9 +48,9 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
     footprint = cost["bytes"] + program.workspace_bytes
     found = () if origin is None else levels(origin.nest, _stage(origin.nest, done), dims, here.caches)
     written = sum(_bytes(argument, dims) for argument in program.signature.outputs)
-    sent = traffic(found, cost["bytes"] - written, written, footprint, here.caches)
+    sent = traffic_by_level(found, cost["bytes"] - written, written, footprint, here.caches)
     hot = assembly.read(kernel.inspect("asm")).hot if here.is_x86 else None
-    facts = Facts(
+    facts = Evidence(
         time=timed.min,
         flops=done.flops.value,
         rates=machine,

@@ -15,10 +15,10 @@ from os import PathLike
 from textwrap import wrap
 from typing import Any, Final
 
-from tensorlang.codegen.cost.operation_count import Count
+from tensorlang.codegen.cost.operation_count import OperationCount
 from tensorlang.codegen.reports.assembly import InnerLoop
 from tensorlang.codegen.reports.bounds import Bound
-from tensorlang.codegen.reports.levels import HOMES, Home, Level, home
+from tensorlang.codegen.reports.levels import HOMES, Home, LoopLevel, home
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.roofline import picture
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
@@ -46,11 +46,11 @@ class Report:
     signature: str
     target: Target
     dims: Mapping[str, int]
-    flops: Count
+    flops: OperationCount
     calls: Mapping[str, int]
     bytes: int
     footprint: int
-    levels: tuple[Level, ...]
+    levels: tuple[LoopLevel, ...]
     sent: Mapping[Home, int]
     hot: InnerLoop | None
     threads: int
@@ -192,7 +192,7 @@ class Report:
     def _rows(self) -> list[tuple[str, str]]:
         return [("time", self._time()), ("arithmetic", self._arithmetic()), ("operands", self._operands()), ("code", self._code())]
 
-    def _loops(self) -> list[tuple[str, str, Level]]:
+    def _loops(self) -> list[tuple[str, str, LoopLevel]]:
         shown = [level for level in self.levels if level.trips != 1][:SHOWN]
         return [(f"{level.loop}{_kind(level)}", _trips(level), level) for level in shown]
 
@@ -236,9 +236,9 @@ class Report:
         return size(self.sent[name]), rate(speed, "B"), f"{percent(speed / most)} of the measured {rate(most, 'B')}"
 
 
-def _kind(level: Level) -> str:
+def _kind(level: LoopLevel) -> str:
     return "" if level.kind == "serial" else f" ({level.kind})"
 
 
-def _trips(level: Level) -> str:
+def _trips(level: LoopLevel) -> str:
     return "varies" if level.trips is None else f"{level.trips:,}"

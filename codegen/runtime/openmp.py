@@ -130,7 +130,7 @@ def _gnu(path: str) -> ctypes.CDLL | None:
 
 
 @dataclass(slots=True)
-class _Past:
+class _ForkHistory:
     """What forks have left: `distrusted` says that a GNU runtime which is loaded may believe in threads that are not there."""
 
     distrusted: bool
@@ -146,7 +146,7 @@ def _came_by_fork() -> bool:
         return False
 
 
-_past: Final = _Past(distrusted=_came_by_fork())
+_past: Final = _ForkHistory(distrusted=_came_by_fork())
 
 
 def _rest() -> bool:

@@ -18,7 +18,7 @@ from tensorlang.errors import BuildError
 from tensorlang.system.lazy import cached_property
 
 if TYPE_CHECKING:
-    from tensorlang.codegen.llvm.binding import Machine
+    from tensorlang.codegen.llvm.binding import TargetMachine
     from tensorlang.ir.dtype import DType
     from tensorlang.schedules.model.machine import Machine as CoreModel
 
@@ -124,11 +124,11 @@ class Target:
         return why_foreign(self) is None
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> TargetMachine:
         """The part that LLVM is told."""
-        from tensorlang.codegen.llvm.binding import Machine  # noqa: PLC0415 - keeps the import of this module cheap
+        from tensorlang.codegen.llvm.binding import TargetMachine  # noqa: PLC0415 - keeps the import of this module cheap
 
-        return Machine(self.triple, self.cpu, self.features)
+        return TargetMachine(self.triple, self.cpu, self.features)
 
     @property
     def core(self) -> CoreModel:

@@ -38,11 +38,11 @@ from tensorlang.algebra.rules import TRUE
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import closure, counted
+from tensorlang.ir.relations import axes_counted_with, closure
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.loop_kinds import require_kinds
-from tensorlang.schedules.directives.pack import require_early
+from tensorlang.schedules.directives.pack import require_early_indices
 from tensorlang.schedules.legality.accesses import accesses, conditions_around, reads
 from tensorlang.schedules.legality.dependences import conflict, repeated
 from tensorlang.schedules.legality.in_bounds import access_guard, covers, guarded
@@ -80,7 +80,7 @@ class Accumulate(Directive):
         self._require_own_lanes(nest, store, outer)
         inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
         tile = moving(nest, store.index, inside)
-        require_early(loop, [store.index], self.tensor)
+        require_early_indices(loop, [store.index], self.tensor)
         first, removable = self._first(nest, store, outer)
         if removable or not self.partial or any(part.kind not in ("serial", "unroll") for part in tile):
             require_distinct(nest, loop, store, tile, outer, self.tensor)
@@ -232,6 +232,6 @@ class Accumulate(Directive):
             return first, False
         moved = [loop for loop in (*placing, *inside) if loop.loop in index]
         bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
-        if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= counted(nest, store.index):
+        if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= axes_counted_with(nest, store.index):
             return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None

@@ -20,7 +20,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Buffer, Const, For, Load, Nest, Stmt, Store, allocate, block
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
 from tensorlang.schedules.directives.compute_at import may_exceed, redirect
-from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, proved_again, require_early, require_no_lanes, require_used
+from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, proved_again, require_early_indices, require_no_lanes, require_used
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.rewriting.edit import edit_loops, path_to_loop
@@ -43,7 +43,7 @@ class CacheRead(Directive):
         outer = tuple(part for part in path if isinstance(part, For))
         require_no_lanes(outer, self.tensor, self.at)
         found = [access for access in accesses(loop, outer[:-1]) if access.buffer.name == self.tensor]
-        require_early(loop, (access.index for access in found), self.tensor)
+        require_early_indices(loop, (access.index for access in found), self.tensor)
         buffer = found[0].buffer
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
         size = buffer.dtype.bytes

@@ -28,12 +28,22 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName
-from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early
+from tensorlang.schedules.directives.pack import MAX_COPY_BYTES, require_early_indices
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.legality.in_bounds import place_facts
 from tensorlang.schedules.placement.local_copies import Clone, clone, fresh_buffer, moving, offsets, require_distinct
 from tensorlang.schedules.placement.producer_placement import greatest
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, edit_stores, extent_of, literal_extent, path_to, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import (
+    allocated_names,
+    edit_loops,
+    edit_stores,
+    extent_of,
+    literal_extent,
+    path_to,
+    path_to_loop,
+    require_no_vector,
+    stores,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +59,12 @@ class CacheWrite(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
-        vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
-        if vector is not None:
-            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        require_no_vector(outer, self.at, self.tensor)
         store = self._store(loop)
         way = path_to(loop.body, lambda part: part is store)
         inside = tuple(part for part in way if isinstance(part, For))
         tile = moving(nest, store.index, inside)
-        require_early(loop, [store.index], self.tensor)
+        require_early_indices(loop, [store.index], self.tensor)
         in_order = tile == inside and all(part.kind in ("serial", "unroll") for part in tile)
         if store.reducer is not None or not in_order:  # what is set in order is copied back in order: the last write is the same one
             require_distinct(nest, loop, store, tile, outer, self.tensor)
@@ -103,7 +111,7 @@ class CacheWrite(Directive):
                 "TL-S302", f"{len(found)} statements inside {short(self.at)!r} write {self.tensor!r}; cache_write needs one"
             )
         names = {buffer.name for buffer in found[0].buffers}
-        if names & allocated(loop.body):
+        if names & allocated_names(loop.body):
             raise self._refusal("TL-S302", f"{self.tensor!r} is local to {short(self.at)!r} already")
         if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
             raise self._refusal("TL-S302", f"{self.tensor!r} is also read inside {short(self.at)!r}, before it is copied back")

@@ -38,7 +38,7 @@ from tensorlang.schedules.placement.scopes import unfollowed, visible
 from tensorlang.schedules.placement.sliding_window import unslid
 from tensorlang.schedules.rewriting.edit import (
     AUXILIARY,
-    allocated,
+    allocated_names,
     edit_loops,
     edit_stores,
     path_to_loop,
@@ -50,7 +50,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores_of,
     without_alloc,
 )
-from tensorlang.schedules.rewriting.pure import require_pure
+from tensorlang.schedules.rewriting.movable import require_movable
 from tensorlang.schedules.rewriting.region import Span, region
 
 
@@ -204,9 +204,9 @@ def producer(nest: Nest, stage: str, loop: str = "") -> tuple[Buffer, ...]:
     outputs = {buffer.name for buffer in nest.outputs}
     if any(buffer.name in outputs for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is a result of the kernel, so it is computed whole", stage=stage, loop=loop)
-    if stage.endswith(AUXILIARY) or allocated(nest.body).isdisjoint(buffer.name for buffer in buffers):
+    if stage.endswith(AUXILIARY) or allocated_names(nest.body).isdisjoint(buffer.name for buffer in buffers):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
-    require_pure(nest, stage, buffers, loop)
+    require_movable(nest, stage, buffers, loop)
     return buffers
 
 

@@ -22,14 +22,14 @@ from dataclasses import dataclass, replace
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, For, If, Nest, SplitRelation, Store, block, const
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import closure, counted, in_scope
+from tensorlang.ir.relations import axes_counted_with, closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.legality.accesses import conditions_around
 from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.in_bounds import access_guard, covers
-from tensorlang.schedules.rewriting.copies import Names, copied, pruned
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
+from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, literal_extent, path_to, path_to_loop, remove, stage_of, stores
 
 
 def _whole(relation: SplitRelation) -> bool:
@@ -49,7 +49,7 @@ class DecomposeReduction(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         store, start = self._stores(nest, loop)
-        kept = allocated(loop) & {buffer.name for buffer in store.buffers}
+        kept = allocated_names(loop) & {buffer.name for buffer in store.buffers}
         if kept:
             raise Refusal(
                 "TL-S301",
@@ -72,7 +72,7 @@ class DecomposeReduction(Directive):
                     loop=self.loop,
                 )
         around = [part for part in path[:-1] if isinstance(part, For)]
-        own = counted(nest, store.index)
+        own = axes_counted_with(nest, store.index)
         if any(part.loop not in own for part in tile):
             raise Refusal(
                 "TL-S104",
@@ -112,7 +112,7 @@ class DecomposeReduction(Directive):
         rest = remove(nest.body, lambda part: part is start)
         assert rest is not None
         bare = pruned(replace(nest, body=rest))
-        names = Names.of(bare)
+        names = FreshNames.of(bare)
         body: For | Store = replace(start, index=store.index)
         for part in reversed(tile):
             body = replace(part, body=body)

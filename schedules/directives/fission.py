@@ -60,7 +60,7 @@ from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.dependences import overtaken
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.placement.producer_placement import greatest
-from tensorlang.schedules.rewriting.copies import Names, copied, pruned
+from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
 from tensorlang.schedules.rewriting.edit import edit_loops, extent_of, path_to_loop, stage_of, stores
 
 MAX_EXPANDED_BYTES: Final = 1 << 30
@@ -84,7 +84,7 @@ class Fission(Directive):
         labels = [next(reversed(list(stores(part)))).stage for part in parts]
         own = [position for position, label in enumerate(labels) if label == stage_of(self.loop)]
         keeper = own[-1] if own else len(parts) - 1
-        names = Names.of(nest)
+        names = FreshNames.of(nest)
         relations: list[Relation] = list(nest.relations)
         result: list[Stmt] = []
         for position, (part, label) in enumerate(zip(parts, labels, strict=True)):

@@ -22,7 +22,7 @@ from tensorlang.ir.traverse import axes_of, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.legality.dependences import race
-from tensorlang.schedules.legality.lanes import aligned
+from tensorlang.schedules.legality.lane_conflicts import store_to_one_element
 from tensorlang.schedules.rewriting.edit import edit_loop, literal_extent, loops, path_to_loop, stage_of
 
 
@@ -70,7 +70,7 @@ class Vectorize(Directive):
         example = race(nest, loop, outer, reductions=True)
         if example is not None:
             raise Refusal("TL-S102", _racing("lanes", loop, example), stage=stage_of(self.loop), loop=self.loop, counterexample=example)
-        store = aligned(nest, loop, outer) if literal_extent(loop) != 1 else None
+        store = store_to_one_element(nest, loop, outer) if literal_extent(loop) != 1 else None
         if store is not None:
             reason = f"the tails around let at most one lane of {short(loop.loop)!r} run: all would write one element of {store.stage!r}"
             raise Refusal("TL-S201", reason, stage=store.stage, loop=self.loop)

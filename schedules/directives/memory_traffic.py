@@ -30,7 +30,16 @@ from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, TensorName, require_int
 from tensorlang.schedules.legality.accesses import Access, accesses
-from tensorlang.schedules.rewriting.edit import allocated, axis_names, edit_loops, edit_stores, literal_extent, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import (
+    allocated_names,
+    axis_names,
+    edit_loops,
+    edit_stores,
+    literal_extent,
+    path_to_loop,
+    require_no_vector,
+    stores,
+)
 from tensorlang.schedules.rewriting.region import Span, region
 
 MAX_LINES: Final = 4096
@@ -53,9 +62,7 @@ class PrefetchRegion(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = [part for part in path if isinstance(part, For)]
-        vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
-        if vector is not None:
-            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        require_no_vector(outer, self.loop, self.tensor)
         found = [access for access in accesses(loop, tuple(outer[:-1])) if access.buffer.name == self.tensor and _is_read(access)]
         if not found:
             known = list(dict.fromkeys(access.buffer.name for access in accesses(nest.body) if _is_read(access)))
@@ -63,7 +70,7 @@ class PrefetchRegion(Directive):
                 raise self._refusal("TL-S003", f"no tensor {self.tensor!r} is read in this nest{did_you_mean(self.tensor, known)}")
             raise self._refusal("TL-S302", f"{self.tensor!r} is not read inside {short(self.loop)!r}")
         buffer = found[0].buffer
-        if self.tensor in allocated(loop):
+        if self.tensor in allocated_names(loop):
             raise self._refusal("TL-S302", f"{self.tensor!r} exists only inside {short(self.loop)!r}; there is nothing to ask for ahead")
         spans = region(nest, [(access.index, access.loops[len(outer) :]) for access in found], buffer.shape, [part.loop for part in outer])
         still = not closure(nest, frozenset().union(*(axes_of(span.base) for span in spans))) & {self.loop}

@@ -30,7 +30,7 @@ from tensorlang.schedules.directives.loop_kinds import require_kinds
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around, reads
 from tensorlang.schedules.legality.in_bounds import access_guard, guarded
 from tensorlang.schedules.placement.local_copies import clone, fresh_buffer, literal_shape, moving, offsets, require_fixed
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, path_to_loop
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, path_to_loop
 
 MAX_COPY_BYTES = 1 << 36
 
@@ -51,7 +51,7 @@ class Pack(Directive):
         outer = tuple(part for part in path if isinstance(part, For))
         require_no_lanes(outer, self.tensor, self.at)
         use = self._use(nest, loop, outer)
-        require_early(loop, (use.index,), self.tensor)
+        require_early_indices(loop, (use.index,), self.tensor)
         inside = use.loops[len(outer) :]
         used = moving(nest, use.index, inside)
         require_fixed(nest, used, inside, f"pack of {self.tensor!r}")
@@ -111,9 +111,9 @@ class Pack(Directive):
         return tuple(by_name[name] for name in self.layout)
 
 
-def require_early(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -> None:
+def require_early_indices(loop: For, indices: Iterable[tuple[Expr, ...]], tensor: str) -> None:
     """Raise `Refusal` where an index reads what is only made, or computed, inside the loop, after the copy."""
-    made = allocated(loop.body) | written_in(loop.body)
+    made = allocated_names(loop.body) | written_in(loop.body)
     for load in (load for index in indices for part in index for load in loads_of(part)):
         name = getattr(load.buffer, "name", "")
         if name in made:

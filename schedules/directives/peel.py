@@ -21,7 +21,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Binary, Expr, For, Nest, Relation, Stmt, block
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
-from tensorlang.schedules.rewriting.copies import Names, copied
+from tensorlang.schedules.rewriting.copies import FreshNames, copied
 from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, loops, path_to_loop
 
 MAX_PEELED = 1 << 20
@@ -47,7 +47,7 @@ class Peel(Directive):
         if loop.kind != "serial":
             raise Refusal("TL-S107", f"the loop is already {loop.kind}; peel it before", loop=self.loop)
         around = [part.loop for part in path[:-1] if isinstance(part, For)]
-        names = Names.of(nest)
+        names = FreshNames.of(nest)
         relations: list[Relation] = list(nest.relations)
 
         def part(label: str, lo: Expr, hi: Expr) -> Stmt:

@@ -20,7 +20,7 @@ from tensorlang.ir import For, Nest, Stmt
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, map_statements
-from tensorlang.schedules.directive import Directive, LoopName, Names, Refusal
+from tensorlang.schedules.directive import Directive, LoopName, NameResolver, Refusal
 from tensorlang.schedules.directives.loop_kinds import require_kind
 from tensorlang.schedules.legality.interchange import exchanged
 from tensorlang.schedules.legality.orders import reordered
@@ -34,7 +34,7 @@ class Reorder(Directive):
     loops: tuple[LoopName, ...]
 
     @classmethod
-    def of(cls, names: Names, /, *args: object, **options: object) -> Self:
+    def of(cls, names: NameResolver, /, *args: object, **options: object) -> Self:
         """The loops are given one by one."""
         return cls(tuple(map(names.loop, args)), **options)
 

@@ -31,7 +31,16 @@ from tensorlang.schedules.legality.dependences import conflict, race
 from tensorlang.schedules.legality.in_bounds import left_out, place_facts
 from tensorlang.schedules.placement.local_copies import clone, moving
 from tensorlang.schedules.placement.producer_placement import ahead
-from tensorlang.schedules.rewriting.edit import edit_loops, path_to, path_to_loop, remove, require_single, require_stage, stores
+from tensorlang.schedules.rewriting.edit import (
+    edit_loops,
+    path_to,
+    path_to_loop,
+    remove,
+    require_no_vector,
+    require_single,
+    require_stage,
+    stores,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +57,7 @@ class ReverseComputeAt(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = tuple(part for part in path if isinstance(part, For))
-        vector = next((part for part in outer if part.kind in ("vector", "tensor")), None)
-        if vector is not None:
-            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        require_no_vector(outer, self.loop, self.stage)
         chain, store = self._consumer(nest)
         producer, read = self._producer(loop, store)
         rest = remove(nest.body, lambda part: part is store)

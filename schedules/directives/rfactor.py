@@ -58,8 +58,8 @@ from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.in_bounds import access_guard
 from tensorlang.schedules.legality.orders import reordered
 from tensorlang.schedules.placement.local_copies import fresh_buffer, moving as moving_loops
-from tensorlang.schedules.rewriting.copies import Names, copied, pruned
-from tensorlang.schedules.rewriting.edit import allocated, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
+from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
 
 MAX_PARTIAL_BYTES = 1 << 30
 
@@ -98,8 +98,8 @@ class Rfactor(Directive):
         partial = {buffer.name: Buffer(fresh_buffer(nest, f"{buffer.name}_rf"), shape, buffer.dtype) for buffer in store.buffers}
         local = tuple(partial.values())
         index = (simplify(Binary("sub", Axis(self.loop), loop.lo)), *store.index)
-        stage = Names(set(stages(nest)) | axis_stages(nest)).fresh(f"{store.stage}_rf")
-        names = Names.of(nest)
+        stage = FreshNames(set(stages(nest)) | axis_stages(nest)).fresh(f"{store.stage}_rf")
+        names = FreshNames.of(nest)
         assert store.reducer is not None
 
         def under(prefix: str, stmt: Stmt, chosen: Sequence[For]) -> Stmt:
@@ -125,7 +125,7 @@ class Rfactor(Directive):
         made = pruned(replace(nest, body=_replaced(nest.body, owner, chain[0], result, local), relations=tuple(relations)))
         return self._proved(made, result) if any(part.kind != "serial" for part in chain) else made
 
-    def _sweep(self, nest: Nest, chain: list[For], outer: list[For], store: Store, names: Names) -> tuple[list[For], tuple[Expr, ...]]:
+    def _sweep(self, nest: Nest, chain: list[For], outer: list[For], store: Store, names: FreshNames) -> tuple[list[For], tuple[Expr, ...]]:
         """Loops over all elements that a scatter may touch in an iteration of the loops around it, and the element at which they are."""
         held, inside = conditions_around(nest, chain[0]), {part.loop for part in chain}
         swept: list[For] = []
@@ -194,7 +194,7 @@ class Rfactor(Directive):
 
     def _require_apart(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> None:
         """Raise `Refusal` unless what else the chain computes may stay beside the partial results: it goes where their loops go."""
-        private = allocated(chain[-1].body)
+        private = allocated_names(chain[-1].body)
         others = [
             part for part in stores(chain[-1].body) if part is not store and any(buffer.name not in private for buffer in part.buffers)
         ]
@@ -311,7 +311,7 @@ def _moved(nest: Nest, store: Store, loop: str) -> bool:
 
 def axis_stages(nest: Nest) -> set[str]:
     """The stages that axes are named after."""
-    return {stage_of(name) for name in Names.of(nest).taken}
+    return {stage_of(name) for name in FreshNames.of(nest).taken}
 
 
 def _named(stmt: Stmt) -> str:

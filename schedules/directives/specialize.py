@@ -28,7 +28,7 @@ from tensorlang.ir.relations import rebounded
 from tensorlang.ir.traverse import map_children, map_expressions, walk
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.conditions import condition_text, parsed
-from tensorlang.schedules.rewriting.copies import Names, copied
+from tensorlang.schedules.rewriting.copies import FreshNames, copied
 from tensorlang.schedules.rewriting.edit import loops
 
 
@@ -49,7 +49,7 @@ class Specialize(Directive):
                 )
         if isinstance(condition, Const):
             raise Refusal("TL-S005", f"the condition {self.condition!r} is always {str(bool(condition.value)).lower()}")
-        names = Names.of(nest)
+        names = FreshNames.of(nest)
         generic = copied(nest, nest.body, (), [loop.loop for loop in loops(nest.body)], lambda axis: names.fresh(f"{axis}_generic"))
         values = dict(_literals(condition))
 

@@ -24,8 +24,8 @@ from tensorlang.ir.relations import tile_count
 from tensorlang.ir.traverse import written_in
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, require_int
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import allocated, edit_loop, find_loop, fresh_name, stage_of, stores
-from tensorlang.schedules.rewriting.quotients import decided
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loop, find_loop, fresh_name, stage_of, stores
+from tensorlang.schedules.rewriting.quotients import without_decided_quotients
 
 TAILS = ("guard", "mask", "peel", "shift")
 MAX_FACTOR = 1 << 40
@@ -79,10 +79,10 @@ class Split(Directive):
             )
 
         edited = edit_loop(nest, self.loop, rewrite)
-        return decided(replace(edited, relations=tuple(relations)), frozenset(leader))
+        return without_decided_quotients(replace(edited, relations=tuple(relations)), frozenset(leader))
 
     def _require_idempotent(self, loop: For) -> None:
-        private = allocated(loop.body)
+        private = allocated_names(loop.body)
         written = written_in(loop.body) - private
         for store in stores(loop.body):
             if store.reducer is not None and store.buffers[0].name in written:

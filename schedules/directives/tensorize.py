@@ -24,7 +24,7 @@ from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, children, dtype_of, statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.instructions import Instruction, find, named
-from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, path_to_loop, stores
+from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, path_to_loop, require_no_vector, stores
 from tensorlang.schedules.rewriting.region import expand
 
 Tile = tuple[Buffer, tuple[Expr, ...]]
@@ -41,9 +41,7 @@ class Tensorize(Directive):
         """The nest with the loops marked."""
         path = path_to_loop(nest, self.loop)
         outer = [part for part in path if isinstance(part, For)]
-        vector = next((part for part in outer[:-1] if part.kind in ("vector", "tensor")), None)
-        if vector is not None:
-            raise self._refusal("TL-S107", f"it stands inside the {vector.kind} loop {short(vector.loop)!r}")
+        require_no_vector(outer[:-1], self.loop)
         instruction = find(self.instruction)
         chain, store = perfect(outer[-1])
         if store is None:

@@ -23,7 +23,7 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
-from tensorlang.schedules.legality.fused import ties
+from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
@@ -46,7 +46,7 @@ def conflict(
     element, too, in whatever iterations of all its loops.
     """
     one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
-    facts = [*one.facts, *two.facts, *ties(nest, one, two, shared), *same_element(one, two), *order]
+    facts = [*one.facts, *two.facts, *fused_loop_facts(nest, one, two, shared), *same_element(one, two), *order]
     if reader is not None:
         third = instance(nest, reader, "*", frozenset())
         facts += [*third.facts, *same_element(one, third)]
@@ -95,7 +95,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     for first, second in pairs(found):
         if first.position > second.position or (first.position == second.position and first is not second and not first.writes):
             continue
-        if reductions and first.reducer is not None and first.reducer == second.reducer and not moved(nest, loop, first, second):
+        if reductions and first.reducer is not None and first.reducer == second.reducer and not depends_on_loop(nest, loop, first, second):
             continue
         if _identity_apart(nest, loop, shared, first, second):
             continue
@@ -107,7 +107,7 @@ def race(nest: Nest, loop: For, outer: Sequence[For], *, reductions: bool) -> di
     return None
 
 
-def moved(nest: Nest, loop: For, *found: Access) -> bool:
+def depends_on_loop(nest: Nest, loop: For, *found: Access) -> bool:
     """Do the elements of accesses depend on a loop, by its axis or by what is stored inside it?"""
     written = written_in(loop.body)
     parts = [part for access in found for part in access.index]
@@ -181,7 +181,7 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     for one, two in itertools.product(*found):
         if one.buffer.name != two.buffer.name or not (one.writes or two.writes):
             continue
-        either = fixed(marks, one, two)
+        either = where_order_matters(marks, one, two)
         if either is None or _identity_apart(nest, loop, shared, one, two):
             continue
         order = later(loop, "'", "''")
@@ -194,7 +194,7 @@ def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: 
     return None
 
 
-def fixed(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr, Expr] | None:
+def where_order_matters(marks: dict[int, Fold], first: Access, second: Access) -> tuple[Expr, Expr] | None:
     """Where two accesses may not change places, as conditions on the copies of which one holds; None for nowhere: both combine."""
     if first.reducer is not None and first.reducer == second.reducer:
         return None

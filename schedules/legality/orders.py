@@ -31,7 +31,7 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
     swapped = before(chain, first_names, second_names), before(new, second_names, first_names)
     marks, slanted = folds(body), upright(nest, chain)
     for first, second in dependences.pairs(found):
-        either = dependences.fixed(marks, first, second)
+        either = dependences.where_order_matters(marks, first, second)
         if either is None:
             continue
         if first is second and told(nest, old, first):

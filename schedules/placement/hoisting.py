@@ -20,19 +20,19 @@ from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_ow
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.placement.local_copies import Clone, clone, offsets
 from tensorlang.schedules.placement.producer_placement import (
-    Box,
     Placement,
+    StoredBox,
     box_of,
     boxed,
     dimensions,
     greatest,
-    moved,
     placement_of,
     reading,
-    require_early,
     require_inside,
+    require_operands_before,
     start_of,
     values_of,
+    with_stage_moved,
 )
 from tensorlang.schedules.placement.scopes import unfollowed
 from tensorlang.schedules.rewriting.copies import derived
@@ -48,7 +48,7 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         place, box = placement_of(nest, place.stage, loop), frozenset()
     outer, between = place.loops[:keep], place.loops[keep:]
     start = between[0]
-    require_early(nest, place, start, loop)
+    require_operands_before(nest, place, start, loop)
     require_inside(nest, place, start, loop)
     conditions = [cond for cond, known in place.conditions if start.loop in known]
     dims = _needed(nest, place, conditions, between, box)
@@ -87,7 +87,9 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         return allocate(local.values(), block(*parts, rest))
 
     return replace(
-        nest, body=moved(nest.body, place, start, local, lambda index: (*here, *index), with_producer), relations=tuple(relations)
+        nest,
+        body=with_stage_moved(nest.body, place, start, local, lambda index: (*here, *index), with_producer),
+        relations=tuple(relations),
     )
 
 
@@ -140,7 +142,7 @@ def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
     """The nest with a producer that covers a box inside loops of its consumer moved in front of them, whole. Raises `Refusal`."""
     box = box_of(nest, place, loop)
     start = place.loops[0]
-    require_early(nest, place, start, loop)
+    require_operands_before(nest, place, start, loop)
     require_inside(nest, place, start, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
     parts = _covering(nest, place, box, local, loop)
@@ -149,7 +151,7 @@ def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
     def with_producer(rest: Stmt) -> Stmt:
         return allocate(local.values(), block(*parts, rest))
 
-    return replace(nest, body=unfollowed(moved(nest.body, place, start, local, box.whole, with_producer), place.parts))
+    return replace(nest, body=unfollowed(with_stage_moved(nest.body, place, start, local, box.whole, with_producer), place.parts))
 
 
 def _spread(nest: Nest, place: Placement, loop: str) -> Nest:
@@ -173,7 +175,7 @@ def _spread(nest: Nest, place: Placement, loop: str) -> Nest:
     return replace(nest, body=unfollowed(rewrite(nest.body), place.parts))
 
 
-def _covering(nest: Nest, place: Placement, box: Box, local: dict[str, Buffer], loop: str) -> list[Stmt]:
+def _covering(nest: Nest, place: Placement, box: StoredBox, local: dict[str, Buffer], loop: str) -> list[Stmt]:
     """The statements of a producer over the whole tensor instead of a box, into `local`."""
     parts: list[Stmt] = []
     for part in place.parts:

@@ -23,8 +23,8 @@ from tensorlang.ir.traverse import axes_of, expressions, map_children, map_expre
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import Access, accesses, facts_of
 from tensorlang.schedules.legality.dependences import conflict
-from tensorlang.schedules.rewriting.edit import AUXILIARY, allocated, path_to, require_single, require_stage, stage_of, stores
-from tensorlang.schedules.rewriting.pure import require_pure
+from tensorlang.schedules.rewriting.edit import AUXILIARY, allocated_names, path_to, require_single, require_stage, stage_of, stores
+from tensorlang.schedules.rewriting.movable import require_movable
 from tensorlang.schedules.rewriting.region import expand, whole_start
 
 
@@ -64,7 +64,7 @@ def placement_of(nest: Nest, stage: str, loop: str = "") -> Placement:
     path = path_to(nest.body, lambda part: isinstance(part, Alloc) and any(buffer in buffers for buffer in part.buffers))
     if not path or stage.endswith(AUXILIARY):
         raise Refusal("TL-S301", f"{stage!r} is not an intermediate tensor; name the stage of one", stage=stage, loop=loop)
-    require_pure(nest, stage, buffers, loop)
+    require_movable(nest, stage, buffers, loop)
     own = (stage, f"{stage}.init")
     parts = _parts(path[-1], own)
     around = path_to(nest.body, lambda part: part is parts[0])
@@ -78,7 +78,7 @@ def placement_of(nest: Nest, stage: str, loop: str = "") -> Placement:
     loops = tuple(part for part in around[:-1] if isinstance(part, For))
     between = {part.loop for part in loops[stored:]}
     for part in parts:
-        local = allocated(part) | names
+        local = allocated_names(part) | names
         other = next((store for store in stores(part) if not local.issuperset(buffer.name for buffer in store.buffers)), None)
         mine = [index for store in stores(part) if store.stage in own for index in store.index]
         if other is not None or closure(nest, frozenset().union(*map(axes_of, mine))) & between:
@@ -108,7 +108,7 @@ def _parts(stmt: Stmt, own: tuple[str, str]) -> list[Stmt]:
 
 def _alone(stmt: Stmt, own: tuple[str, str]) -> bool:
     """Are there no stores but those of a stage, and to storage of their own?"""
-    local = allocated(stmt)
+    local = allocated_names(stmt)
     return all(store.stage in own or local.issuperset(buffer.name for buffer in store.buffers) for store in stores(stmt))
 
 
@@ -150,7 +150,7 @@ def is_implicit(nest: Nest, place: Placement) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class StoredBox:
     """The part of a tensor that the storage holds: for each dimension its base, and an end of the tensor that no iteration passes."""
 
     bases: tuple[Expr, ...]
@@ -161,7 +161,7 @@ class Box:
         return tuple(simplify(Binary("add", part, base)) for part, base in zip(index, self.bases, strict=True))
 
 
-def box_of(nest: Nest, place: Placement, loop: str = "") -> Box:
+def box_of(nest: Nest, place: Placement, loop: str = "") -> StoredBox:
     """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
     bases: set[tuple[Expr, ...]] = set()
     ends: tuple[Expr, ...] = ()
@@ -175,7 +175,7 @@ def box_of(nest: Nest, place: Placement, loop: str = "") -> Box:
         ends = tuple(_end(nest, dim, place, loop) for dim, _ in found[-1][1])
     if len(bases) != 1:
         raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
-    return Box(bases.pop(), ends)
+    return StoredBox(bases.pop(), ends)
 
 
 def dimensions(part: Stmt, place: Placement) -> tuple[tuple[Store, tuple[tuple[For, Expr], ...]], ...] | None:
@@ -301,11 +301,11 @@ def ahead(first: Access, second: Access) -> Expr:
     return result
 
 
-def require_early(nest: Nest, place: Placement, start: For, loop: str = "") -> None:
+def require_operands_before(nest: Nest, place: Placement, start: For, loop: str = "") -> None:
     """Raise `Refusal` unless everything that a stage reads is there before the loop `start`, around its place, begins."""
-    own = place.names.union(*(allocated(part) for part in place.parts))
+    own = place.names.union(*(allocated_names(part) for part in place.parts))
     wanted = {access.buffer.name for part in place.parts for access in accesses(part)} - own
-    local = allocated(start) & wanted
+    local = allocated_names(start) & wanted
     if local:
         reason = f"{place.stage!r} reads {min(local)!r}, which is computed inside {short(start.loop)!r}; move that first"
         raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
@@ -351,7 +351,7 @@ def reading(local: dict[str, Buffer], index: Callable[[tuple[Expr, ...]], tuple[
     return read
 
 
-def moved(
+def with_stage_moved(
     stmt: Stmt,
     place: Placement,
     start: For,

@@ -21,14 +21,14 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import map_statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, loops, path_to, path_to_loop
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loops, path_to, path_to_loop
 
 
 def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
     """The nest in which everything that `parts` read is declared around `loop`. Raises `Refusal` where a loop lies between."""
-    own = frozenset[str]().union(*map(allocated, parts))
+    own = frozenset[str]().union(*map(allocated_names, parts))
     wanted = {access.buffer.name for part in parts for access in accesses(part) if not access.writes} - own
-    for name in sorted(wanted & allocated(nest.body)):
+    for name in sorted(wanted & allocated_names(nest.body)):
         path, target = _path_to_storage(nest, name), path_to_loop(nest, loop)
         home = path[-1]
         assert isinstance(home, Alloc)

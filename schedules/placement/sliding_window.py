@@ -30,8 +30,8 @@ from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_expressions, statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.placement.producer_placement import Box, Placement, box_of, dimensions, is_implicit, placement_of
-from tensorlang.schedules.rewriting.edit import allocated, edit_loops, loops, stores
+from tensorlang.schedules.placement.producer_placement import Placement, StoredBox, box_of, dimensions, is_implicit, placement_of
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loops, stores
 from tensorlang.schedules.rewriting.region import expand, whole_start
 
 ROOT: Final = "root"
@@ -154,7 +154,7 @@ def _steady(nest: Nest, place: Placement, at: int) -> bool:
         return False
     if any(isinstance(part, If) and any(True for _ in loads_of(part.cond)) for part in statements(start.body)):
         return False
-    own = place.names.union(*(allocated(part) for part in place.parts))
+    own = place.names.union(*(allocated_names(part) for part in place.parts))
     wanted = {access.buffer.name for part in place.parts for access in accesses(part)} - own
     return all(_settled(start, name, place.names) for name in wanted)
 
@@ -168,7 +168,7 @@ def _settled(start: For, name: str, seen: frozenset[str]) -> bool:
     writers = [store for store in stores(start.body) if any(buffer.name == name for buffer in store.buffers)]
     if not writers:
         return True
-    if name in seen or name not in allocated(start.body):
+    if name in seen or name not in allocated_names(start.body):
         return False
     stages = {store.stage for store in writers}
     read = {access.buffer.name for access in accesses(start.body) if access.stage in stages and not access.writes}
@@ -180,11 +180,11 @@ def _absolute(nest: Nest, place: Placement, start: For) -> Placement | None:
 
     In its storage, an element has another position in each iteration.
     """
-    own = place.names.union(*(allocated(part) for part in place.parts))
-    boxes: dict[str, Box] = {}
-    for name in {access.buffer.name for part in place.parts for access in accesses(part)} & allocated(start.body) - own:
+    own = place.names.union(*(allocated_names(part) for part in place.parts))
+    boxes: dict[str, StoredBox] = {}
+    for name in {access.buffer.name for part in place.parts for access in accesses(part)} & allocated_names(start.body) - own:
         stage = next((store.stage for store in stores(start.body) if any(buffer.name == name for buffer in store.buffers)), "")
-        if start.loop == ROOT and not any(name in allocated(loop) for loop in loops(start.body)):
+        if start.loop == ROOT and not any(name in allocated_names(loop) for loop in loops(start.body)):
             continue  # its storage is that of the whole tensor
         try:
             boxes[name] = box_of(nest, placement_of(nest, stage.removesuffix(".init")))

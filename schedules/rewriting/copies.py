@@ -32,13 +32,13 @@ class Copy:
 
 
 @dataclass(slots=True)
-class Names:
+class FreshNames:
     """Unused axis names."""
 
     taken: set[str]
 
     @classmethod
-    def of(cls, nest: Nest) -> Names:
+    def of(cls, nest: Nest) -> FreshNames:
         """Names that the nest does not use."""
         return cls(set(axis_names(nest)))
 

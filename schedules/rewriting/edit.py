@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +10,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
 from tensorlang.ir import Alloc, Binary, Block, Buffer, Const, Expr, For, If, Nest, Prefetch, Stmt, Store, allocate, block, const
 from tensorlang.ir.mentions import among, map_among, mentions, parts_among, positions
+from tensorlang.ir.printer import short
 from tensorlang.ir.relations import relation_names
 from tensorlang.ir.traverse import map_statements, statements, substatements
 from tensorlang.schedules.directive import Refusal
@@ -56,6 +57,13 @@ def path_to_loop(nest: Nest, loop: str) -> tuple[Stmt, ...]:
         known = [part.loop for part in loops(nest.body)]
         raise Refusal("TL-S001", f"there is no loop {loop!r}{did_you_mean(loop, known)}", loop=loop)
     return path
+
+
+def require_no_vector(around: Iterable[For], loop: str, stage: str = "") -> None:
+    """Raise `Refusal` where one of the loops around is run by lanes, which cannot each have loops and storage of their own."""
+    for part in around:
+        if part.kind in ("vector", "tensor"):
+            raise Refusal("TL-S107", f"it stands inside the {part.kind} loop {short(part.loop)!r}", stage=stage, loop=loop)
 
 
 def find_loop(nest: Nest, loop: str) -> For:
@@ -149,7 +157,7 @@ def without_alloc(stmt: Stmt, buffer: Buffer) -> Stmt:
     return map_among(stmt, (buffer.name,), lambda part: without_alloc(part, buffer))
 
 
-def allocated(stmt: Stmt) -> frozenset[str]:
+def allocated_names(stmt: Stmt) -> frozenset[str]:
     """Names of the buffers allocated within a statement."""
     return mentions(stmt).allocated
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tensorlang.algebra.rules import FALSE
 from tensorlang.ir import Expr, If, Load, Stmt, Store
 from tensorlang.ir.traverse import expressions, loads_of, statements
-from tensorlang.schedules.rewriting.edit import allocated, stores
+from tensorlang.schedules.rewriting.edit import allocated_names, stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def folds(stmt: Stmt) -> dict[int, Fold]:
     found: dict[int, Fold] = {}
     if not ends:
         return found
-    own, grew = allocated(stmt), True
+    own, grew = allocated_names(stmt), True
     while grew:  # a tile of a tile is found after it
         before = len(found)
         for end in ends:

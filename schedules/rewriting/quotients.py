@@ -29,7 +29,7 @@ def is_quotient(expr: Expr) -> bool:
     return dtype_of(expr.right) == INT64 and expr.right.value > 0
 
 
-def decided(nest: Nest, made: frozenset[str]) -> Nest:
+def without_decided_quotients(nest: Nest, made: frozenset[str]) -> Nest:
     """The nest with the quotients gone that the loops `made`, and those around and inside of them, decide."""
     inside = (part for part in among(nest.body, made) if isinstance(part, For) and part.loop in made)
     held = (expr for loop in inside for stmt in statements(loop) for expr in expressions(stmt))

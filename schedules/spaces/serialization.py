@@ -24,7 +24,7 @@ _MOST_PARTS: Final = 64
 
 
 @dataclass(slots=True)
-class Reader:
+class KnobReader:
     """Reads the knobs of one space, and counts them."""
 
     knobs: int = 0

@@ -331,7 +331,7 @@ class Space:
         """The space of `to_json` without its constraints, which are code. Raises `TuningError` for what is not such a space."""
         try:
             record = read_record(data, "the space", ("knobs", "footprints", "constraints"))
-            knobs = serialization.Reader().every(record["knobs"], "knobs")
+            knobs = serialization.KnobReader().every(record["knobs"], "knobs")
             return cls(knobs, footprints=tuple(serialization.footprints(record["footprints"], serialization.sizes_of(knobs))))
         except (ValueError, TensorlangError) as error:
             raise TuningError(f"not a search space: {error}") from None

@@ -52,7 +52,7 @@ def values(expr: Expr, known: Ranges = NOTHING) -> Interval:
 
 
 def interval(expr: Expr, known: Ranges = NOTHING) -> Interval | None:
-    """The same for an expression that is the integer it spells; None where its arithmetic could wrap."""
+    """Bounds on an integer expression whose value is that of exact arithmetic; None where it could wrap."""
     return Bounds(known).interval(expr)
 
 
@@ -153,7 +153,7 @@ class Bounds:
             case Call():
                 return BIT
             case Compare(op, left, right):
-                return BIT if dtype_of(left).is_floating else decided(op, self.values(left), self.values(right))
+                return BIT if dtype_of(left).is_floating else comparison_interval(op, self.values(left), self.values(right))
             case Binary("xor" | "sub" | "mod" | "floordiv" as op, left, right) if left == right:
                 return (0, 1) if op == "floordiv" else (0, 0)
             case Binary("and" | "or" as op, left, right) if dtype_of(left) == BOOL:
@@ -199,7 +199,7 @@ class Bounds:
         identity = int(node.reducer.identities[node.component].value)
         if chooses(node.reducer, node.component):
             found = inner.values(value)
-            if node.where is None and all(low > 0 for low, _ in sizes) and lets_go(node.reducer, node.component, found):
+            if node.where is None and all(low > 0 for low, _ in sizes) and identity_loses(node.reducer, node.component, found):
                 return found
             return union(found, (identity, identity))
         if node.reducer.name == "sum" and is_single(node.reducer, "add"):
@@ -316,8 +316,8 @@ def chooses(reducer: Reducer, component: int) -> bool:
 
 
 @cache
-def lets_go(reducer: Reducer, component: int, of: Interval) -> bool:
-    """Is a value within `of`, combined with the identity on either side, chosen? Then the identity shows in an empty domain alone.
+def identity_loses(reducer: Reducer, component: int, of: Interval) -> bool:
+    """Does a value within `of` always win over the identity? Then the identity is the result of an empty domain alone.
 
     A component that chooses, and stays within `of` where the identity is not, has chosen the value.
     """
@@ -340,7 +340,7 @@ def _given(expr: Expr, params: dict[str, Const]) -> Expr:
     return map_children(expr, lambda part: _given(part, params))
 
 
-def decided(op: str, a: Interval, b: Interval) -> Interval:
+def comparison_interval(op: str, a: Interval, b: Interval) -> Interval:
     """The truth of a comparison of values within two intervals."""
     match op:
         case "lt" | "ge":

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, is_single, lets_go, negated
+from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, identity_loses, is_single, negated
 from tensorlang.algebra.interval import inside, whole
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Reduce, Select, Unary
 from tensorlang.ir.dtype import BOOL, DType
@@ -284,7 +284,7 @@ class Formula:
         truth = dtype_of(value) == BOOL
         parts.append(self._same(node, element, there, equal=True) if truth else f"{name} = {self.integer(element, there)}")
         none = f"{name} = {int(node.reducer.identities[node.component].value)}"
-        if node.where is None and lets_go(node.reducer, node.component, inner.values(value)):
+        if node.where is None and identity_loses(node.reducer, node.component, inner.values(value)):
             none = f"{none} and ({' or '.join(empty)})"
         self.constraints.append(f"({' and '.join(parts)}) or ({none})")
 

@@ -44,7 +44,7 @@ def meet(a: Interval, b: Interval) -> Interval:
 
 
 def within(exact: Interval, of: DType) -> Interval:
-    """What a type makes of an exact result."""
+    """The values of an exact result once it is of a type: unchanged where all fit, else any, since some wrap."""
     return exact if inside(exact, whole(of)) else whole(of)
 
 

@@ -30,8 +30,8 @@ from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import children, dtype_of, map_children, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
-from tensorlang.semantics.evaluate import Evaluator
-from tensorlang.semantics.lanes import Scope
+from tensorlang.semantics.environment import Environment
+from tensorlang.semantics.evaluate import ReferenceEvaluator
 
 MAX_POINTS: Final = 1 << 18
 MAX_STEPS: Final = 1 << 22
@@ -87,7 +87,7 @@ def _pool(of: DType, telling: tuple[int, ...]) -> Array:
     return np.array(list(dict.fromkeys(inside)), of.numpy)
 
 
-class _Probe(Evaluator):
+class _Probe(ReferenceEvaluator):
     """The evaluator on made-up data: stages are evaluated where they are read, everything else is data."""
 
     def __init__(self, dims: dict[str, int], data: _Data) -> None:
@@ -95,12 +95,12 @@ class _Probe(Evaluator):
         self.data = data
         self.depth = 0
 
-    def _reduce(self, node: Reduce, scope: Scope) -> Array:
+    def _reduce(self, node: Reduce, scope: Environment) -> Array:
         if math.prod(self.sizes(node.axes, scope)) * math.prod(scope.shape) > MAX_STEPS:
             raise _UnsureError
         return super()._reduce(node, scope)
 
-    def value(self, expr: Expr, scope: Scope) -> Array:
+    def value(self, expr: Expr, scope: Environment) -> Array:
         """As of the evaluator."""
         if not isinstance(expr, Load):
             return super().value(expr, scope)
@@ -113,7 +113,9 @@ class _Probe(Evaluator):
                 return self.data.elements(expr.buffer, expr, index)
             case Stage(itself=(), values=values, axes=axes, within=()) if self.depth < MAX_INLINE:
                 self.depth += 1
-                found = self.value(values[expr.buffer.component], Scope(scope.shape, dict(zip(axes, index, strict=True)), scope.active))
+                found = self.value(
+                    values[expr.buffer.component], Environment(scope.shape, dict(zip(axes, index, strict=True)), scope.active)
+                )
                 self.depth -= 1
                 return found
             case _:
@@ -180,7 +182,7 @@ def _anywhere(question: Question, dims: dict[str, int], telling: tuple[int, ...]
     active = np.ones(LANES, bool)
     try:
         for name, low, high in question.ranges:
-            scope = Scope((LANES,), axes)
+            scope = Environment((LANES,), axes)
             first, size = probe.value(low, scope), probe.value(high, scope) - probe.value(low, scope)
             active = active & (size > 0)
             steps = np.minimum(rng.integers(0, np.maximum(size, 1), LANES), rng.choice([0, 1, 1 << 60, 1 << 60], LANES))
@@ -195,7 +197,7 @@ def _seen(question: Question, probe: _Probe, axes: dict[str, Array], active: Arr
     """The first lane that lies in the ranges and meets the conditions."""
     shape = active.shape
     try:
-        scope = Scope(shape, axes, active)
+        scope = Environment(shape, axes, active)
         for name, low, high in question.ranges:
             here = (axes[name] >= probe.value(low, scope)) & (axes[name] < probe.value(high, scope))
             scope = scope.where(np.broadcast_to(here, shape))
@@ -290,7 +292,9 @@ class _Points:
         spans = [self.bounds.values(part) for part in self.variables]
         shape = tuple(high - low + 1 for low, high in spans)
         grid = np.ix_(*(np.arange(low, high + 1, dtype=np.int64) for low, high in spans))
-        scope = Scope(shape, {axis.name: values for axis, values in zip(self.variables.values(), grid, strict=True)}, np.ones(shape, bool))
+        scope = Environment(
+            shape, {axis.name: values for axis, values in zip(self.variables.values(), grid, strict=True)}, np.ones(shape, bool)
+        )
         probe = _Probe({}, _Data(np.zeros(1, np.uint64), ()))
         with arithmetic.quiet():
             for condition in self.conditions:

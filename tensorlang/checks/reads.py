@@ -112,7 +112,7 @@ def _check_earlier(what: str, stage: Stage, load: Load, scope: Scope) -> None:
 
 def _check_element(what: str, does: str, load: Load, shape: tuple[Expr, ...], scope: Scope) -> None:
     for position, (index, extent) in enumerate(zip(load.index, shape, strict=True)):
-        if inside(index, extent, scope):
+        if stays_inside(index, extent, scope):
             continue
         outside = Binary("or", Compare("lt", index, ir.const(0)), Compare("ge", index, extent))
         question = Question(
@@ -160,7 +160,7 @@ def _hint(does: str, index: Expr, dims: Sequence[str] = ()) -> str:
     return f"read it under tl.select with a condition, restrict the axis, {bound}or pad the tensor with tl.pad"
 
 
-def inside(index: Expr, extent: Expr, scope: Scope) -> bool:
+def stays_inside(index: Expr, extent: Expr, scope: Scope) -> bool:
     """Do intervals alone, of the axes and of what the conditions compare, keep `index` in `range(extent)`?"""
     if isinstance(index, Axis) and any(name == index.name and lo == ir.const(0) and hi == extent for name, lo, hi in scope.ranges):
         return True

@@ -137,7 +137,7 @@ def closure(nest: Nest, names: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def counted(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
+def axes_counted_with(nest: Nest, exprs: Iterable[Expr]) -> frozenset[str]:
     """The axes that expressions count with: those in them, and the loops whose values these axes alone are made of.
 
     A loop that only says where a range begins, or that counts something else as well, is not among them.

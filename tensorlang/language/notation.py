@@ -22,7 +22,7 @@ from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.ir.dtype import DType
 from tensorlang.language import reduction
 from tensorlang.language.definitions import compute, reduce_axis
-from tensorlang.language.syntax import Applied, At, Function, Name, Number, Operation, Parameter, Statement, Value, parse
+from tensorlang.language.syntax import Applied, At, Comprehension, FunctionDefinition, Name, Number, Operation, Parameter, Value, parse
 
 TYPES: Final = {
     "float": "float32",
@@ -105,8 +105,8 @@ def tc(source: str) -> Callable[..., Any]:
     return function
 
 
-def _check(tree: Function) -> None:
-    """What is wrong whatever the operands are."""
+def _check(tree: FunctionDefinition) -> None:
+    """Raise `DefinitionError` for what is wrong whatever the operands are."""
     names = [part.name for part in tree.parameters]
     for part in tree.parameters:
         if part.type not in TYPES:
@@ -136,12 +136,12 @@ def _walk(value: Value) -> Iterator[Value]:
 class _Builder:
     """What the names mean so far: tensors and sizes."""
 
-    tree: Function
+    tree: FunctionDefinition
     tensors: dict[str, Tensor] = field(default_factory=dict)
     sizes: dict[str, Extent] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tree: Function, tensors: tuple[Tensor, ...]) -> _Builder:
+    def of(cls, tree: FunctionDefinition, tensors: tuple[Tensor, ...]) -> _Builder:
         """The parameters bound to operands. Raises `DefinitionError` where they do not fit."""
         self = cls(tree)
         if len(tensors) != len(tree.parameters):
@@ -175,7 +175,7 @@ class _Builder:
         results = tuple(self.tensors[result.name] for result in self.tree.results)
         return results if len(results) > 1 else results[0]
 
-    def statement(self, statement: Statement) -> Tensor:
+    def statement(self, statement: Comprehension) -> Tensor:
         """The tensor that a statement defines."""
         ranges = self.ranges(statement)
         labels = [index.name for index in statement.indices]
@@ -197,7 +197,7 @@ class _Builder:
 
     # Ranges -----------------------------------------------------------------------------------------------------------------
 
-    def ranges(self, statement: Statement) -> dict[str, tuple[Extent, Extent]]:
+    def ranges(self, statement: Comprehension) -> dict[str, tuple[Extent, Extent]]:
         """The range of every index of a statement, those of the result first."""
         known: dict[str, tuple[Extent, Extent]] = {}
         for given in statement.ranges:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
-from tensorlang.checks.reads import check_stage, inside
+from tensorlang.checks.reads import check_stage, stays_inside
 from tensorlang.definition.expr import Expr, as_expr, cast, common, convert
 from tensorlang.definition.extent import optional_name, shape_nodes
 from tensorlang.definition.scope import Scope, stage_scope
@@ -107,7 +107,7 @@ def _count(fn: object, rank: int) -> int:
 
 
 def _each(value: object, count: int, what: str) -> tuple[Any, ...]:
-    """A value for each tensor."""
+    """The value for each of `count` tensors: one for all, or as many. Raises `DefinitionError` for another number."""
     if not isinstance(value, (tuple, list)):
         return (value,) * count
     if len(value) != count or count == 1:
@@ -164,7 +164,7 @@ def _guarded(expr: ir.Expr, scope: Scope, stage: Stage, borders: tuple[ir.Expr, 
 
 def _needed(index: ir.Expr, extent: ir.Expr, scope: Scope) -> list[ir.Expr]:
     """The conditions among `0 <= index < extent` that can fail."""
-    if inside(index, extent, scope):
+    if stays_inside(index, extent, scope):
         return []
     pairs = (
         (Compare("ge", index, ir.const(0)), Compare("lt", index, ir.const(0))),

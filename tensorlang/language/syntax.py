@@ -98,7 +98,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Comprehension:
     """One tensor defined over its indices."""
 
     name: str
@@ -110,16 +110,16 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionDefinition:
     """A whole definition."""
 
     name: str
     parameters: tuple[Parameter, ...]
     results: tuple[Name, ...]
-    statements: tuple[Statement, ...]
+    statements: tuple[Comprehension, ...]
 
 
-def parse(source: object) -> Function:
+def parse(source: object) -> FunctionDefinition:
     """The tree of a definition. Raises `DefinitionError` with the place of the first mistake."""
     if not isinstance(source, str) or len(source) > MAX_LENGTH:
         raise DefinitionError(f"tl.tc takes text of at most {MAX_LENGTH} characters, not {source!r:.60}")
@@ -188,7 +188,7 @@ class _Parser:
         self.expect(")")
         return tuple(found)
 
-    def function(self) -> Function:
+    def function(self) -> FunctionDefinition:
         self.expect("def")
         name = self.take("name")
         parameters = self.listed(self.parameter)
@@ -201,7 +201,7 @@ class _Parser:
         self.expect("}")
         if self.tokens[self.place][0] != "end":
             self.at.fail(f"expected the end after one definition, found {self.tokens[self.place][1]!r}")
-        return Function(name, parameters, results, tuple(statements))
+        return FunctionDefinition(name, parameters, results, tuple(statements))
 
     def parameter(self) -> Parameter:
         at, kind = self.at, self.take("name")
@@ -218,7 +218,7 @@ class _Parser:
         at = self.at
         return Name(self.take("name"), at)
 
-    def statement(self) -> Statement:
+    def statement(self) -> Comprehension:
         at, name = self.at, self.take("name")
         indices = self.listed(self.name) if self.sees("(") else ()
         if not self.sees(*OPERATORS):
@@ -232,7 +232,7 @@ class _Parser:
                 ranges.append(self.range())
         while self.accepts(";"):
             pass
-        return Statement(name, indices, op, value, tuple(ranges), at)
+        return Comprehension(name, indices, op, value, tuple(ranges), at)
 
     def range(self) -> Range:
         at, name = self.at, self.take("name")

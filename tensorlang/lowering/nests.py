@@ -63,7 +63,7 @@ class TensorStorage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _CarriedState:
     """What a state of a scan is: the element of `before`; where there is an `init`, that in the step `first`."""
 
     before: TensorStorage
@@ -80,7 +80,7 @@ class ProgramLowering:
     scratch: list[Buffer] = field(default_factory=list)
     axes: dict[str, Expr] = field(default_factory=dict)
     spans: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)
-    states: dict[int, _Past] = field(default_factory=dict)
+    states: dict[int, _CarriedState] = field(default_factory=dict)
 
     def definition(self, definition: Definition) -> tuple[Stmt, ...]:
         """The statements of a definition, in order."""
@@ -126,12 +126,12 @@ class ProgramLowering:
             if scan.keep == "all":
                 target = TensorStorage(out.buffer, (time,))
                 before = TensorStorage(out.buffer, (simplify(Binary("sub", time, ir.const(1))),))
-                self.states[id(state)] = _Past(before, init, Compare("eq", time, ir.const(0)))
+                self.states[id(state)] = _CarriedState(before, init, Compare("eq", time, ir.const(0)))
             else:
                 ring = Buffer(f"{label}.ring", (ir.const(2), *state.shape), state.dtype)
                 self.scratch.append(ring)
                 target = TensorStorage(ring, (_slot(Binary("add", time, ir.const(1))),))
-                self.states[id(state)] = _Past(TensorStorage(ring, (_slot(time),)), None, time)
+                self.states[id(state)] = _CarriedState(TensorStorage(ring, (_slot(time),)), None, time)
                 first.append(self._copy(f"{label}.start", TensorStorage(ring, (ir.const(0),)), init))
                 last.append(self._copy(label, out, init, short(loop), TensorStorage(ring, (_slot(scan.axis.hi),))))
             rings.append(target)

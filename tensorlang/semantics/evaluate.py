@@ -39,7 +39,7 @@ from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
 from tensorlang.semantics.binding import bind_dims, collect, shape_of
-from tensorlang.semantics.lanes import Scope, inside, is_exact, is_plain, led, plain
+from tensorlang.semantics.environment import Environment, clipped_index, is_exact, is_plain, plain, with_leading_axis
 
 CHUNK: Final = 1 << 16
 """Elements that a chunk of a reduction may hold, unless the output alone is larger."""
@@ -67,7 +67,7 @@ def evaluate(outputs: object, feeds: Mapping[Tensor, object], at: Sequence[Any] 
     tensors = as_outputs(outputs)
     order = definitions(tensors)
     arrays = collect(order, feeds)
-    evaluator = Evaluator(bind_dims(order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()})
+    evaluator = ReferenceEvaluator(bind_dims(order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()})
     with arithmetic.quiet():
         if at is None:
             for definition in order:
@@ -93,7 +93,7 @@ def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[
     return tuple(np.array([point[axis] for point in at], np.int64) for axis in range(len(shape)))
 
 
-class Evaluator:
+class ReferenceEvaluator:
     """The arrays known so far, and the value of expressions over them."""
 
     def __init__(self, dims: dict[str, int], arrays: dict[tuple[Definition, int], Array]) -> None:
@@ -109,7 +109,7 @@ class Evaluator:
             raise InternalError(f"the bound {text(node)} is not a literal and not made of dims")
         return value
 
-    def sizes(self, axes: tuple[ReduceAxis, ...], scope: Scope) -> list[int]:
+    def sizes(self, axes: tuple[ReduceAxis, ...], scope: Environment) -> list[int]:
         """The greatest extent that each axis of a domain has in any lane that counts."""
         found: list[int] = []
         for depth, axis in enumerate(axes):
@@ -123,7 +123,9 @@ class Evaluator:
             found.append(size)
         return found
 
-    def points(self, axes: tuple[ReduceAxis, ...], sizes: list[int], scope: Scope, length: int | None = None) -> Iterator[Scope]:
+    def points(
+        self, axes: tuple[ReduceAxis, ...], sizes: list[int], scope: Environment, length: int | None = None
+    ) -> Iterator[Environment]:
         """The points of a domain in row-major order, chunk by chunk: scopes with a leading dimension, in which other points are masked."""
         total = math.prod(sizes)
         length = length or max(1, CHUNK // max(1, math.prod(scope.shape)))
@@ -146,7 +148,7 @@ class Evaluator:
         if not isinstance(definition, Stage) or definition.itself:
             return 0
         reductions = [node for value in definition.values for node in walk(value) if isinstance(node, Reduce)]
-        inner = sum(math.prod(self.sizes(tuple(filter(is_plain, node.axes)), Scope((), {}))) for node in reductions)
+        inner = sum(math.prod(self.sizes(tuple(filter(is_plain, node.axes)), Environment((), {}))) for node in reductions)
         return math.prod(shape_of(Tensor(definition), self.dims)) * (1 + inner)
 
     def materialise(self, definition: Definition) -> None:
@@ -158,7 +160,7 @@ class Evaluator:
                 shape = shape_of(Tensor(definition), self.dims)
                 ranges = self._grid(axes, shape)
                 for component, value in enumerate(values):
-                    result = self.value(value, Scope(shape, ranges)) if math.prod(shape) else np.zeros((), dtype_of(value).numpy)
+                    result = self.value(value, Environment(shape, ranges)) if math.prod(shape) else np.zeros((), dtype_of(value).numpy)
                     self.arrays[definition, component] = np.ascontiguousarray(np.broadcast_to(result, shape)).reshape(shape)
             case Stage():
                 self._recurrence(definition)
@@ -184,7 +186,7 @@ class Evaluator:
         inner = self._grid(stage.axes[depth:], shape[depth:])
         for place in np.ndindex(shape[:depth]) if math.prod(shape) else ():
             fixed = {axis: np.asarray(value, np.int64) for axis, value in zip(stage.axes, place, strict=False)}
-            scope = Scope(shape[depth:], {**inner, **fixed})
+            scope = Environment(shape[depth:], {**inner, **fixed})
             for result, value in zip(results, [self.value(value, scope) for value in stage.values], strict=True):
                 result[place] = value
         for itself in stage.itself:
@@ -195,12 +197,12 @@ class Evaluator:
         init = Tensor(scatter)
         result = np.array(self._whole(scatter.init), order="C").reshape(shape_of(init, self.dims))
         self.arrays[scatter, 0] = result
-        outer = Scope((), dict(self.time))
+        outer = Environment((), dict(self.time))
         sizes = self.sizes(scatter.axes, outer)
         for scope in self.points(scatter.axes, sizes, outer, math.prod(sizes)):
             self._scattered(scatter, scope, result)
 
-    def _scattered(self, scatter: Scatter, scope: Scope, result: Array) -> None:
+    def _scattered(self, scatter: Scatter, scope: Environment, result: Array) -> None:
         """The stores of some points of a scatter's domain."""
         shape = scope.shape
         active = np.ones(shape, bool) if scope.active is None else np.broadcast_to(scope.active, shape)
@@ -255,10 +257,10 @@ class Evaluator:
         assert isinstance(definition, Stage)
         axes = {**self.time, **dict(zip(definition.axes, index, strict=True))}
         value = definition.values[tensor.component]
-        result = self.value(value, Scope((count,), axes)) if count else np.zeros((), dtype_of(value).numpy)
+        result = self.value(value, Environment((count,), axes)) if count else np.zeros((), dtype_of(value).numpy)
         return np.array(np.broadcast_to(result, (count,)))
 
-    def value(self, expr: Expr, scope: Scope) -> Array:
+    def value(self, expr: Expr, scope: Environment) -> Array:
         """The value of an expression, of a shape that broadcasts to the scope's."""
         match expr:
             case Const():
@@ -291,7 +293,7 @@ class Evaluator:
                 places = tuple([self.value(part, scope) for part in index])
                 if isinstance(buffer, Itself):
                     past = self.past[buffer]
-                    return np.asarray(past[inside(places, past.shape, scope.active, text(expr))])
+                    return np.asarray(past[clipped_index(places, past.shape, scope.active, text(expr))])
                 if not isinstance(buffer, Tensor):
                     raise InternalError(f"{text(expr)} does not read a tensor")
                 return self._load(buffer, places, scope.active)
@@ -303,7 +305,7 @@ class Evaluator:
     def _load(self, tensor: Tensor, index: tuple[Array, ...], active: Array | None) -> Array:
         shape = shape_of(tensor, self.dims)
         known = self.arrays.get((tensor.definition, tensor.component))
-        places = inside(index, shape, active, repr(tensor))
+        places = clipped_index(index, shape, active, repr(tensor))
         if 0 in shape:
             return np.zeros((), tensor.dtype.numpy)
         if known is not None:
@@ -315,7 +317,7 @@ class Evaluator:
             self.elements(tensor, np.unravel_index(distinct, shape) if shape else (), len(distinct))[position.reshape(flat.shape)]
         )
 
-    def _reduce(self, node: Reduce, scope: Scope) -> Array:
+    def _reduce(self, node: Reduce, scope: Environment) -> Array:
         """The final state's component, over the domain in row-major order, chunk by chunk."""
         masked = node.where is not None or not all(map(is_plain, node.axes))
         state = tuple(arithmetic.literal(identity) for identity in node.reducer.identities)
@@ -325,8 +327,8 @@ class Evaluator:
                 inner = inner.where(self.value(node.where, inner))  # noqa: PLW2901 - the lanes that count
             if masked and not np.any(inner.active):
                 continue
-            values = [led(self.value(value, inner), shape) for value in node.values]
-            active = led(inner.active, shape) if masked and inner.active is not None else None
+            values = [with_leading_axis(self.value(value, inner), shape) for value in node.values]
+            active = with_leading_axis(inner.active, shape) if masked and inner.active is not None else None
             state = self._combine(node.reducer, state, values, active)
         return state[node.component]
 
@@ -351,7 +353,7 @@ class Evaluator:
                 if not half:
                     break
                 pairs = (tuple(part[:half] for part in parts), tuple(part[half : 2 * half] for part in parts))
-                parts = tuple(led(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
+                parts = tuple(with_leading_axis(part, (half, *values[0].shape[1:])) for part in self._combined(reducer, *pairs))
             return state
         for step in range(len(values[0])):
             new = self._combined(reducer, state, tuple(value[step] for value in values))
@@ -360,11 +362,11 @@ class Evaluator:
 
     def _combined(self, reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:
         params = {f"{side}{n}": value for side, parts in (("a", old), ("b", new)) for n, value in enumerate(parts)}
-        scope = Scope(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
+        scope = Environment(np.broadcast_shapes(*(value.shape for value in params.values())), {}, None, params)
         return tuple(self.value(result, scope) for result in reducer.results)
 
 
 def combine(reducer: Reducer, old: tuple[Array, ...], new: tuple[Array, ...]) -> tuple[Array, ...]:
     """What a reducer makes of two states, element by element."""
     with arithmetic.quiet():
-        return Evaluator({}, {})._combined(reducer, old, new)  # noqa: SLF001 - the same module
+        return ReferenceEvaluator({}, {})._combined(reducer, old, new)  # noqa: SLF001 - the same module

@@ -332,11 +332,11 @@ class _Machine:
 
 
 def _nothing() -> None:
-    """What a hint does."""
+    """Do nothing, as a hint does."""
 
 
 def _together(parts: list[Thunk]) -> Callable[[], tuple[Any, ...]]:
-    """What gives a tuple of values."""
+    """One closure that gives the values of several as a tuple."""
     match parts:
         case [one]:
             return lambda: (one(),)

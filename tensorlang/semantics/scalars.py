@@ -40,7 +40,7 @@ def scalar(value: Any, dtype: DType) -> Any:
 
 
 def wrapper(of: DType) -> Callable[[int], Any]:
-    """What wraps an integer to the width of a type."""
+    """The function that wraps an integer to the width of a type."""
     if of.kind == "bool":
         return bool
     least, most, mask = int(of.lowest), int(of.highest), (1 << of.bits) - 1
@@ -48,7 +48,7 @@ def wrapper(of: DType) -> Callable[[int], Any]:
 
 
 def caster(source: DType, target: DType) -> Callable[[Any], Any]:
-    """What converts a value of type `source` to a `target`."""
+    """The function that converts a value of type `source` to a `target`."""
     kind = target.numpy.type
     if source.is_floating and target.is_floating:
         return (lambda value: kind(np.float32(value))) if target in arithmetic.HALF else kind
@@ -61,7 +61,7 @@ def caster(source: DType, target: DType) -> Callable[[Any], Any]:
 
 
 def unary(op: str, inner: Thunk, of: DType) -> Thunk:
-    """What gives `op inner`."""
+    """A closure over that of the operand, which gives `op inner`."""
     plain = _UNARY[op]
     if of.is_floating:
         return lambda: plain(inner())
@@ -72,14 +72,14 @@ def unary(op: str, inner: Thunk, of: DType) -> Thunk:
 
 
 def integer(op: str, of: DType) -> Callable[[int, int], int]:
-    """What computes `a op b` of integers, not yet wrapped."""
+    """The function that computes `a op b` of integers, not yet wrapped."""
     if op not in ARITHMETIC:
         raise InternalError(f"{op} has no meaning on {of}")
     return ARITHMETIC[op]
 
 
 def operation(op: str, of: DType) -> Callable[[Any, Any], Any]:
-    """What computes `a op b`."""
+    """The function that computes `a op b` of values of a type."""
     if of in arithmetic.HALF:  # computed in float32 and rounded
         wide, kind = _FLOATING[op], of.numpy.type
         return lambda a, b: kind(wide(np.float32(a), np.float32(b)))
@@ -90,7 +90,7 @@ def operation(op: str, of: DType) -> Callable[[Any, Any], Any]:
 
 
 def binary(op: str, left: Thunk, right: Thunk, of: DType) -> Thunk:
-    """What gives `left op right`."""
+    """A closure over those of the operands, which gives `left op right`."""
     if of.is_integer:  # by far the most frequent: an index, which seldom leaves its type
         plain, wrap, least, most = integer(op, of), wrapper(of), int(of.lowest), int(of.highest)
 

@@ -38,7 +38,7 @@ from tensorlang.serialization.spelling import (
     MAX_DEFINITIONS,
     MAX_RANK,
     Body,
-    Known,
+    SymbolTable,
     fail,
     read_const,
     read_dtype,
@@ -58,14 +58,14 @@ def rebuild(document: object) -> tuple[Tensor, ...]:
 
     Raises `DefinitionError` for anything that `describe` does not write, and for definitions that have no meaning.
     """
-    return _Reader().document(document)
+    return _DocumentReader().document(document)
 
 
 @dataclass(slots=True)
-class _Reader:
+class _DocumentReader:
     """Reads one document; what a later part refers to by number is kept."""
 
-    known: Known = field(default_factory=Known)
+    known: SymbolTable = field(default_factory=SymbolTable)
 
     def document(self, document: object) -> tuple[Tensor, ...]:
         """The outputs."""

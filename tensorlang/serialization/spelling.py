@@ -31,7 +31,7 @@ EXTENT: Final = ("dim", "neg", "add", "sub", "mul", "floordiv", "mod")
 
 
 @dataclass(slots=True)
-class Known:
+class SymbolTable:
     """What expressions refer to by number: tensors, reducers, the time axes of the scans around; and how many nodes were read."""
 
     tensors: list[Tensor] = field(default_factory=list)
@@ -132,7 +132,7 @@ def _element(itself: Itself, index: list[Expr]) -> Expr:
 class Body:
     """Reads expressions of one stage (`rank` of its axes are the output's), one reducer (`params`) or one extent (`extent`)."""
 
-    known: Known
+    known: SymbolTable
     where: str
     axes: list[str] = field(default_factory=list)
     rank: int = 0

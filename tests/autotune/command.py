@@ -26,7 +26,7 @@ def autotune(*arguments: object, **options: Any) -> subprocess.CompletedProcess[
 
 
 def here(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """In this process, for what neither tunes nor takes signals; as if it were another one."""
+    """In this process, as if it were another one: for whatever takes no signals."""
     command = ["autotune", *map(str, arguments)]
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

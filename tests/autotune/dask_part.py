@@ -1,36 +1,45 @@
 """A scheduler or a worker as a process of its own, whose machine may be made up; and stand-ins for kernels that note when they ran.
 
-    python -m tests.autotune.dask_part scheduler [PORT]
-    python -m tests.autotune.dask_part worker ADDRESS HOST CPU MEASURE THREADS
+    run(told, "scheduler")
+    run(told, "worker", ADDRESS, HOST, CPU, MEASURE, THREADS)
 
-It prints its address when it is up. CPU "" means the real one, MEASURE is the amount of the resource.
+It tells its address when it is up. CPU "" means the real one, MEASURE is the amount of the resource.
 """
 
 import asyncio
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tensorlang.autotune.measurement import host
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
+from tensorlang.codegen.target import target
 from tests.autotune import stand_ins
 
 
-async def scheduler(port: str = "0") -> None:
-    from distributed import Scheduler
+def run(told: Connection, what: str, *arguments: str) -> None:
+    """Be a scheduler or a worker until killed, in silence."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+    asyncio.run({"scheduler": scheduler, "worker": worker}[what](told, *arguments))
 
-    async with Scheduler(host="127.0.0.1", port=int(port), dashboard=False) as running:
-        sys.stdout.write(f"{running.address}\n")
-        sys.stdout.flush()
+
+async def scheduler(told: Connection) -> None:
+    from distributed import Scheduler  # the tuner's own processes, which build with this module, do without
+
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as running:
+        told.send(running.address)
         await running.finished()
 
 
-async def worker(address: str, name: str, cpu: str, measure: str, threads: str) -> None:
+async def worker(told: Connection, address: str, name: str, cpu: str, measure: str, threads: str) -> None:
     from distributed import Worker
 
     pretend(name, cpu)
@@ -38,16 +47,12 @@ async def worker(address: str, name: str, cpu: str, measure: str, threads: str) 
     resources = {"measure": float(measure)} if float(measure) else {}
     running = Worker(address, nthreads=int(threads), resources=resources, host="127.0.0.1", dashboard=False, heartbeat_interval="200ms")
     async with running:
-        sys.stdout.write(f"{running.address}\n")
-        sys.stdout.flush()
+        told.send(running.address)
         await running.finished()
 
 
 def pretend(name: str, cpu: str) -> None:
     """This machine is called `name` and has this CPU."""
-    from tensorlang.autotune.measurement import host
-    from tensorlang.codegen.target import target
-
     real, here = host.machine(), target("native")
     machine = real | {"host": name} | ({"model": cpu} if cpu else {})
     mock.patch.object(host, "machine", return_value=machine).start()
@@ -86,7 +91,3 @@ def save(kernel: stand_ins.Kernel) -> bytes:
 def load(task: WorkerTask, data: bytes) -> stand_ins.Kernel:
     made = stand_ins.load(task, data)
     return Noted(made.config) if "notes" in made.config else made
-
-
-if __name__ == "__main__":
-    asyncio.run({"scheduler": scheduler, "worker": worker}[sys.argv[1]](*sys.argv[2:]))

@@ -80,7 +80,7 @@ def test_a_fault_in_a_users_file_is_told_in_one_line(tmp_path: Path, text: str, 
 
 def test_an_unwritable_log_is_exit_1(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = autotune("run", "matmul", "--shape", "M=8,N=8,K=8", "--log", tmp_path / "file" / "a.jsonl")
+    done = here("run", "matmul", "--shape", "M=8,N=8,K=8", "--log", tmp_path / "file" / "a.jsonl")
     assert done.returncode == 1
     assert "cannot write the log" in done.stderr
 
@@ -114,11 +114,11 @@ def test_a_job_is_run_reported_and_verified(tmp_path: Path) -> None:
     assert "[   3/3]" in done.stdout
     assert "best configuration" in done.stdout
     for verb, expected in (("status", "3"), ("best", "tl.Schedule(matmul)"), ("report", "3 trials in"), ("verify", "holds")):
-        shown = (autotune if verb == "verify" else here)(verb, log)
+        shown = here(verb, log)
         assert (shown.returncode, shown.stderr) == (0, ""), verb
         assert expected in shown.stdout
     (tmp_path / "a.jsonl").write_bytes(b"".join(_spoilt(line) for line in log.read_bytes().splitlines(keepends=True)))
-    assert autotune("verify", log).returncode == 1
+    assert here("verify", log).returncode == 1
 
 
 def _spoilt(line: bytes) -> bytes:
@@ -127,12 +127,13 @@ def _spoilt(line: bytes) -> bytes:
     return to_line({**from_line(line), "schedule": "{}"}) if b'"kind":"trial"' in line else line
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_at_once_with_a_whole_log_and_the_best(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "strategy"), [(signal.SIGINT, "bayesian"), (signal.SIGTERM, "random")])
+def test_a_signal_stops_it_at_once_with_a_whole_log_and_the_best(tmp_path: Path, number: signal.Signals, strategy: str) -> None:
     """At once: after the trial that was under way at most. The process stands still while its trials are counted."""
     log = tmp_path / "a.jsonl"
-    arguments = ["run", "matmul", "--shape", "M=64,N=64,K=64", "--trials", "5000", "--threads", "1", "--log", str(log)]
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True) as job:
+    options = f"--shape M=64,N=64,K=64 --trials 5000 --threads 1 --strategy {strategy}".split()
+    command = [*COMMAND, "run", "matmul", *options, "--log", str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True) as job:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and (not log.exists() or log.read_bytes().count(b'"kind":"trial"') < 3):
             time.sleep(0.05)

@@ -8,36 +8,40 @@ from pathlib import Path
 import pytest
 
 from bench import candidate_faults, kills
+from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.log import Log
-from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended
+from tensorlang.autotune.reporting import summary
+from tests.autotune.command import COMMAND, ENVIRONMENT, ended, here
 
 SMALL = 'threads = 1\n[[task]]\noperator = "relu"\nshape = "N=64"\n'
 
 
 def test_a_slip_in_the_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text('[[task]]\noperator = "matmull"\n')
-    done = autotune("job", tmp_path / "jobs.toml")
+    done = here("job", tmp_path / "jobs.toml")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "task 1: there is no operator" in done.stderr
 
 
-def test_a_batch_goes_on_where_a_task_fails_and_measures_only_what_is_missing(tmp_path: Path) -> None:
+def test_a_batch_goes_on_where_a_task_fails_and_measures_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "measure_peak", lambda *_: Peak(1e6, 1e12))
     path, logs = tmp_path / "jobs.toml", tmp_path / "logs"
     path.write_text("trials = 1\n" + SMALL + '[[task]]\noperator = "softmax"\nshape = "M=8,N=64"\ntimeout = 0.001\n')
-    first = autotune("job", path)
+    first = here("job", path)
     assert (first.returncode, first.stderr) == (1, "")
     assert "relu N=64" in first.stdout and "done" in first.stdout and "no valid schedule (1 compile_timeout)" in first.stdout
     kept = {trial.id for trial in Log(logs)}
     path.write_text("trials = 2\n" + SMALL)
-    assert autotune("job", path).returncode == 0
+    assert here("job", path).returncode == 0
     ids = [trial.id for trial in Log(logs)]
     assert kept < set(ids) and len(ids) == len(kept) + 1
-    assert autotune("job", path).returncode == 0 and [trial.id for trial in Log(logs)] == ids
-    assert "relu" in autotune("status", logs).stdout
+    assert here("job", path).returncode == 0 and [trial.id for trial in Log(logs)] == ids
+    assert "relu" in here("status", logs).stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_a_job_at_once_with_a_summary_and_a_whole_log(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "jobs.toml").write_text(f"trials = 5000\n{SMALL.replace('relu', 'matmul').replace('N=64', 'M=64,N=64,K=64')}")
+@pytest.mark.parametrize(("number", "strategy"), [(signal.SIGTERM, "bayesian"), (signal.SIGHUP, "random")])
+def test_a_signal_stops_a_job_at_once_with_a_summary_and_a_whole_log(tmp_path: Path, number: signal.Signals, strategy: str) -> None:
+    task = SMALL.replace("relu", "matmul").replace("N=64", "M=64,N=64,K=64")
+    (tmp_path / "jobs.toml").write_text(f'trials = 5000\nstrategy = "{strategy}"\n{task}')
     log = Log(f"{tmp_path}/logs/")
     command = [*COMMAND, "job", str(tmp_path / "jobs.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True) as job:

@@ -1,6 +1,7 @@
 """On a cluster every candidate is measured alone on a host of one kind, and nothing that is lost takes a finished trial with it."""
 
 import json
+import multiprocessing
 import os
 import re
 import shlex
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,9 @@ from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, Outcome, WorkerTask
 from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import TuningError
-from tests.autotune import stand_ins, test_session
+from tests.autotune import dask_part, stand_ins, test_session
 
-pytest.importorskip("distributed")
+pytestmark = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is an extra; it takes a second to load")
 
 ROOT = str(Path(__file__).parents[2])
 LIMITS = Limits(compile_s=2, run_s=2)
@@ -35,28 +38,31 @@ READY = "import sys, distributed; distributed.Client(sys.argv[1]).wait_for_worke
 SHORT = Patience(scheduler=5, silence=3, slack=5, nobody=3)
 
 
+FORKS = multiprocessing.get_context("forkserver")
+"""Dask takes a second to load: one process loads it, and the parts are forked from that."""
+FORKS.set_forkserver_preload(["distributed", "tensorlang.autotune.cluster.remote", "tests.autotune.dask_part"])
+
+
 class Part:
     """A scheduler or a worker, see `dask_part`."""
 
     def __init__(self, *arguments: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": ROOT, "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, "-P", "-m", "tests.autotune.dask_part", *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-        self._address = ""
+        self._told, theirs = FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=dask_part.run, args=(theirs, *arguments))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", ROOT)
+            patch.setenv("PYTHONWARNINGS", "ignore")
+            self.process.start()
+        theirs.close()
 
-    @property
+    @cached_property
     def address(self) -> str:
-        if not self._address:
-            assert self.process.stdout is not None
-            self._address = self.process.stdout.readline().strip()
-            assert self._address
-        return self._address
+        return str(self._told.recv())
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        self.process.join()
+        self._told.close()
 
 
 class Cluster:
@@ -174,7 +180,7 @@ def test_each_fault_is_a_status_and_no_worker_of_dask_dies_of_it(opened, cluster
     outcomes = dict(evaluator.next() for _ in faults)
     found = [outcomes[str(number)].status for number in range(len(faults))]
     assert found == ["compile_error", "compile_crash", "crash", "wrong_result", "run_timeout", "oom", "ok"]
-    assert all(cluster.workers[name].process.poll() is None for name in ("alpha", "beta"))
+    assert all(cluster.workers[name].process.is_alive() for name in ("alpha", "beta"))
 
 
 def test_the_default_is_measured_first_and_finalists_side_by_side_on_one_host(opened) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tensorlang.autotune.cluster import ClusterEvaluator, evaluator, remote
 from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import News
-from tensorlang.autotune.cluster.messages import Order
+from tensorlang.autotune.cluster.messages import HoldTask
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.workers.process import Limits
@@ -65,7 +65,7 @@ class Fake:
             answer["machine"] |= {"host": name, "model": cpu, "cores": CORES}
             answer = json.dumps(answer | {"fingerprint": cpu, "software": self.software})
         elif function is remote.take:
-            self.tasks.append((worker, decode(Order, *arguments[1:]).task))
+            self.tasks.append((worker, decode(HoldTask, *arguments[1:]).task))
         self.done.append(News(token, "failed", "ModuleNotFoundError: tensorlang") if worker in self.broken else News(token, "told", answer))
 
     def start(self, token: str, worker: str, function: Callable[..., Any], *arguments: Any, measuring: bool) -> None:

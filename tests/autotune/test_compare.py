@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.reporting.compare import Row, compare, table
+from tensorlang.autotune.reporting.compare import TaskComparison, compare, table
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, matmul, write
 
@@ -23,7 +23,7 @@ def log_of(path: Path, made: Made, scale: float = 1.0, change: Callable[[dict[st
     return write(path, records)
 
 
-def one(a: Log, b: Log) -> Row:
+def one(a: Log, b: Log) -> TaskComparison:
     (row,) = compare(a, b)
     return row
 

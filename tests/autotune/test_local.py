@@ -47,20 +47,20 @@ def answers(where: LocalEvaluator, **candidates: dict[str, Any]) -> dict[str, Ou
 
 @pytest.mark.parametrize(
     ("config", "status", "message"),
-    [
+    [  # the slow ones are those that `test_runner` shows too
         ({"compile": "raise"}, "compile_error", "as told"),
-        ({"compile": "segv"}, "compile_crash", "SIGSEGV"),
+        pytest.param({"compile": "segv"}, "compile_crash", "SIGSEGV", marks=pytest.mark.slow),
         ({"compile": "abort"}, "compile_crash", "LLVM ERROR: as told"),
-        ({"compile": "exit"}, "compile_crash", "exit(1)"),
-        ({"compile": "hang"}, "compile_timeout", "1.5 s"),
+        pytest.param({"compile": "exit"}, "compile_crash", "exit(1)", marks=pytest.mark.slow),
+        pytest.param({"compile": "hang"}, "compile_timeout", "1.5 s", marks=pytest.mark.slow),
         ({"compile": "stop"}, "compile_timeout", "1.5 s"),
         ({"compile": "kill"}, "killed", "SIGKILL"),
         ({"compile": "oom"}, "oom", "allocate"),
         ({"run": "illegal"}, "crash", "SIGILL"),
-        ({"run": "segv"}, "crash", "SIGSEGV"),
-        ({"run": "exit"}, "crash", "exit(1)"),
-        ({"run": "hang"}, "run_timeout", "1.5 s"),
-        ({"run": "oom"}, "oom", "allocate"),
+        pytest.param({"run": "segv"}, "crash", "SIGSEGV", marks=pytest.mark.slow),
+        pytest.param({"run": "exit"}, "crash", "exit(1)", marks=pytest.mark.slow),
+        pytest.param({"run": "hang"}, "run_timeout", "1.5 s", marks=pytest.mark.slow),
+        pytest.param({"run": "oom"}, "oom", "allocate", marks=pytest.mark.slow),
         ({"run": "wrong"}, "wrong_result", "100 of 100 elements differ"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from bench import log_faults
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import SCHEMA, Reader, Trial, from_line, to_line
+from tensorlang.autotune.log.record import SCHEMA, RecordParser, Trial, from_line, to_line
 from tensorlang.autotune.log.scan import LONGEST
 from tensorlang.errors import LogError
 from tests.work import work
@@ -233,7 +233,7 @@ def test_an_id_that_comes_back_with_other_content_is_reported_and_the_first_coun
 
 def test_what_lines_share_is_parsed_once_and_says_the_same(tmp_path: Path) -> None:
     lines = log_faults.FIXTURE.read_bytes().splitlines()
-    read = Reader()
+    read = RecordParser()
     records = [read(line) for line in lines]
     assert records == [json.loads(line[: -len(',"sum":"0123456789abcdef"}')] + b"}") for line in lines]
     assert records[0]["task"] is records[1]["task"]

@@ -28,6 +28,26 @@ def test_the_ratio_is_that_of_the_processes_medians_and_lies_in_its_interval() -
     assert paired_ratio([3.0], [2.0])[:3] == (1.5, 1.5, 1.5)
 
 
+@pytest.mark.parametrize("count", [1, 5, 6, 15, 30, 64])
+def test_the_interval_of_few_processes_is_scipys_of_the_median(count: int) -> None:
+    from scipy import stats
+
+    ratios = list(1 + np.random.default_rng(count).random(count))
+    want = stats.quantile_test(ratios, p=0.5).confidence_interval(0.95)
+    found = paired_ratio(ratios, [1.0] * count)
+    assert (found.low, found.high) == ((min(ratios), max(ratios)) if np.isnan(want.low) else (want.low, want.high))
+
+
+@pytest.mark.parametrize("count", [3, 4, 9])
+def test_the_interval_of_several_processes_is_students(count: int) -> None:
+    from scipy import stats
+
+    ratios = 1 + np.random.default_rng(count).random(count)
+    found = paired_ratio(ratios, np.ones(count), (1,) * count)
+    want = stats.t.interval(0.95, count - 1, np.log(ratios).mean(), stats.sem(np.log(ratios)))
+    assert (found.low, found.high) == pytest.approx(np.exp(want))
+
+
 @pytest.mark.parametrize("runs", [(30,), (15, 15), (10, 10, 10)])
 def test_drift_that_both_sides_meet_does_not_widen_the_interval(runs: tuple[int, ...]) -> None:
     drift = np.linspace(1, 3, 30)

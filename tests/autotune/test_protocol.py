@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tensorlang.autotune.log.status import STATUSES, Fault
+from tensorlang.autotune.log.status import STATUSES, Failure
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.workers.channel import Broken, Channel, Closed, Late
 from tensorlang.autotune.workers.protocol import (
@@ -57,7 +57,7 @@ facts = st.builds(
     number=st.none() | st.integers(0), censored=st.booleans(), runs=st.lists(st.integers(0), max_size=2).map(tuple),
     kernel=st.none() | blobs,
 )  # fmt: skip
-faults = st.builds(Fault, texts, texts, st.none() | st.integers(1, 64))
+faults = st.builds(Failure, texts, texts, st.none() | st.integers(1, 64))
 outcomes = st.builds(
     Outcome, st.sampled_from((*STATUSES, "error")), facts, st.none() | faults, st.integers(0, 3), st.lists(facts, max_size=3).map(tuple)
 )
@@ -86,8 +86,8 @@ def test_what_is_known_later_counts_and_what_is_not_said_does_not() -> None:
 
 
 def test_numbers_of_numpy_and_half_a_character_arrive_as_plain_values() -> None:
-    answer = Outcome("ok", Facts(run_s=np.float64(0.5)), Fault("OSError", "caf\udce9"), spans=Spans(build=(1.0, 2.0)))
-    assert read_answer(*encode(answer)) == Outcome("ok", Facts(run_s=0.5), Fault("OSError", "caf?"), spans=Spans(build=(1.0, 2.0)))
+    answer = Outcome("ok", Facts(run_s=np.float64(0.5)), Failure("OSError", "caf\udce9"), spans=Spans(build=(1.0, 2.0)))
+    assert read_answer(*encode(answer)) == Outcome("ok", Facts(run_s=0.5), Failure("OSError", "caf?"), spans=Spans(build=(1.0, 2.0)))
 
 
 def test_either_all_finalists_bring_a_kernel_or_none_does() -> None:

@@ -117,12 +117,16 @@ def test_a_model_proposal_carries_its_prediction() -> None:
     assert any(p is not None and set(p) == {"mean", "deviation", "valid", "score"} for p in predictions)
 
 
-def test_preparing_loads_the_models_so_that_no_proposal_waits_for_an_import() -> None:
-    """The imports were once gone from `preload`, and the first model proposal took a second."""
+def test_models_are_loaded_before_a_proposal_waits_for_them_and_not_for_trials_too_few_to_ask_one() -> None:
+    """They take two seconds of processor time. The imports were once gone from `preload`, and the first model proposal waited for them."""
     program = (
         "import sys\n"
-        "from tensorlang.autotune.search.surrogate import preload\n"
-        "preload()\n"
+        "from tensorlang.autotune.search.factory import searcher\n"
+        "from tensorlang.schedules.spaces.space import Sizes, Space\n"
+        "search = searcher('bayesian', Space((Sizes('n', tuple(range(1, 100))),)), {'n': 1})\n"
+        "search.prepare(4)\n"
+        "assert all(search.ask() for _ in range(4)) and not sys.modules.keys() & {'scipy', 'skopt', 'sklearn'}\n"
+        "search.prepare(5)\n"
         "before = set(sys.modules)\n"
         "import skopt.acquisition, skopt.learning, sklearn.ensemble\n"
         "assert before == set(sys.modules), set(sys.modules) - before\n"

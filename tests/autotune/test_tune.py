@@ -6,6 +6,10 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.autotune import Log, tune
+from tensorlang.autotune.jobs.tune import session
+from tensorlang.autotune.measurement.measure import Policy
+
+ONCE = Policy(sample_s=1e-4, processes=1)
 
 
 def test_an_operand_bound_to_an_array_is_tuned_and_checked_with_its_values(tmp_path: Path) -> None:
@@ -23,17 +27,19 @@ def test_a_kernel_for_every_extent_is_tuned_at_one(tmp_path: Path) -> None:
     A, B = tl.placeholder((n, 32), name="A"), tl.placeholder((32, 16), name="B")
     k = tl.reduce_axis(32, name="k")
     C = tl.compute((n, 16), lambda i, j: tl.sum(A[i, k] * B[k, j], axis=k), name="C")
-    at = {extent: tune(C, trials=2, log=tmp_path / "a.jsonl", threads=1, dims={"n": extent}) for extent in (8, 512)}
+    log = tmp_path / "a.jsonl"
+    at = {extent: session(C, log, trials=2, threads=1, policy=ONCE, dims={"n": extent}).run() for extent in (8, 512)}
     assert [len(result.records) for result in at.values()] == [2, 2]
     a, b = np.ones((5, 32), np.float32), np.ones((32, 16), np.float32)
     np.testing.assert_array_equal(at[512].kernel(a, b), a @ b)
-    flops = {trial.task["dims"]["n"]: trial.fields["flops"] for trial in Log(tmp_path / "a.jsonl")}
+    flops = {trial.task["dims"]["n"]: trial.fields["flops"] for trial in Log(log)}
     assert flops.keys() == {8, 512} and flops[512] == 64 * flops[8]
 
 
 def test_cold_and_warm_caches_are_studies_of_their_own(tmp_path: Path) -> None:
     Y = tl.ops.relu(tl.placeholder((1 << 16,), name="X"))
-    results = {cache: tune(Y, trials=1, log=tmp_path / "a.jsonl", threads=1, cache=cache) for cache in ("warm", "cold")}
+    log = tmp_path / "a.jsonl"
+    results = {cache: session(Y, log, trials=1, threads=1, policy=ONCE, cache=cache).run() for cache in ("warm", "cold")}
     assert all(result.best.time > 0 for result in results.values())
-    trials = {trial.cache: trial for trial in Log(tmp_path / "a.jsonl")}
+    trials = {trial.cache: trial for trial in Log(log)}
     assert set(trials) == {"warm", "cold"} and trials["cold"].fields["number"] == 1

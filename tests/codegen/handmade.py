@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from tensorlang import ir
+from tensorlang.codegen.cache.interface_symbol import with_interface
 from tensorlang.codegen.cache.program import Program
-from tensorlang.codegen.cache.seal import sealed
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.codegen.llvm import binding
@@ -100,7 +100,7 @@ def _extent(part: int | str | ir.Expr) -> ir.Expr:
 def build(text: str, signature: Signature, on: str = "native", **facts: Any) -> Kernel:
     """A kernel from LLVM IR."""
     machine = target(on)
-    compiled = binding.compile_module(sealed(text, signature, machine), machine.machine)
+    compiled = binding.compile_module(with_interface(text, signature, machine), machine.machine)
     return Kernel(Program(signature, machine, compiled, nest="for i in range(16): ...", **facts))
 
 

@@ -10,16 +10,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, Space, Strided, Uniform, Varying, classify, number, of
+from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, PolynomialScope, Strided, Uniform, Varying, classify, number, of
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.target import target
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Const, Dim, Expr, If, Load, Nest, Stmt, Unary, const
 from tensorlang.ir.dtype import INT32, INT64, DType
 from tensorlang.ir.traverse import substitute
 from tests.codegen.nests import Guarded, Run, arg, index, loop, store
+from tests.thinned import crossed
 
 LANES = 12
-SPACE = Space()
+SPACE = PolynomialScope()
 SPACE.loop("i")
 SPACE.loop("j")
 SPACE.axes["l"] = of(LANE) + number(5)
@@ -72,7 +73,7 @@ def test_a_polynomial_is_what_its_expression_computes() -> None:
 
 def test_long_products_stay_whole() -> None:
     wide = index(*(f"a{n}" for n in range(8)))
-    space = Space()
+    space = PolynomialScope()
     for n in range(8):
         space.loop(f"a{n}")
     assert len(space.polynomial(times(wide, wide)).terms) == 1
@@ -95,9 +96,16 @@ def vector(body: Stmt, live: int) -> Stmt:
     return loop("l", LANES, If(Compare("lt", Axis("l"), const(live)), body), "vector")
 
 
-@pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
-@pytest.mark.parametrize(("on", "live"), [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64", 9), ("x86-64", 12)])
+@crossed(
+    {
+        "name, on, live": [
+            (name, *place)
+            for name in PATTERNS
+            for place in [("native", 9), ("native", 12), ("x86-64-v3", 9), ("x86-64", 9), ("x86-64", 12)]
+        ],
+        "dtype": ["float32", "float64", "int8", "bool", "bfloat16"],
+    }
+)
 def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name: str, dtype: DType, on: str, live: int) -> None:
     dtype, l = DType(dtype), Axis("l")
     place, meaning = PATTERNS[name]
@@ -117,9 +125,16 @@ def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name
         assert np.count_nonzero(spread) == np.count_nonzero(found)
 
 
-@pytest.mark.parametrize("step", [-4, -2, 2, 3, 4])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "bool"])
-@pytest.mark.parametrize(("on", "lanes"), [("native", 16), ("native", 2), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)])
+@crossed(
+    {
+        "step, on, lanes": [
+            (step, *place)
+            for step in (-4, -2, 2, 3, 4)
+            for place in [("native", 16), ("native", 2), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)]
+        ],
+        "dtype": ["float32", "float64", "int16", "bool"],
+    }
+)
 def test_no_byte_between_or_beyond_the_lanes_that_are_on_is_needed(
     run: Run, guarded: Guarded, step: int, dtype: DType, on: str, lanes: int
 ) -> None:

@@ -38,6 +38,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64, DType
 from tensorlang.ir.traverse import dtype_of
 from tests.codegen.nests import SUM, Array, Run, arg, index, loop, store
+from tests.thinned import crossed
 
 Meaning: TypeAlias = Callable[..., Expr]
 
@@ -216,8 +217,7 @@ def saturated(number: float, dtype: DType) -> int:
     return max(int(dtype.lowest), min(int(dtype.highest), whole))
 
 
-@pytest.mark.parametrize("on", TARGETS)
-@pytest.mark.parametrize("source", DTYPES)
+@crossed({"source": DTYPES, "on": TARGETS})
 def test_casts_wrap_saturate_and_round(run: Run, source: DType, on: str) -> None:
     values = [False, True] if source == BOOL else floats(source) if source.is_floating else integers(source)
     array = np.array(values, source.numpy)

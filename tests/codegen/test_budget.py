@@ -20,6 +20,7 @@ from tensorlang.ir.functions import FUNCTIONS
 from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
 from tensorlang.schedules.legality.code_size import FUNCTIONS as COUNTED, growth, instructions, parts
 from tensorlang.schedules.strategies import choose
+from tests.thinned import crossed
 
 OPERATORS: dict[str, Callable[[], Any]] = {
     "matmul": lambda: tl.ops.matmul(tl.placeholder((37, 29)), tl.placeholder((29, 53))),
@@ -45,8 +46,7 @@ def estimated(nest: Nest) -> float:
     return sum(part.total for part in parts(nest))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", OPERATORS)
+@crossed({"name": OPERATORS, "machine": MACHINES})
 def test_the_estimate_is_near_what_is_emitted(name: str, machine: str) -> None:
     """Of a lowered nest within a factor of six; of the schedule, which knows no registers and no versions of tiles, of ten."""
     nest = default_schedule(OPERATORS[name](), target(machine)).nest
@@ -63,8 +63,7 @@ def test_points_of_the_strategies_are_far_from_the_budget(name: str) -> None:
     assert max(estimated(strategy.schedule(one).nest) for one in points) < MAX_INSTRUCTIONS / 2
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("function", FUNCTIONS)
+@crossed({"function": FUNCTIONS, "dtype": ["float32", "float64", "float16"]})
 def test_a_function_counts_as_many_instructions_as_it_has(function: str, dtype: str) -> None:
     xs = [tl.placeholder((16,), dtype) for _ in range(FUNCTIONS[function].arity)]
     s = tl.Schedule(tl.compute((16,), lambda i: getattr(tl, function)(*(x[i] for x in xs)), name="Y"))

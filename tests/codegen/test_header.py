@@ -14,7 +14,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.cache import archive
-from tensorlang.codegen.cache.seal import fits
+from tensorlang.codegen.cache.interface_symbol import matches
 from tensorlang.codegen.kernel.kernel import load
 from tensorlang.codegen.llvm import features
 from tests.codegen.cached import edited
@@ -157,7 +157,7 @@ def test_the_code_of_another_kernel_is_refused(saved: Path, data: bytes) -> None
     header["object"] = len(other.compiled.object)
     with pytest.raises(tl.BuildError, match="does not belong to its code"):
         archive.decode(packed(json.dumps(header).encode(), other.compiled.object + behind))
-    assert fits(other.compiled.object, other.signature, other.target)
+    assert matches(other.compiled.object, other.signature, other.target)
 
 
 def test_a_source_that_llvm_cannot_read_is_a_call_error(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

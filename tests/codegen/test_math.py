@@ -19,6 +19,7 @@ from tensorlang.errors import InternalError
 from tensorlang.ir import functions
 from tensorlang.ir.dtype import dtype
 from tests.codegen.numpy_lanes import NumpyLanes
+from tests.thinned import crossed
 
 # NaN, overflow and underflow are the subject here; signalling NaN are among the samples.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -54,6 +55,7 @@ EXACT = {
 }
 ON_X86 = target("native").is_x86
 TARGETS = ("native", "x86-64") if ON_X86 else ("native",)
+KINDS = [(function, name) for function in sorted(FUNCTIONS) for name in ("float32", "float64")]
 SPECIAL = [
     0.0,
     5e-324,
@@ -298,9 +300,7 @@ def _same_bits(left, right):
     return bool(((left.view(unsigned) == right.view(unsigned)) | (np.isnan(left) & np.isnan(right))).all())
 
 
-@pytest.mark.parametrize("on", TARGETS)
-@pytest.mark.parametrize("function", sorted(FUNCTIONS))
-@pytest.mark.parametrize("name", ["float32", "float64"])
+@crossed({"function, name": KINDS, "on": TARGETS})
 def test_scalars_and_vectors_of_any_length_agree_to_the_bit(function, name, on):
     x = samples(name, 1000)  # huge arguments stand among small ones
     arrays = (x, x[::-1].copy())[: _arity(function)]
@@ -311,17 +311,14 @@ def test_scalars_and_vectors_of_any_length_agree_to_the_bit(function, name, on):
 ELSEWHERE = ("x86-64-v2", "x86-64-v3", "aarch64-unknown-linux-gnu:cortex-a72")
 
 
-@pytest.mark.parametrize("on", TARGETS + ELSEWHERE)
-@pytest.mark.parametrize("name", ["float32", "float64"])
+@crossed({"on": TARGETS + ELSEWHERE, "name": ["float32", "float64"]})
 def test_no_function_calls_a_library(name, on):
     wanted = {function: symbols.undefined_symbols(_object(function, name, 16, on)) for function in FUNCTIONS}
     assert not any(wanted.values()), wanted
 
 
 @pytest.mark.skipif(not ON_X86, reason="needs a target without FMA")
-@pytest.mark.parametrize("on", ["x86-64-v2", "x86-64"])
-@pytest.mark.parametrize("function", sorted(FUNCTIONS))
-@pytest.mark.parametrize("name", ["float32", "float64"])
+@crossed({"function, name": KINDS, "on": ["x86-64-v2", "x86-64"]})
 def test_the_machine_computes_what_the_operations_mean_in_numpy(function, name, on):
     x = samples(name, 1000)
     arrays = (x, x[::-1].copy())[: _arity(function)]

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tensorlang.codegen.reports.assembly import InnerLoop
-from tensorlang.codegen.reports.bounds import Facts, verdict
+from tensorlang.codegen.reports.bounds import Evidence, verdict
 from tensorlang.codegen.reports.instructions import Issue
 from tensorlang.codegen.reports.machine import Rates
 
 GOOD = InnerLoop(".L", 30, vector=24, scalar=0, fused=24, operations=48, chains=24, spills=0, width=512)
 RATES = Rates(100e9, {"L1": 400e9, "L2": 200e9, "L3": 100e9, "memory": 20e9}, call=100e-9, fork=2e-6, kind="float32", threads=1)
-FACTS = Facts(time=1e-3, flops=90_000_000, rates=RATES, least=1000, hot=GOOD)
+FACTS = Evidence(time=1e-3, flops=90_000_000, rates=RATES, least=1000, hot=GOOD)
 SLOW = replace(FACTS, flops=10_000_000)
 
 
@@ -42,7 +42,7 @@ SLOW = replace(FACTS, flops=10_000_000)
         (replace(SLOW, hot=None), "unclear", "tune it"),
     ],
 )
-def test_the_verdict_names_what_bounds_it(facts: Facts, bound: str, says: str) -> None:
+def test_the_verdict_names_what_bounds_it(facts: Evidence, bound: str, says: str) -> None:
     import re
 
     found, sentence = verdict(facts)

@@ -11,7 +11,7 @@ import tensorlang as tl
 from tensorlang import ir
 from tensorlang.codegen.cost import operation_count
 from tensorlang.codegen.cost.definition_cost import operations
-from tensorlang.codegen.cost.operation_count import Count, domain, work
+from tensorlang.codegen.cost.operation_count import OperationCount, domain, work
 from tensorlang.ir.dtype import BOOL, dtype
 from tensorlang.lowering.program import lower_program
 
@@ -23,7 +23,7 @@ def plain(*outputs: Any) -> ir.Nest:
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 5, 7), (256, 256, 256), (2, 0, 4)])
 def test_a_matrix_product_takes_two_operations_a_term(m: int, n: int, k: int) -> None:
     A, B = tl.placeholder((m, k), name="A"), tl.placeholder((k, n), name="B")
-    assert operation_count.flops(plain(tl.ops.matmul(A, B)), {}) == Count(2 * m * n * k)
+    assert operation_count.flops(plain(tl.ops.matmul(A, B)), {}) == OperationCount(2 * m * n * k)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 17, 100])
@@ -31,7 +31,7 @@ def test_a_triangle_is_counted_as_a_triangle(n: int) -> None:
     X = tl.placeholder((n, n), name="X")
     k = tl.reduce_axis(n, name="k")
     L = tl.compute((n,), lambda i: tl.sum(X[i, k], axis=k, where=k <= i), name="L")
-    assert operation_count.flops(plain(L), {}) == Count(n * (n + 1) // 2)
+    assert operation_count.flops(plain(L), {}) == OperationCount(n * (n + 1) // 2)
 
 
 def test_kernel_cost_agrees_with_the_exact_count() -> None:
@@ -40,24 +40,24 @@ def test_kernel_cost_agrees_with_the_exact_count() -> None:
     k = tl.reduce_axis(n, name="k")
     kernel = tl.build(tl.compute((n,), lambda i: tl.sum(X[i, k], axis=k, where=k <= i), name="L"))
     assert kernel.cost(n=10)["flops"] == 55
-    assert kernel.report(n=10).flops == Count(55)
+    assert kernel.report(n=10).flops == OperationCount(55)
 
 
 def test_padding_is_no_arithmetic() -> None:
     I, W = tl.placeholder((1, 3, 6, 6), name="I"), tl.placeholder((4, 3, 3, 3), name="W")
-    assert operation_count.flops(plain(tl.ops.conv2d(I, W, padding=1)), {}) == Count(2 * 4 * 6 * 6 * 3 * 9)
+    assert operation_count.flops(plain(tl.ops.conv2d(I, W, padding=1)), {}) == OperationCount(2 * 4 * 6 * 6 * 3 * 9)
 
 
 def test_only_the_chosen_side_of_a_select_counts() -> None:
     X = tl.placeholder((10,), name="X")
     Y = tl.compute((10,), lambda i: tl.select(i < 3, X[i] * 2 + 1, X[i] * 2), name="Y")
-    assert operation_count.flops(plain(Y), {}) == Count(3 * 2 + 7)
+    assert operation_count.flops(plain(Y), {}) == OperationCount(3 * 2 + 7)
 
 
 def test_what_data_decides_is_an_upper_bound() -> None:
     X = tl.placeholder((10,), name="X")
     Y = tl.compute((10,), lambda i: tl.select((i < 4) & (X[i] > 0), X[i] * 2, X[i]), name="Y")
-    assert operation_count.flops(plain(Y), {}) == Count(4, exact=False)
+    assert operation_count.flops(plain(Y), {}) == OperationCount(4, exact=False)
 
 
 def test_named_functions_are_told_by_name() -> None:
@@ -80,7 +80,7 @@ def test_a_count_beyond_what_can_be_visited_is_an_upper_bound(monkeypatch: pytes
 def test_great_counts_do_not_wrap() -> None:
     n = tl.dim("n")
     A, B = tl.placeholder((n, n), name="A"), tl.placeholder((n, n), name="B")
-    assert operation_count.flops(plain(tl.ops.matmul(A, B)), {"n": 10**8}) == Count(2 * 10**24)
+    assert operation_count.flops(plain(tl.ops.matmul(A, B)), {"n": 10**8}) == OperationCount(2 * 10**24)
 
 
 AXES = (ir.Axis("i"), ir.Axis("j"))
@@ -108,12 +108,12 @@ def test_a_condition_is_counted_as_python_counts_it(cond: ir.Expr, meaning: Any)
     nothing = ir.Block(())
     loops = (ir.For("i", ir.const(1), ir.Dim("n"), nothing), ir.For("j", ir.const(0), ir.Binary("add", ir.Axis("i"), ir.const(2)), nothing))
     expected = sum(1 for i in range(1, 9) for j in range(i + 2) if meaning(i, j))
-    assert domain(loops, (cond,), {"n": 9}) == Count(expected)
+    assert domain(loops, (cond,), {"n": 9}) == OperationCount(expected)
 
 
 def test_a_condition_over_another_type_is_not_guessed() -> None:
     narrow = ir.Compare("lt", ir.Cast(ir.Axis("i"), dtype("int8")), ir.Const(3, dtype("int8")))
-    assert domain((ir.For("i", ir.const(0), ir.const(300), ir.Block(())),), (narrow,), {}) == Count(300, exact=False)
+    assert domain((ir.For("i", ir.const(0), ir.const(300), ir.Block(())),), (narrow,), {}) == OperationCount(300, exact=False)
 
 
 def test_indices_are_no_arithmetic() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.codegen.calling.sample_operands import values
-from tensorlang.codegen.cost.operation_count import Count
+from tensorlang.codegen.cost.operation_count import OperationCount
 from tensorlang.codegen.reports import machine
-from tensorlang.codegen.reports.levels import HOMES, levels, traffic
+from tensorlang.codegen.reports.levels import HOMES, levels, traffic_by_level
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
@@ -53,7 +53,7 @@ def report() -> Report:
 
 
 def test_the_numbers_of_a_matrix_product(report: Report) -> None:
-    assert report.flops == Count(2 * 64**3)
+    assert report.flops == OperationCount(2 * 64**3)
     assert report.bytes == 3 * 64 * 64 * 4
     assert report.intensity == pytest.approx(2 * 64**3 / (3 * 64 * 64 * 4))
     assert report.peak_share == pytest.approx(report.flops.value / report.time / 100e9)
@@ -114,7 +114,7 @@ def test_arrays_of_ones_own_are_used_and_give_the_dims() -> None:
     x, y = np.arange(10, dtype="f4"), np.zeros(10, "f4")
     assert kernel.report(x, out=y, repeats=2).dims == {"n": 10}
     assert (y == 2 * x).all()
-    assert kernel.report(x=x, repeats=2).flops == Count(10)
+    assert kernel.report(x=x, repeats=2).flops == OperationCount(10)
     with pytest.raises(CallError, match="dtype"):
         kernel.report(x.astype("f8"))
 
@@ -130,7 +130,7 @@ def test_a_recurrence_beside_a_vector_loop_is_not_called_vector_arithmetic() -> 
 def test_dims_are_given_by_keyword() -> None:
     kernel = scaled()
     assert kernel.report(n=1000, repeats=2).bytes == 8000
-    assert kernel.report(n=0, repeats=2).flops == Count(0)
+    assert kernel.report(n=0, repeats=2).flops == OperationCount(0)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_number_of_samples_is_checked() -> None:
 def test_a_saved_kernel_reports_without_its_definition(tmp_path: pathlib.Path) -> None:
     scaled().save(tmp_path / "k")
     found = tl.load(tmp_path / "k").report(n=64, repeats=2)
-    assert found.flops == Count(64, exact=False)
+    assert found.flops == OperationCount(64, exact=False)
     assert found.levels == ()
     assert "at most 64 operations" in str(found)
 
@@ -166,7 +166,7 @@ def test_bound_operands_and_indices_from_data_are_fine() -> None:
     index = tl.placeholder((9,), "int64", name="index")
     kernel = tl.build(tl.compute((9, 4), lambda i, j: table[tl.clamp(index[i], 0, 19), j], name="rows"))
     found = kernel.report(repeats=2)
-    assert found.flops == Count(0)
+    assert found.flops == OperationCount(0)
     assert "none" in str(found)
     assert found.sent["L1"] < 10 * found.bytes
 
@@ -213,9 +213,9 @@ def test_a_tensor_that_stays_is_fetched_once() -> None:
 
 def test_levels_beyond_the_operands_send_nothing() -> None:
     found = levels(blocked().nest, "matmul", {}, CACHES)
-    assert set(traffic(found, 32768, 16384, 49152, CACHES)) == {"L1", "L2"}
-    assert set(traffic(found, 32768, 16384, 1 << 30, CACHES)) == set(HOMES)
-    assert traffic((), 100, 50, 1000, CACHES) == {"L1": 150}
+    assert set(traffic_by_level(found, 32768, 16384, 49152, CACHES)) == {"L1", "L2"}
+    assert set(traffic_by_level(found, 32768, 16384, 1 << 30, CACHES)) == set(HOMES)
+    assert traffic_by_level((), 100, 50, 1000, CACHES) == {"L1": 150}
 
 
 def test_a_stage_that_is_gone_has_no_levels() -> None:

@@ -85,7 +85,7 @@ CODE: Final[dict[str, Fault]] = {
     "chunk-shifted": ("registers of a wide vector loop overlap by one lane", around(vectors, "_shifted", chunk_shifted)),
     "masks-lost": ("the innermost mask of a vector statement is lost", around(vectors, "_distributed", masks_lost)),
     "else-unmasked": ("the other side of a masked choice runs under the same mask", around(expression, "unary", else_unmasked)),
-    "wrong-stride": ("rows are as long as the first extent", around(affine.Space, "offset", rows_by_first_extent)),
+    "wrong-stride": ("rows are as long as the first extent", around(affine.PolynomialScope, "offset", rows_by_first_extent)),
     "index-wraps": ("element offsets wrap (as 32-bit ones would in large arrays) at 128", around(access, "address", offset_of_eight_bits)),
     "offset-twice": ("the constant part of an offset is added twice", around(access, "number", lambda old, _value: old(0))),
     "lanes-reversed": ("lanes count downwards in computed indices", around(access, "_atom", lanes_down)),

@@ -27,7 +27,7 @@ from tensorlang.schedules.directives import (
     split,
     store_at,
 )
-from tensorlang.schedules.legality import accesses, dependences, fused, in_bounds, orders, refilled
+from tensorlang.schedules.legality import accesses, dependences, fused_loops, in_bounds, orders, refilled
 from tensorlang.schedules.placement import sliding_window
 from tensorlang.schedules.rewriting import region
 
@@ -165,9 +165,12 @@ STEPS: Final[dict[str, Fault]] = {
     "storage-new-always": ("all storage counts as overwritten first by each iteration", around(orders, "refilled", storage_of)),
     "refilled-in-part": ("a store counts as filling elements that it leaves out", constant(refilled, "uncovered", None)),
     "unread-always": ("no element that two stores write counts as read", constant(dependences, "unread", value=True)),
-    "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused, "_most_rows", outer_counts_short)),
-    "fused-inner-apart": ("iterations of a fused loop count as apart along the inner axis", around(fused, "_of_two", remainders_apart)),
+    "fused-outer-short": ("a fused loop has one outer iteration less in proofs", every(fused_loops, "_most_rows", outer_counts_short)),
+    "fused-inner-apart": (
+        "iterations of a fused loop count as apart along the inner axis",
+        around(fused_loops, "_of_two", remainders_apart),
+    ),
     "choices-swapped": ("proofs take the two sides of a choice for each other", around(accesses, "_reads", choices_swapped)),
     "conditions-unread": ("what conditions read is overlooked by proofs", around(accesses, "_reads", reads_unconditional)),
-    "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(loop_kinds, "aligned", None)),
+    "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(loop_kinds, "store_to_one_element", None)),
 }

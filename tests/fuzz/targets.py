@@ -23,7 +23,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.codegen.emission.emit import emit
-from tensorlang.codegen.llvm import isolated, proven
+from tensorlang.codegen.llvm import isolated, safe_compilation
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import Target, target
 from tensorlang.ir import Nest
@@ -142,10 +142,10 @@ def judged(number: int, seed: int, counts: Counter[str], keep: Path | None = Non
     found = []
     for kind, machine, text in modules(random.Random(f"{seed}:{number}")):
         counts[kind] += 1
-        counts["modules with odd lanes" if proven.odd_lanes(text) else "modules of proven form"] += 1
+        counts["modules with odd lanes" if safe_compilation.odd_lanes(text) else "modules of proven form"] += 1
         began = time.perf_counter()
         try:
-            isolated.ask("compile", *proven.words(machine.machine), text=text, limit=LIMIT)
+            isolated.ask("compile", *safe_compilation.words(machine.machine), text=text, limit=LIMIT)
         except (isolated.Died, tl.TensorlangError) as error:
             found.append(f"case {number} ({kind}, {machine.name}): {error}")
             if keep is not None:

@@ -19,7 +19,13 @@ def product(m: int, k: int, n: int, *, relu: bool = False) -> Tensor:
 
 @pytest.mark.parametrize(
     ("shape", "relu"),
-    [((33, 70, 45), True), ((16, 1200, 1040), False), ((6, 530, 1024), True), ((701, 700, 45), False), ((1500, 300, 45), False)],
+    [
+        ((33, 70, 45), True),
+        ((16, 1200, 1040), False),
+        ((6, 530, 1024), True),
+        pytest.param((701, 700, 45), False, marks=pytest.mark.slow),
+        ((1500, 300, 45), False),
+    ],
 )
 def test_blocks_compute_the_product(shape: tuple[int, int, int], relu: bool) -> None:
     m, k, n = shape

@@ -25,7 +25,11 @@ SHAPES = [  # channels, outputs, height and width, window, stride, padding
 ]
 BYTES = ("uint8", "int8")
 OTHERS = [("int8", "uint8"), ("int8", "int8"), ("bfloat16", "bfloat16"), ("float16", "float16")]
-CASES = [(shape, BYTES) for shape in SHAPES] + [(shape, kinds) for kinds in OTHERS for shape in SHAPES[1:5:3]]
+CASES = [
+    *((shape, BYTES) for shape in SHAPES),
+    *((SHAPES[1], kinds) for kinds in OTHERS),
+    *(pytest.param(SHAPES[4], kinds, marks=pytest.mark.slow) for kinds in OTHERS),
+]
 
 
 def convolution(shape: tuple[int, ...], kinds: tuple[str, str], images: int = 1) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tensorlang.schedules.spaces.knobs import Choice, Factors, Log2, Order, Sizes, TileSize
-from tensorlang.schedules.spaces.serialization import Reader
+from tensorlang.schedules.spaces.serialization import KnobReader
 
 
 @given(st.integers(1, 400), st.integers(1, 4))
@@ -44,7 +44,7 @@ def test_restricting_a_knob_keeps_what_it_is() -> None:
     for knob, kept in ((TileSize("s", 10, hi=8), [2, 4]), (Order("o", "ijk"), [["i", "j", "k"]]), (Factors("f", 6, 2), [[2, 3]])):
         edited = knob.restricted(kept)
         assert edited.columns() == knob.columns() and edited.features(kept[0]) == knob.features(kept[0])
-        assert list(edited.values) == kept and Reader().knob(edited.to_json(), "knob") == edited
+        assert list(edited.values) == kept and KnobReader().knob(edited.to_json(), "knob") == edited
 
 
 def test_powers_of_two_stay_within_their_bounds() -> None:

@@ -12,7 +12,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.legality.fused import ties
+from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import instance
 from tests.schedules.programs import check
 from tests.schedules.test_inside import right
@@ -163,7 +163,7 @@ def test_what_is_said_of_fused_loops_holds_of_all_their_iterations() -> None:
     s.fuse("Y.i", "Y.j")
     (access,) = (each for each in accesses(s.nest.body) if each.writes)
     one, two = (instance(s.nest, access, mark, frozenset()) for mark in ("'", "''"))
-    said = list(ties(s.nest, one, two, frozenset()))
+    said = list(fused_loop_facts(s.nest, one, two, frozenset()))
     assert len(said) == 7
     for m, n in itertools.product(range(4), repeat=2):
         for f, g in itertools.product(range(m * n), repeat=2):

@@ -9,6 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tests.schedules.judged import judge
+from tests.thinned import crossed
 
 
 def beside(other: Callable[[Any], Any], m: Any = 3, n: Any = 4, reducer: str = "sum") -> tl.Schedule:
@@ -65,8 +66,7 @@ def test_the_factored_loop_may_go_outermost_where_the_other_store_bears_it(other
     judge(s)
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 8])
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel"])
+@crossed({"n": [0, 1, 5, 8], "tail": ["guard", "mask", "peel"]})
 def test_a_part_of_the_loop_may_be_factored_at_any_extent(n: int, tail: Any) -> None:
     for other in (copied, down(0)):
         for loop in ("Z.k_o", "Z.k_i"):

@@ -1,4 +1,4 @@
-"""`Lanes` that emit LLVM instructions, on a scalar or a vector.
+"""`LaneOperations` that emit LLVM instructions, on a scalar or a vector.
 
 Only instructions and those intrinsics are emitted that the target lowers to instructions: an object made from them has no undefined
 symbol. No instruction carries fast-math flags, so LLVM neither contracts nor reorders, and vector and scalar code agree bit for bit.
@@ -13,7 +13,7 @@ from typing import Literal
 
 from llvmlite import ir
 
-from tensorlang.codegen.emission.math.lanes import Comparison, IntegerOp, Lanes, Raw, RealOp, RoundingMode
+from tensorlang.codegen.emission.math.lane_operations import Comparison, IntegerOp, LaneOperations, Raw, RealOp, RoundingMode
 
 _ROUND = {"even": "roundeven", "floor": "floor", "ceil": "ceil", "trunc": "trunc"}
 _REAL = {32: ir.FloatType(), 64: ir.DoubleType()}
@@ -135,12 +135,12 @@ class LlvmLanes:
     def _of_bits(self, bits: int) -> LlvmLanes:
         return LlvmLanes(self.builder, bits, self.count, self.has_fma, self.has_round, self.has_scale)
 
-    def widen(self, value: Raw) -> tuple[Lanes, Raw]:
+    def widen(self, value: Raw) -> tuple[LaneOperations, Raw]:
         """Instruction fpext."""
         wide = self._of_bits(64)
         return wide, self.builder.fpext(value, wide.real_type)
 
-    def narrow(self, value: Raw) -> tuple[Lanes, Raw]:
+    def narrow(self, value: Raw) -> tuple[LaneOperations, Raw]:
         """Instruction fptrunc."""
         narrow = self._of_bits(32)
         return narrow, self.builder.fptrunc(value, narrow.real_type)
@@ -167,7 +167,7 @@ class LlvmLanes:
         return value
 
     def where_rare(
-        self, mask: Raw, operand: Raw, compute: Callable[[Lanes, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
+        self, mask: Raw, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
     ) -> tuple[Raw, ...]:
         """A branch around a loop over the lanes, then phi nodes; the builder ends in a new block."""
         builder = self.builder
@@ -190,7 +190,7 @@ class LlvmLanes:
         packed = self.builder.bitcast(mask, ir.IntType(self.count))
         return self.builder.icmp_unsigned("!=", packed, ir.Constant(packed.type, 0))
 
-    def _one_by_one(self, operand: Raw, compute: Callable[[Lanes, Raw], tuple[Raw, ...]], start: tuple[Raw, ...]) -> list[Raw]:
+    def _one_by_one(self, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], start: tuple[Raw, ...]) -> list[Raw]:
         """`compute` for each lane, in a loop: its code is long, and the scalar code is the shortest."""
         builder = self.builder
         index = ir.IntType(32)

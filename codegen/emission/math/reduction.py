@@ -16,7 +16,7 @@ import math
 from typing import Final
 
 from tensorlang.codegen.emission.math.error_free import Pair, fast_two_sum, nearest, shifter, two_product, two_sum
-from tensorlang.codegen.emission.math.lanes import Lanes, Raw
+from tensorlang.codegen.emission.math.lane_operations import LaneOperations, Raw
 from tensorlang.codegen.emission.math.rounding import round_even
 from tensorlang.codegen.emission.math.values import Integer, Real, fma, select
 
@@ -75,7 +75,7 @@ def quarter_turns_wide(x: Real) -> tuple[Integer, Real]:
     return (Real(x.lanes, count_raw) + shifter(32)).bits(), Real(r.lanes, r_raw)
 
 
-def _long_way(lanes: Lanes, raw: Raw) -> tuple[Raw, ...]:
+def _long_way(lanes: LaneOperations, raw: Raw) -> tuple[Raw, ...]:
     x = Real(lanes, raw)
     if lanes.bits == 32:
         count, high, _ = _payne_hanek(x.widen())
@@ -83,7 +83,7 @@ def _long_way(lanes: Lanes, raw: Raw) -> tuple[Raw, ...]:
     return tuple(part.raw for part in _payne_hanek(x))
 
 
-def _long_way_wide(lanes: Lanes, raw: Raw) -> tuple[Raw, ...]:
+def _long_way_wide(lanes: LaneOperations, raw: Raw) -> tuple[Raw, ...]:
     count, high, _ = _payne_hanek(Real(lanes, raw).widen())
     return count.narrow().raw, high.raw
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from tensorlang.codegen.emission.math.error_free import MANTISSA
-from tensorlang.codegen.emission.math.lanes import RoundingMode
+from tensorlang.codegen.emission.math.lane_operations import RoundingMode
 from tensorlang.codegen.emission.math.values import Mask, Real, select
 
 

@@ -1,21 +1,21 @@
 """Numbers that the mathematical functions are written with: one scalar or the lanes of a vector, with Python's operators.
 
-A function such as `exponential.exp` is an ordinary function from `Real` to `Real`. What an operator does is decided by the `Lanes` behind
-the value; the values themselves only give the operations a readable form.
+A function such as `exponential.exp` is an ordinary function from `Real` to `Real`. What an operator does is decided by the
+`LaneOperations` behind the value; the values themselves only give the operations a readable form.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorlang.codegen.emission.math.lanes import Comparison, IntegerOp, Lanes, Raw
+from tensorlang.codegen.emission.math.lane_operations import Comparison, IntegerOp, LaneOperations, Raw
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
     """A truth value per lane."""
 
-    lanes: Lanes
+    lanes: LaneOperations
     raw: Raw
 
     def __and__(self, other: Mask) -> Mask:
@@ -29,7 +29,7 @@ class Mask:
 class Integer:
     """An integer per lane, as wide as the reals it is used with; its sign is a matter of the operation."""
 
-    lanes: Lanes
+    lanes: LaneOperations
     raw: Raw
 
     def _apply(self, op: IntegerOp, other: Integer | int) -> Integer:
@@ -75,7 +75,7 @@ class Integer:
 class Real:
     """A floating-point number per lane. Plain numbers among the operands are rounded to its format."""
 
-    lanes: Lanes
+    lanes: LaneOperations
     raw: Raw
 
     def lift(self, other: Real | float) -> Raw:

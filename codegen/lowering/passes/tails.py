@@ -41,7 +41,7 @@ from tensorlang.ir.traverse import axes_of, loads_of, substitute
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _LoopContext:
     """What is known inside some loops: their names, the values of derived axes, and the state of peeled splits."""
 
     loops: tuple[str, ...] = ()
@@ -55,10 +55,10 @@ class _Scope:
 
 def realise(nest: Nest) -> Nest:
     """The nest without relations."""
-    return replace(nest, body=_statement(nest, nest.body, _Scope()), relations=())
+    return replace(nest, body=_statement(nest, nest.body, _LoopContext()), relations=())
 
 
-def _statement(nest: Nest, stmt: Stmt, scope: _Scope) -> Stmt:
+def _statement(nest: Nest, stmt: Stmt, scope: _LoopContext) -> Stmt:
     match stmt:
         case Store():
             return replace(stmt, index=tuple(map(scope.of, stmt.index)), values=tuple(map(scope.of, stmt.values)))
@@ -79,7 +79,7 @@ def _statement(nest: Nest, stmt: Stmt, scope: _Scope) -> Stmt:
             return _loop(nest, stmt, scope)
 
 
-def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
+def _loop(nest: Nest, loop: For, scope: _LoopContext) -> Stmt:
     peeled = [
         relation
         for relation in nest.relations
@@ -103,7 +103,7 @@ def _loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
     return _whole_loop(nest, replace(loop, lo=lo, hi=hi), scope)
 
 
-def _divides(scope: _Scope, extent: Expr, factor: int) -> bool:
+def _divides(scope: _LoopContext, extent: Expr, factor: int) -> bool:
     """Is the extent a multiple of the factor, by itself or by what is known of the dims?"""
     rest = simplify(Binary("mod", extent, ir.const(factor)))
     if isinstance(rest, Const) or not scope.facts:
@@ -111,7 +111,7 @@ def _divides(scope: _Scope, extent: Expr, factor: int) -> bool:
     return find(*scope.facts, Compare("ne", rest, ir.const(0))) is None
 
 
-def _peel(nest: Nest, loop: For, scope: _Scope, same: list[SplitRelation], extent: Expr, rest: Expr) -> Stmt:
+def _peel(nest: Nest, loop: For, scope: _LoopContext, same: list[SplitRelation], extent: Expr, rest: Expr) -> Stmt:
     tiles = simplify(Binary("floordiv", Binary("max", extent, ir.const(0)), ir.const(same[0].factor)))
     parents = frozenset(relation.parent for relation in same)
     main = _whole_loop(nest, replace(loop, lo=ir.const(0), hi=tiles), replace(scope, whole=scope.whole | parents))
@@ -121,7 +121,7 @@ def _peel(nest: Nest, loop: For, scope: _Scope, same: list[SplitRelation], exten
     return last if tiles == ir.const(0) else block(main, last)
 
 
-def _inside(nest: Nest, loop: For, scope: _Scope, value: Expr) -> Stmt:
+def _inside(nest: Nest, loop: For, scope: _LoopContext, value: Expr) -> Stmt:
     """The body of a loop for one known value of it."""
     inner, conditions = _completed(nest, scope, loop.loop, value)
     return _guarded(_statement(nest, loop.body, inner), conditions)
@@ -133,12 +133,12 @@ def _guarded(body: Stmt, conditions: list[Expr]) -> Stmt:
     return body
 
 
-def _whole_loop(nest: Nest, loop: For, scope: _Scope) -> Stmt:
+def _whole_loop(nest: Nest, loop: For, scope: _LoopContext) -> Stmt:
     inner, conditions = _completed(nest, scope, loop.loop, Axis(loop.loop))
     return replace(loop, body=_guarded(_statement(nest, loop.body, inner), conditions))
 
 
-def _completed(nest: Nest, scope: _Scope, loop: str, value: Expr) -> tuple[_Scope, list[Expr]]:
+def _completed(nest: Nest, scope: _LoopContext, loop: str, value: Expr) -> tuple[_LoopContext, list[Expr]]:
     """The scope inside a loop that has `value`, and the conditions that complete there."""
     before = in_scope(nest, scope.loops)
     loops = (*scope.loops, loop)
@@ -156,7 +156,7 @@ def _completed(nest: Nest, scope: _Scope, loop: str, value: Expr) -> tuple[_Scop
     return replace(scope, loops=loops, values=values), conditions
 
 
-def _define(relation: Relation, scope: _Scope, values: dict[str, Expr]) -> Expr | None:
+def _define(relation: Relation, scope: _LoopContext, values: dict[str, Expr]) -> Expr | None:
     """Enter the values of a relation's derived axes; the condition that is left."""
     values.update({axis: scope.of(value) for axis, value in derived_values(relation).items()})
     match relation:

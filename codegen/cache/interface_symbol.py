@@ -19,17 +19,17 @@ from tensorlang.codegen.target import Target, needed
 _PREFIX: Final = "tensorlang.interface."
 
 
-def sealed(text: str, signature: Signature, target: Target) -> str:
-    """The module of a kernel with its seal."""
+def with_interface(text: str, signature: Signature, target: Target) -> str:
+    """The text of a module with the symbol of its interface."""
     return f'{text}\n@"{symbol(signature, target)}" = constant i8 0\n'
 
 
-def fits(code: bytes, signature: Signature, target: Target) -> bool:
+def matches(code: bytes, signature: Signature, target: Target) -> bool:
     """Was the object compiled for this signature and target? Raises `BuildError` for what is no object."""
     return symbol(signature, target) in defined_symbols(code)
 
 
 def symbol(signature: Signature, target: Target) -> str:
-    """The name of the seal."""
+    """The name of the symbol: a digest of the signature, the triple and the instructions that the code may use."""
     about = [signature.to_json(), target.triple, sorted(needed(target))]
     return _PREFIX + hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

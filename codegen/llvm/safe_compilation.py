@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final, Literal
 
 from tensorlang.codegen.llvm import binding, isolated
-from tensorlang.codegen.llvm.binding import DEFAULT_PASSES, Compiled, Machine, Passes
+from tensorlang.codegen.llvm.binding import DEFAULT_PASSES, Compiled, Passes, TargetMachine
 from tensorlang.errors import BuildError
 from tensorlang.ir.machine import LINE_BYTES
 
@@ -24,7 +24,7 @@ QUICK: Final = 1 << 20
 _VECTOR: Final = re.compile(r"<(\d+) x ")
 
 
-def unproven(text: str, machine: Machine) -> str | None:
+def why_isolated(text: str, machine: TargetMachine) -> str | None:
     """Why LLVM is not known to compile a module; None where it is."""
     if machine != _host():
         return "it is for another processor than this one"
@@ -40,31 +40,31 @@ def odd_lanes(text: str) -> list[int]:
     return [count for count in lanes if count & (count - 1) or count > LINE_BYTES]
 
 
-def words(machine: Machine, passes: Passes = DEFAULT_PASSES) -> tuple[str, ...]:
+def words(machine: TargetMachine, passes: Passes = DEFAULT_PASSES) -> tuple[str, ...]:
     """A processor, and what is to be done for it, as the process that may die is told."""
     return machine.triple, machine.cpu, machine.features, json.dumps(astuple(passes))
 
 
 @cache
-def _host() -> Machine:
+def _host() -> TargetMachine:
     return binding.host()
 
 
-def compiled(text: str, machine: Machine, passes: Passes = DEFAULT_PASSES) -> Compiled:
+def compiled(text: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES) -> Compiled:
     """Machine code for a module. Raises `BuildError` where LLVM does not come back from it, and what `binding.compile_module` raises."""
-    why = unproven(text, machine)
+    why = why_isolated(text, machine)
     if why is None:
         return binding.compile_module(text, machine, passes)
     return Compiled(_isolated("compile", text, machine, passes, why), text, machine, passes)
 
 
-def rendered(text: str, machine: Machine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
+def rendered(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
     """What `compiled` makes of a text, readable."""
-    why = unproven(text, machine)
+    why = why_isolated(text, machine)
     return binding.render(text, machine, form, passes) if why is None else _isolated(form, text, machine, passes, why).decode()
 
 
-def _isolated(kind: str, text: str, machine: Machine, passes: Passes, why: str) -> bytes:
+def _isolated(kind: str, text: str, machine: TargetMachine, passes: Passes, why: str) -> bytes:
     try:
         return isolated.ask(kind, *words(machine, passes), text=text)[0]
     except isolated.Died as death:

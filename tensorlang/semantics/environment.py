@@ -15,7 +15,7 @@ from tensorlang.semantics.arithmetic import HALF, Array
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Environment:
     """Where an expression is evaluated: the values of axes and parameters over `shape`, and the lanes that count."""
 
     shape: tuple[int, ...]
@@ -23,7 +23,7 @@ class Scope:
     active: Array | None = None
     params: dict[str, Array] = field(default_factory=dict)
 
-    def where(self, cond: Array) -> Scope:
+    def where(self, cond: Array) -> Environment:
         """The lanes in which `cond` holds too."""
         return replace(self, active=cond if self.active is None else self.active & cond)
 
@@ -33,7 +33,7 @@ def is_plain(axis: ReduceAxis) -> bool:
     return is_fixed(axis.lo) and is_fixed(axis.hi)
 
 
-def inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
+def clipped_index(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | None, what: str) -> tuple[Array, ...]:
     """An index that is inside in the lanes that count; where a lane is masked, any index will do."""
     found = []
     for part, size in zip(index, shape, strict=True):
@@ -46,8 +46,8 @@ def inside(index: tuple[Array, ...], shape: tuple[int, ...], active: Array | Non
     return tuple(found)
 
 
-def led(value: Array, shape: tuple[int, ...]) -> Array:
-    """`value` with its leading dimension written out."""
+def with_leading_axis(value: Array, shape: tuple[int, ...]) -> Array:
+    """`value`, which may lack axes or have them of length 1, as an array whose first axis has the length of `shape`'s."""
     full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     return np.broadcast_to(full, (shape[0], *full.shape[1:]))
 

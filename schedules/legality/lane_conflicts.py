@@ -15,16 +15,16 @@ from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import condition
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.legality.dependences import digits, later, moved
+from tensorlang.schedules.legality.dependences import depends_on_loop, digits, later
 from tensorlang.schedules.legality.instances import Instance, instance, rename, same_element
 
 
-def aligned(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:
+def store_to_one_element(nest: Nest, loop: For, outer: Sequence[For]) -> Store | None:
     """A store whose index depends on a loop and yet is the same in all of its iterations, but for the conditions of tails; or None."""
     private = {buffer.name for buffer in allocations(loop.body)}
     shared = frozenset(around.loop for around in outer)
     for access in accesses(loop, tuple(outer)):
-        if not access.writes or access.buffer.name in private or not moved(nest, loop, access):
+        if not access.writes or access.buffer.name in private or not depends_on_loop(nest, loop, access):
             continue
         apart = digits(nest, loop, shared, {part.loop for part in access.loops})
         if any(isinstance(part, Axis) and part.name in apart for part in access.index):

@@ -21,7 +21,7 @@ Comparison = Literal["<", "<=", ">", ">=", "==", "!="]
 RoundingMode = Literal["even", "floor", "ceil", "trunc"]
 
 
-class Lanes(Protocol):
+class LaneOperations(Protocol):
     """The operations of one floating-point format (32 or 64 bits) and of the integers of the same width."""
 
     @property
@@ -85,17 +85,17 @@ class Lanes(Protocol):
     def select(self, mask: Raw, yes: Raw, no: Raw) -> Raw:
         """`yes` where the mask holds, else `no`."""
 
-    def widen(self, value: Raw) -> tuple[Lanes, Raw]:
+    def widen(self, value: Raw) -> tuple[LaneOperations, Raw]:
         """float32 to float64, exactly."""
 
-    def narrow(self, value: Raw) -> tuple[Lanes, Raw]:
+    def narrow(self, value: Raw) -> tuple[LaneOperations, Raw]:
         """float64 to float32, rounded to nearest."""
 
     def lookup(self, name: str, table: Sequence[float], index: Raw) -> Raw:
         """`table[index]` in each lane; every index must be inside the table, whatever the lane holds."""
 
     def where_rare(
-        self, mask: Raw, operand: Raw, compute: Callable[[Lanes, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
+        self, mask: Raw, operand: Raw, compute: Callable[[LaneOperations, Raw], tuple[Raw, ...]], otherwise: tuple[Raw, ...]
     ) -> tuple[Raw, ...]:
         """Per lane `compute(lanes, operand)` where the mask holds, else `otherwise`.
 

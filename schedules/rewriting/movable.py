@@ -10,7 +10,7 @@ from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.directive import Refusal
 
 
-def require_pure(nest: Nest, stage: str, buffers: Iterable[Buffer], loop: str = "") -> None:
+def require_movable(nest: Nest, stage: str, buffers: Iterable[Buffer], loop: str = "") -> None:
     """Raise `Refusal` where a stage reads what it writes (a recurrence), or another one writes it too (a scatter, the state of a scan)."""
     names = {buffer.name for buffer in buffers}
     inner = [part for part in mentions(nest.body).stages if part.startswith(f"{stage}.")]

@@ -25,7 +25,7 @@ from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.legality.instances import Instance
 
 
-def ties(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
+def fused_loop_facts(nest: Nest, one: Instance, two: Instance, shared: frozenset[str]) -> Iterator[Expr]:
     """What the fused loops of two copies say, each for itself and of each other, where the inner extent is no literal."""
     around = [loop.loop for loop in one.access.loops], [loop.loop for loop in two.access.loops]
     both = set(around[0]) | set(around[1])
