@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensorlang.schedules.model.program import Access, Loop, Part, Statement
+from tensorlang.schedules.model.program import Loop, Part, Statement
+from tensorlang.schedules.model.walks import Access
 
 
 class Side(NamedTuple):

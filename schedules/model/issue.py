@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.program import Access, Loop, Part, Statement, statements
+from tensorlang.schedules.model.program import Loop, Part, Statement, statements
+from tensorlang.schedules.model.walks import Access
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump."""

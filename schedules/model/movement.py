@@ -2,7 +2,7 @@
 
 Of nested loops, the outermost whose iteration a cache holds fetches each line once for all of its iterations; those outside fetch it again
 (the layer condition: Stengel et al., "Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory model",
-2015). A cache that is nearly full keeps a part: what is held falls from all at `KEPT[0]` of its size to nothing at `KEPT[1]`, since no
+2015). A cache that is nearly full keeps a part: what is held falls from all at one share of its size to nothing at another one, since no
 cache replaces exactly what was used longest ago, and physical pages fall on its sets by chance. Lines that fall into few sets are held
 only while these have ways for them.
 """
@@ -17,8 +17,8 @@ from tensorlang.schedules.model.footprints import Box, Scope, Units, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
 
-KEPT: Final = ((0.8, 1.6), (0.5, 1.2))
-"""Shares of the first cache, and of those behind it, at which what is used again begins to be lost, and all is."""
+KEPT: Final = ((0.8, 1.6), (0.5, 1.2), (0.1, 1.2))
+"""Shares of each cache at which what is used again begins to be lost, and all is: the third is shared with cores whose work is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Moved:
 def rooms(machine: Machine) -> tuple[Room, ...]:
     """The caches of a machine, nearest first."""
     return tuple(
-        Room(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 1)])
+        Room(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[level])
         for level, cache in enumerate(machine.caches)
     )
 

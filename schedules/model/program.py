@@ -1,14 +1,12 @@
 """A nest as the model reads it: loops with their trips, and statements with what each iteration computes and touches.
 
-Every index is linear in the loops: `coefficient * loop`, with a period where the loop was fused from several (`x % 56` repeats). A split
-that peels runs its outer loop a fraction of a time for the tile that is not whole. Of the two sides of a condition on loops the one that
-later iterations take is counted; what data decides counts as if it held.
+Every index is linear in the loops (`walks`). A split that peels runs its outer loop a fraction of a time for the tile that is not whole. Of
+the two sides of a condition on loops the one that later iterations take is counted; what data decides counts as if it held.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -42,56 +40,17 @@ from tensorlang.ir.linear import linear
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of
 from tensorlang.schedules.legality.code_size import FUNCTIONS
+from tensorlang.schedules.model.walks import Access, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
 
 UNKNOWN: Final = 1024.0
 """Iterations assumed of a loop whose extent only a call tells."""
-STREAMS: Final = 32
-"""Places that a prefetcher follows at once: the streamer of Intel's cores keeps 32, one for each page (Optimization Reference Manual)."""
 EXTREMUM: Final = 3.0
 """Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
 DIVISION: Final = 5.0
 """Slots of a division of vectors, in multiply-adds: a Newton step and its correction, or the divider of a recent core."""
 HALF: Final = 32
 """Bits up to which a named function takes the shorter of its two forms."""
-
-
-class Term(NamedTuple):
-    """How an index follows a loop: by `coefficient` an iteration, beginning again after `period` elements."""
-
-    coefficient: float
-    period: float = math.inf
-
-
-Terms: TypeAlias = dict[str, Term]
-
-
-class Access(NamedTuple):
-    """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
-
-    `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `run`
-    the bytes of neighbours that are touched one after the other in the order of time, beside few others.
-    """
-
-    buffer: Buffer
-    element: int
-    extents: tuple[float, ...]
-    strides: tuple[float, ...]
-    offsets: tuple[int, ...]
-    terms: tuple[Terms, ...]
-    reads: bool
-    writes: bool
-    streams: bool = False
-    run: float = math.inf
-
-    def steps(self) -> dict[str, float]:
-        """Elements that it moves in memory an iteration of each loop; a loop that is divided counts where it begins anew."""
-        found: dict[str, float] = {}
-        for terms, stride in zip(self.terms, self.strides, strict=True):
-            for name, (coefficient, _) in terms.items():
-                step = coefficient * stride / self.element if abs(coefficient) >= 1 or stride == self.element else 0.0
-                found[name] = found.get(name, 0.0) + step
-        return found
 
 
 class Statement(NamedTuple):
@@ -135,47 +94,6 @@ def statements(parts: Iterable[Part]) -> Iterator[Statement]:
             yield from statements(part.body)
         else:
             yield part
-
-
-def added(*parts: tuple[Terms, float]) -> Terms:
-    """The sum of terms, each times a factor. One that begins again joins one that carries on: together they are one walk."""
-    total: Terms = {}
-    for terms, factor in parts:
-        for name, (coefficient, period) in terms.items():
-            term = Term(coefficient * factor, period * abs(factor))
-            old = total.get(name)
-            if old is None:
-                total[name] = term
-            elif math.isinf(old.period) == math.isinf(term.period):
-                total[name] = Term(old.coefficient + term.coefficient, max(old.period, term.period))
-            else:
-                total[name] = Term(max(old.coefficient, term.coefficient, key=abs), math.inf)
-    return {name: term for name, term in total.items() if term.coefficient}
-
-
-def follow(terms: Terms, axes: Mapping[str, Terms]) -> Terms:
-    """Terms of loops, some of which are made of others."""
-    return added(*(
-        ({inner: Term(factor, min(again, period / abs(coefficient))) for inner, (factor, again) in axes[name].items()}, coefficient)
-        if name in axes else ({name: Term(1.0, period / abs(coefficient))}, coefficient)
-        for name, (coefficient, period) in terms.items()
-    ))  # fmt: skip
-
-
-def run_of(access: Access, around: Sequence[tuple[str, float]]) -> float:
-    """Bytes of neighbours that are touched in turn in loops (names and trips, outermost first), as far as a prefetcher follows."""
-    run, places = float(access.element), 1.0
-    for name, trips in reversed(around):
-        step = abs(
-            sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms)
-        )
-        if step <= run:
-            run += step * (trips - 1)
-        else:
-            places *= trips
-            if places > STREAMS:
-                break
-    return run
 
 
 @dataclass(slots=True)

@@ -4,12 +4,12 @@ A point of a search space costs tens of milliseconds as a schedule, since every 
 points can be compared before one of them is made. The steps are those of a schedule, and give what the model would read of the nest.
 
     sketch = Sketch.of(parts, "C")                  # for i: for j: for k: C[i, j] += A[i, k] * B[k, j]
-    outer, inner = sketch.split("j", 32)
-    sketch.reorder(outer, "i", "k", inner)
-    sketch.pack("B", outer, 8)
-    sketch.accumulate("i")
+    outer, inner = sketch.split("C.j", 32)
+    sketch.reorder(outer, "C.i", "C.k", inner)
     sketch.mark(inner, "vector")
-    estimated(sketch.parts(), machine)
+    sketch.pack("B", outer, 8)
+    sketch.accumulate("C.i", loads=False)
+    estimated(numbered(sketch.parts()), machine)
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
-from tensorlang.schedules.model.program import Access, Loop, Part, Statement, Term, Terms, follow, run_of
+from tensorlang.schedules.model.program import Loop, Part, Statement
+from tensorlang.schedules.model.walks import Access, Term, Terms, follow, run_of
 
 UNROLLED: Final = 16
 """Vectors of a tile that is transposed in registers while a panel is packed, at most."""
@@ -108,7 +109,10 @@ class Sketch:
         self.before.setdefault(at, []).extend(copy.parts())
 
     def accumulate(self, at: str, *, loads: bool) -> None:
-        """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first."""
+        """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first.
+
+        Loops that load and store it are of the kinds that the loops inside `at` are by now.
+        """
         writes = [access for access in self.statement.accesses if access.writes]
         inside = [loop for loop in self._inside(at) if loop.name in self.statement.moving]
         for place, wanted in ((self.before, loads), (self.after, True)):

@@ -17,7 +17,8 @@ from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, machine_of
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.movement import Room, moved
-from tensorlang.schedules.model.program import Access, Loop, Part, program, statements
+from tensorlang.schedules.model.program import Loop, Part, program, statements
+from tensorlang.schedules.model.walks import Access
 from tests.goldens.steps import SCHEDULES
 from tests.strategies import programs
 

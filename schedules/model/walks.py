@@ -1,0 +1,94 @@
+"""How accesses walk memory: an index as a sum of terms of loops, and the runs of neighbours that an order of loops makes of it.
+
+A term is `coefficient * loop`, with a period where the loop was fused from several (`x % 56` repeats).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from tensorlang.ir import Buffer
+
+STREAMS: Final = 32
+"""Places that a prefetcher follows at once: the streamer of Intel's cores keeps 32, one for each page (Optimization Reference Manual)."""
+
+
+class Term(NamedTuple):
+    """How an index follows a loop: by `coefficient` an iteration, beginning again after `period` elements."""
+
+    coefficient: float
+    period: float = math.inf
+
+
+Terms: TypeAlias = dict[str, Term]
+
+
+class Access(NamedTuple):
+    """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
+
+    `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `run`
+    the bytes of neighbours that are touched one after the other in the order of time, beside few others.
+    """
+
+    buffer: Buffer
+    element: int
+    extents: tuple[float, ...]
+    strides: tuple[float, ...]
+    offsets: tuple[int, ...]
+    terms: tuple[Terms, ...]
+    reads: bool
+    writes: bool
+    streams: bool = False
+    run: float = math.inf
+
+    def steps(self) -> dict[str, float]:
+        """Elements that it moves in memory an iteration of each loop; a loop that is divided counts where it begins anew."""
+        found: dict[str, float] = {}
+        for terms, stride in zip(self.terms, self.strides, strict=True):
+            for name, (coefficient, _) in terms.items():
+                step = coefficient * stride / self.element if abs(coefficient) >= 1 or stride == self.element else 0.0
+                found[name] = found.get(name, 0.0) + step
+        return found
+
+
+def added(*parts: tuple[Terms, float]) -> Terms:
+    """The sum of terms, each times a factor. One that begins again joins one that carries on: together they are one walk."""
+    total: Terms = {}
+    for terms, factor in parts:
+        for name, (coefficient, period) in terms.items():
+            term = Term(coefficient * factor, period * abs(factor))
+            old = total.get(name)
+            if old is None:
+                total[name] = term
+            elif math.isinf(old.period) == math.isinf(term.period):
+                total[name] = Term(old.coefficient + term.coefficient, max(old.period, term.period))
+            else:
+                total[name] = Term(max(old.coefficient, term.coefficient, key=abs), math.inf)
+    return {name: term for name, term in total.items() if term.coefficient}
+
+
+def follow(terms: Terms, axes: Mapping[str, Terms]) -> Terms:
+    """Terms of loops, some of which are made of others."""
+    return added(*(
+        ({inner: Term(factor, min(again, period / abs(coefficient))) for inner, (factor, again) in axes[name].items()}, coefficient)
+        if name in axes else ({name: Term(1.0, period / abs(coefficient))}, coefficient)
+        for name, (coefficient, period) in terms.items()
+    ))  # fmt: skip
+
+
+def run_of(access: Access, around: Sequence[tuple[str, float]]) -> float:
+    """Bytes of neighbours that are touched in turn in loops (names and trips, outermost first), as far as a prefetcher follows."""
+    run, places = float(access.element), 1.0
+    for name, trips in reversed(around):
+        step = abs(
+            sum(terms[name].coefficient * stride for terms, stride in zip(access.terms, access.strides, strict=True) if name in terms)
+        )
+        if step <= run:
+            run += step * (trips - 1)
+        else:
+            places *= trips
+            if places > STREAMS:
+                break
+    return run
