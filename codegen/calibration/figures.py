@@ -16,7 +16,7 @@ from tensorlang.schedules.model.machine import Machine
 
 FAR: Final = 5.0
 """How many times as much, or as little, as what ships may be believed."""
-FURTHER: Final[Mapping[str, float]] = {"hertz": 2.5, "fork": 30.0, "pages.size": 1024.0}
+FURTHER: Final[Mapping[str, float]] = {"hertz": 2.5, "fork": 30.0, "pages.size": 1024.0, "pages.walk": 20.0}
 """The same for single figures."""
 TOLERANCE: Final = 1.05
 """By how much a level may seem faster than the one before it: nobody measures better."""
@@ -107,7 +107,7 @@ def figures(machine: Machine, seconds: Mapping[str, float], huge: int = 1 << 21)
     for place, level in enumerate(levels):
         found[f"caches.{place}.bandwidth"] = _rate(cycles, f"read {level}")
         found[f"caches.{place}.latency"] = _latency(cycles, f"chase {level}", 0)
-    small = pages.get("pages.size") == PAGE
+    small = pages.get("pages.size") == PAGE and "pages.walk" in pages
     found |= {
         "memory.bandwidth": _rate(cycles, "read memory"),
         "memory.latency": _latency(cycles, "chase memory", pages["pages.walk"] if small else 0),
@@ -135,11 +135,13 @@ def _pages(cycles: Mapping[str, float], huge: int) -> dict[str, float]:
     most = max(rises, default=0)
     if not rises or rises[most] < 2:
         return {}
-    walk = rises[most]
-    entries = max((count for count in rises if all(rises[n] < HALF * walk for n in rises if n <= count)), default=None)
-    found = {"pages.walk": walk} if entries is None else {"pages.walk": walk, "pages.entries": entries}
+    rise = rises[most]  # walks that do not wait for each other
+    entries = max((count for count in rises if all(rises[n] < HALF * rise for n in rises if n <= count)), default=None)
+    found: dict[str, float] = {} if entries is None else {"pages.entries": entries}
+    if {"chase pages", "chase lines"} <= cycles.keys():
+        found["pages.walk"] = cycles["chase pages"] - cycles["chase lines"]
     if "pages of arrays" in cycles:
-        found["pages.size"] = huge if cycles["pages of arrays"] - cycles[f"lines {most}"] < HALF * walk else PAGE
+        found["pages.size"] = huge if cycles["pages of arrays"] - cycles[f"lines {most}"] < HALF * rise else PAGE
     return found
 
 

@@ -82,6 +82,8 @@ class Bench:
             found.append(Probe(f"lines {count}", partial(self._strided, count, self.machine.line), SHORT))
         return [
             *found,
+            Probe("chase pages", partial(self._around_pages, APART), SHORT),
+            Probe("chase lines", partial(self._around_pages, self.machine.line), SHORT),
             Probe("pages of arrays", partial(self._strided, self.counts[-1], APART, of_arrays=True), SHORT),
             Probe("gather", self._gather),
             Probe("division", partial(self._recurring, kernels.quotients, 8), SHORT),
@@ -228,6 +230,13 @@ class Bench:
         table[places] = table[places]  # pages that nobody wrote to are one page
         turns = max(LOADS // count, 1)
         return Bound(self._indexed.bind(table, np.tile(places, turns)), turns * count)
+
+    def _around_pages(self, apart: int) -> Bound:
+        """A chain at random through as many lines as there are pages at most."""
+        table, count = self._small_pages, self.counts[-1]
+        places = np.random.default_rng(0).permutation(count) * (apart // WORD)
+        table[places] = np.roll(places, -1)
+        return self._chase(table, self.machine.pages.walk, count * self.machine.line)
 
     def _alone(self, *, forked: bool) -> Bound:
         threads = get_threads()

@@ -90,7 +90,10 @@ class Sketch:
 
         What is not `copied` was packed beforehand.
         """
-        (use,) = (access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes)
+        uses = [access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes]
+        use = uses[0]
+        if any(other.terms != use.terms or other.offsets != use.offsets for other in uses):  # `pack` copies what all uses read alike
+            return
         inside = [loop for loop in self._inside(at) if any(loop.name in terms for terms in use.terms)]
         extents = tuple(loop.trips for loop in inside)
         strides = [float(use.element)]
@@ -99,7 +102,7 @@ class Sketch:
         terms = tuple({loop.name: Term(1.0)} for loop in inside)
         memory = replaced(use.buffer, name=f"{buffer}_pack", memory="heap")
         packed = Access(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
-        kept = tuple(packed if access is use else access for access in self.statement.accesses)
+        kept = tuple(packed if access in uses else access for access in self.statement.accesses)
         self.statement = self.statement._replace(accesses=kept)
         if not copied:
             return

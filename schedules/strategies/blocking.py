@@ -1,8 +1,8 @@
 """The blocking of a contraction that the cost model names: its register tile, depth, order of tiles and packing.
 
-Points are compared as sketches (`tiling_sketch`), so that some thirty of them cost less than one schedule. The way leads from the register
-tile of most arithmetic for each load, with whole sums and nothing packed, through packing, orders at a middle depth, depths and
-neighbouring tiles.
+Points are compared as sketches (`tiling_sketch`), of which some forty cost what one or two schedules do. One descent leads from the
+register tile of most arithmetic for each load, with whole sums and nothing packed, through packings, tiles and unrolling; another one from
+there, in parts of a middle depth, through orders and packings, depths and tiles.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.cost_model import CostModel
-from tensorlang.schedules.strategies.descent import Alternatives, descend
+from tensorlang.schedules.strategies.descent import descend
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
-BLOCKED_COST: Final = 1.1
-"""What a blocked depth is charged: its code is built in more than twice the time, and the model is not sure of less."""
+PARTS_COST: Final = 1.1
+"""What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less."""
 UNROLLED_COST: Final = 1.03
 """What unrolled steps are charged, whose code is longer."""
 PACKS: Final = ("pack_vector", "pack_row")
@@ -44,45 +44,40 @@ class BlockingSearch:
     consumer: str = ""
 
     def point(self) -> dict[str, Any]:
-        """The values of tile sizes, depth, unrolling, order and packing."""
+        """The values of tile sizes, depth, unrolling, order and packing: of whole sums, or in parts of the depth where that is worth it."""
         depths, (rows, vectors) = self.values["depth"], self.model.tile
-        middle = min(depths, key=lambda depth: abs(depth - DEPTH))
         start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": depths[-1], "unroll": 1}
         start |= {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
-        groups: tuple[Alternatives, ...] = (
-            self._packings,
-            lambda best: (
-                order | packing for order in self._orders({**best, "depth": middle}) for packing in self._packings({"depth": middle})
-            ),
-            self._depths,
-            lambda _: self._tiles(),
-            self._depths,
-            self._orders,
-            lambda _: ({"unroll": unroll} for unroll in self.values["unroll"]),
-        )
-        return descend(start, groups, self._seconds)
+        whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
+        middle = min(depths, key=lambda depth: abs(depth - DEPTH))
+        if middle == depths[-1]:
+            return whole
+        parts = descend({**whole, "depth": middle}, (self._orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
+        return parts if self._seconds(parts) * PARTS_COST < self._seconds(whole) else whole
 
     # What is compared -------------------------------------------------------------------------------------------------------
 
     def _rows(self, rows: int) -> dict[str, int]:
         return {"rows": rows} if "rows" in self.values else {}
 
-    def _packings(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every choice of packing at the depth of a point."""
+    def _packings(self, _: Mapping[str, Any] | None = None) -> Iterator[dict[str, bool]]:
+        """Every choice of packing."""
         present = [name for name in PACKS if name in self.values]
         for chosen in product((False, True), repeat=len(present)):
-            yield {"depth": config["depth"], **dict(zip(present, chosen, strict=True))}
+            yield dict(zip(present, chosen, strict=True))
 
     def _orders(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The orders of tiles; of those with the same loops at the depth of a point the first."""
+        """Every order of tiles with every choice of packing; of orders with the same loops at the depth of a point the first."""
         distinct = {self.sketches.order.present({**config, "order": order}): order for order in reversed(self.values["order"])}
-        return ({"order": order} for order in reversed(distinct.values()))
+        for order in reversed(distinct.values()):
+            for packing in self._packings():
+                yield {"order": order, **packing}
 
     def _depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-        """The depths from a quarter of a point's to its double."""
-        return ({"depth": depth} for depth in self.values["depth"] if config["depth"] / 4 <= depth <= config["depth"] * 2)
+        """The depths from an eighth of a point's to its double, but for the whole."""
+        return ({"depth": depth} for depth in self.values["depth"][:-1] if config["depth"] / 8 <= depth <= config["depth"] * 2)
 
-    def _tiles(self) -> Iterator[dict[str, int]]:
+    def _tiles(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
         """For each number of vectors the register tile of most value."""
         tiles = self.model.tiles
         for vectors in tiles.vector_sizes:
@@ -90,6 +85,9 @@ class BlockingSearch:
             if fitting:
                 rows = max(fitting, key=lambda rows: (tiles.value(rows, vectors, memory_bound=False), rows))
                 yield {**self._rows(rows), "vectors": vectors}
+
+    def _unrolled(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+        return ({"unroll": unroll} for unroll in self.values["unroll"])
 
     # What it costs ----------------------------------------------------------------------------------------------------------
 
@@ -99,7 +97,7 @@ class BlockingSearch:
             return math.inf
         seconds = estimated(self.sketches.parts(config), self.model.machine.core).seconds
         if config["depth"] < size(self.model.roles.depth):
-            seconds = (seconds + self._consumer_seconds()) * BLOCKED_COST
+            seconds += self._consumer_seconds()
         return seconds * UNROLLED_COST if config["unroll"] > 1 else seconds
 
     def _consumer_seconds(self) -> float:

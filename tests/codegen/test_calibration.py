@@ -102,7 +102,7 @@ SECONDS = {
     "cycle": 0.3e-9, "multiply-add": 0.15e-9, "multiply-add chain": 1.2e-9, "read L1": 0.3e-9 / 64, "read L2": 0.3e-9 / 30,
     "read L3": 0.3e-9 / 20, "read memory": 0.05e-9, "chase L1": 1.5e-9, "chase L2": 3.9e-9, "chase L3": 15e-9, "chase memory": 120e-9,
     "random": 6e-9, "stream": 0.05e-9, CALL: 0.3e-6, "fork": 2.3e-6, "add in place": 0.3e-9, "gather": 0.3e-9, "division": 0.9e-9,
-    "root": 1.5e-9, "division chain": 3.3e-9, "root chain": 4.5e-9, "pages of arrays": 9e-9,
+    "root": 1.5e-9, "division chain": 3.3e-9, "root chain": 4.5e-9, "pages of arrays": 9e-9, "chase pages": 12.3e-9, "chase lines": 3.9e-9,
     **{f"lines {count}": 0.6e-9 for count in PAGES}, **{f"pages {count}": 0.6e-9 if count <= 2048 else 9e-9 for count in PAGES},
 }  # fmt: skip
 
@@ -170,10 +170,10 @@ def test_what_is_not_believed_is_kept_and_says_why() -> None:
         return next((figure.value, figure.why) for figure in told if figure.path == path)
 
     assert why("caches.1.bandwidth", 70) == (30, "faster than the level before")
-    assert why("caches.2.latency", 11) == (47, "sooner than the level before")
-    assert why("caches.2.latency", 4700) == (47, "more than 5 times more than what ships")
+    assert why("caches.1.latency", 3) == (12, "sooner than the level before")
+    assert why("caches.2.latency", 4700) == (65, "more than 5 times more than what ships")
     assert why("fork", 1e-9)[1] == "more than 30 times less than what ships"
-    assert why("memory.latency", math.nan) == (330, "no positive number")
+    assert why("memory.latency", math.nan) == (400, "no positive number")
     assert why("ports.latency", 4, hertz=3e12) == (4, "the clock is not known")
     assert why("fork", 3e-6, hertz=3e12) == (3e-6, "")
     assert why("caches.0.bandwidth", 15)[0] == 15
