@@ -21,6 +21,8 @@ ENTRY: Final = 10.0
 """Cycles to begin and leave a loop: its first addresses, and half of the predictions that its end is not the end."""
 PREFETCHED: Final = 4
 """Lines of a run that are waited for before the hardware fetches the next ones ahead."""
+WHOLE: Final = 300.0
+"""Instructions up to which LLVM unrolls a loop whole (`-unroll-threshold` at -O3)."""
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 
@@ -58,9 +60,23 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, serial: Loo
             for statement, path in _paths(part, ()):
                 yield statement.place, _body(statement, path, serial, machine, times)
         elif isinstance(part, Loop):
-            steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
-            yield next(statements(part.body)).place, Cycles(steps, 0.0)
+            if not _is_unrolled(part, machine):
+                steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
+                yield next(statements(part.body)).place, Cycles(steps, 0.0)
             yield from _issued(part.body, machine, times * part.trips, part)
+
+
+def _is_unrolled(loop: Loop, machine: Machine) -> bool:
+    """Does LLVM unroll a loop whole: of few iterations, with little in its body?"""
+    size = 0.0
+    for part in loop.body:
+        if not _is_body(part):
+            return False
+        for statement, path in _paths(part, ()):
+            lanes = machine.lanes(statement.bits)
+            copies = math.prod(inner.trips if inner.kind == "unroll" else math.ceil(inner.trips / lanes) for inner in path)
+            size += copies * (statement.operations + len(statement.accesses))
+    return loop.trips * size <= WHOLE
 
 
 def _is_body(part: Part) -> bool:
