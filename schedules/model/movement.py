@@ -59,7 +59,7 @@ class Moved:
 def rooms(machine: Machine) -> tuple[Room, ...]:
     """The caches of a machine, nearest first."""
     return tuple(
-        Room(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[level])
+        Room(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 2)])
         for level, cache in enumerate(machine.caches)
     )
 

@@ -87,7 +87,8 @@ class BlockingSearch:
                 yield {**self._rows(rows), "vectors": vectors}
 
     def _unrolled(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-        return ({"unroll": unroll} for unroll in self.values["unroll"])
+        """Steps of the depth at a time, where no other loop of the reduction runs inside of it."""
+        return ({"unroll": unroll} for unroll in self.values["unroll"] if not self.model.roles.reduced)
 
     # What it costs ----------------------------------------------------------------------------------------------------------
 
