@@ -23,6 +23,8 @@ from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
+SHORT: Final = 3e-6
+"""Seconds below which nothing is searched: a search takes as long as ten thousand such calls."""
 PARTS_COST: Final = 1.1
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less."""
 UNROLLED_COST: Final = 1.03
@@ -48,6 +50,8 @@ class BlockingSearch:
         depths, (rows, vectors) = self.values["depth"], self.model.tile
         start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": depths[-1], "unroll": 1}
         start |= {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
+        if self._seconds(start) < SHORT:
+            return start
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
         middle = min(depths, key=lambda depth: abs(depth - DEPTH))
         if middle == depths[-1]:
