@@ -48,6 +48,8 @@ LONGEST_STEP: Final = 4
 """How far apart lanes may lie for the elements between them to be loaded as well."""
 MOST_LANES: Final = 64
 """Lanes up to which elements that lie near each other are loaded at once."""
+MASKED_BYTES: Final = 4
+"""Bytes of the shortest elements that vectors are loaded of under a mask by an instruction, without registers for masks."""
 LEAST_SHUFFLED: Final = 256
 """Bits of a vector from which elements of several are collected in fewer instructions than there are lanes, and loads can be masked."""
 
@@ -146,8 +148,8 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         base = address(builder, dtype, base, literal(I64, 1 - access.lanes))
         value, mask = reverse(builder, value), None if mask is None else reverse(builder, mask)
     if access.step in (1, -1):
-        if mask is None:
-            builder.store(value, base, align=align)
+        if mask is None or (first := _leading(target, mask)):
+            builder.store(value if mask is None else _first(builder, value, first), base, align=align)
         else:
             kept = _pinned(builder, target, value)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
@@ -157,6 +159,24 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
     else:
         places = _pointers(builder, access)
         intrinsic(builder, "masked.scatter", VOID, [value, places, mask], [value.type, places.type], align={1: align})
+
+
+def _leading(target: Target, mask: Value) -> int:
+    """How many lanes are on where these are known to be the first ones, and the target has no registers for masks; else 0.
+
+    Without such registers a masked store takes some forty steps on processors of AMD, and one for each lane on Arm's; what a row of
+    unknown alignment leaves over is a store of four lanes, one of two and one of one.
+    """
+    lanes = known(mask)
+    if target.has_masks or not isinstance(lanes, tuple):
+        return 0
+    count = sum(map(bool, lanes))
+    return count if all(lanes[:count]) else 0
+
+
+def _first(builder: Builder, value: Value, count: int) -> Value:
+    """The first lanes of a vector."""
+    return builder.shuffle_vector(value, Poison(value.type), llvm.Constant(llvm.VectorType(I32, count), list(range(count))))
 
 
 def streams(target: Target, access: VectorAccess, mask: Value | None) -> bool:
@@ -213,6 +233,10 @@ def _fenced(builder: Builder, target: Target, value: Value) -> Value:
 def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
+    if not (target.is_x86 and "avx" in target.isa and align >= MASKED_BYTES) and (first := _leading(target, mask)):
+        part = builder.load(base, name=name, align=align, typ=llvm.VectorType(vector.element, first))
+        places = llvm.Constant(llvm.VectorType(I32, lanes_of(mask)), [min(lane, first) for lane in range(lanes_of(mask))])
+        return builder.shuffle_vector(part, filled(part.type, 0), places)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
     return _pinned(builder, target, found)
 

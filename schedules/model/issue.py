@@ -7,7 +7,7 @@ once, and keeps what the serial loop does not move out of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +25,13 @@ WHOLE: Final = 300.0
 """Instructions up to which LLVM unrolls a loop whole (`-unroll-threshold` at -O3)."""
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
+
+MASKS: Final = 512
+"""Bits of vectors from which on instructions take masks from registers of their own."""
+MASK: Final = {True: 2.0, False: 8.0}
+"""Slots of the mask of a vector, with such registers and without: the loop's value in all lanes, a comparison, conversions."""
+BRANCH: Final = 2.0
+"""Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +103,14 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     ports = machine.ports
     vector = next((loop for loop in path if loop.kind != "unroll"), None)
     lanes = machine.lanes(statement.bits)
-    copies = {loop.name: max(1.0, math.ceil(loop.trips / lanes - 1e-9)) if loop is vector else loop.trips for loop in path}
+    copies = {loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path}
     number = math.prod(copies.values())
     loads = stores = shuffles = 0.0
     lines: list[tuple[str, float, float]] = []
-    for access, taps in _distinct(statement):
+    for access, offsets in _alike(statement):
         moving = access.steps()
         step = 0.0 if serial is None else moving.get(serial.name, 0.0)
-        vectors = taps * math.prod(count for name, count in copies.items() if name in moving)
+        vectors = _elements(access, offsets, copies, "" if vector is None else vector.name)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         each = 1.0
         if apart not in (0.0, 1.0):
@@ -118,6 +125,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
         done = vectors * each / (serial.trips if kept and serial is not None else 1.0)
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(step) * access.element / machine.line)))
+        if vector is not None and apart == 1:
+            done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
         loads += done if access.reads else 0.0
         stores += done if access.writes else 0.0
     work = statement.operations * number
@@ -125,14 +134,19 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     if levels:  # lanes are combined with one another before they join the result
         joined = math.prod(count for name, count in copies.items() if name in statement.moving)
         work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
-    slots = work + loads + stores + shuffles
     chain = 0.0
-    if statement.combines and (serial is None or serial.name not in statement.moving):
+    if statement.combines:
         kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
         sums = math.prod(count for name, count in copies.items() if name in kept_apart)
+        anew = serial is not None and serial.name in statement.moving
+        if not any(access.writes for access in statement.accesses):
+            excess = max(0, sums + 1 - machine.registers) * (number / sums if anew else 1)
+            loads, stores = loads + excess, stores + excess
         chain = number / sums * (ports.latency + max(0.0, statement.joining - 1))
         if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
-            chain /= 1 + ports.window / max(1.0, (slots + STEP) * serial.trips)
+            slots = work + loads + stores + shuffles + STEP
+            chain /= 1 + ports.window / (slots * (1.0 if anew else serial.trips))
+    slots = work + loads + stores + shuffles + _conditions(statement, copies, vector, serial, machine)
     asked: dict[str, float] = {}
     for name, now, later in lines:
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
@@ -142,11 +156,49 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     return Cycles(arithmetic * times, memory * times, ahead, asked)
 
 
-def _distinct(statement: Statement) -> Iterator[tuple[Access, int]]:
-    """Accesses that move alike, once, with how many different elements of an iteration they are."""
+def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:
+    """Slots of the conditions on loops that choose what a statement reads."""
+    slots = 0.0
+    for loops in statement.conditions:
+        each = MASK[machine.vector_bits >= MASKS] if vector is not None and vector.name in loops else BRANCH
+        each *= math.prod(count for name, count in copies.items() if name in loops)
+        slots += each / (serial.trips if serial is not None and serial.name not in loops else 1.0)
+    return slots
+
+
+def _alike(statement: Statement) -> Iterator[tuple[Access, set[tuple[int, ...]]]]:
+    """Accesses that move alike, once, with the offsets at which they do."""
     groups: dict[tuple[object, ...], tuple[Access, set[tuple[int, ...]]]] = {}
     for access in statement.accesses:
         key = access.buffer.name, access.writes, tuple(tuple(terms.items()) for terms in access.terms)
         groups.setdefault(key, (access, set()))[1].add(access.offsets)
-    for access, offsets in groups.values():
-        yield access, len(offsets)
+    yield from groups.values()
+
+
+def _elements(access: Access, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> float:
+    """Different vectors that the copies of an access touch: neighbouring rows of a window are loaded once for all taps."""
+    total, moving = 1, set[str]()
+    for place, terms in enumerate(access.terms):
+        own = [(terms[name].coefficient, count) for name, count in copies.items() if name in terms and count > 1]
+        shifts = {offset[place] for offset in offsets}
+        moving |= terms.keys()
+        if vector in terms or len(own) + (len(shifts) > 1) < 2:
+            total *= math.prod(count for _, count in own) * len(shifts)
+        else:
+            values: set[float] = set(shifts)
+            for coefficient, count in own:
+                values = {value + coefficient * index for value in values for index in range(count)}
+            total *= len(values)
+    return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
+
+
+def _crossings(
+    access: Access, moving: Mapping[str, float], vector: str, offsets: Collection[tuple[int, ...]], lanes: int, line: int
+) -> float:
+    """The share of contiguous vectors that lie on two lines: none where all steps are whole vectors."""
+    whole, element = lanes * access.element, access.element
+    aligned = all(step * element % whole == 0 for name, step in moving.items() if name != vector)
+    aligned = aligned and all(
+        sum(place * stride for place, stride in zip(offset, access.strides, strict=True)) % whole == 0 for offset in offsets
+    )
+    return 0.0 if aligned else (whole - element) / line

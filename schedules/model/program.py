@@ -27,6 +27,7 @@ from tensorlang.ir import (
     If,
     Load,
     Nest,
+    Param,
     Relation,
     Select,
     SplitRelation,
@@ -54,10 +55,11 @@ HALF: Final = 32
 
 
 class Statement(NamedTuple):
-    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, and the loops that its result moves with.
+    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, and the loops that its result moves with, or in
+    each iteration of which it is another one.
 
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
-    it); `bits` of its widest element decide how many lanes a vector has.
+    it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks.
     """
 
     stage: str
@@ -68,6 +70,7 @@ class Statement(NamedTuple):
     combines: bool
     joining: float
     bits: int
+    conditions: tuple[frozenset[str], ...] = ()
 
 
 class Loop(NamedTuple):
@@ -107,6 +110,8 @@ class _Reader:
     indices: dict[int, tuple[Expr, int, Terms]] = field(default_factory=dict)
     middles: dict[str, float] = field(default_factory=dict)
     around: list[tuple[str, float]] = field(default_factory=list)
+    made: dict[str, frozenset[str]] = field(default_factory=dict)
+    asked: dict[frozenset[str], None] = field(default_factory=dict)
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -212,7 +217,8 @@ class _Reader:
             case Block(body):
                 for part in body:
                     yield from self.parts(part)
-            case Alloc(_, body):
+            case Alloc(buffers, body):
+                self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, _ in self.around))
                 yield from self.parts(body)
             case If(_, then, orelse):
                 yield from self.parts(then if orelse is None else orelse)
@@ -234,6 +240,7 @@ class _Reader:
     def _statement(self, store: Store) -> Statement:
         self.count += 1
         reads: dict[int, Access] = {}
+        self.asked = {}
         operations = sum(self._operations(value, reads, set()) for value in store.values)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
         combines = store.reducer is not None
@@ -243,9 +250,10 @@ class _Reader:
         writes = [self._access(buffer, store.index, reads=combines, writes=True, streams=store.stream) for buffer in store.buffers]
         accesses = (*reads.values(), *writes)
         moving = frozenset(name for access in writes for terms in access.terms for name in terms)
+        moving = moving.union(*(self.made.get(buffer.name, ()) for buffer in store.buffers))
         bits = max(access.buffer.dtype.bits for access in accesses)
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
-        return Statement(store.stage, self.count, operations, kept, moving, combines, joining, bits)
+        return Statement(store.stage, self.count, operations, kept, moving, combines, joining, bits, tuple(self.asked))
 
     def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> Access:
         extents, strides = self._shape(buffer)
@@ -282,6 +290,10 @@ class _Reader:
                 own = float(FUNCTIONS[function][0 if dtype.bits <= HALF else 1])
             case Compare() | Binary() if _tells_where(expr):
                 return 0.0
+            case Select(cond) if _tells_where(cond):
+                for part in _conjuncts(cond):
+                    self.asked[frozenset(name for axis in axes_of(part) for name in self._axis(axis))] = None
+                own = 1.0
             case Binary() | Compare() | Unary() | Cast() | Select():
                 own = 1.0
             case _:
@@ -289,6 +301,15 @@ class _Reader:
         return own + sum(self._operations(part, reads, seen) for part in children(expr))
 
 
+def _conjuncts(cond: Expr) -> Iterator[Expr]:
+    match cond:
+        case Binary("and", left, right):
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case _:
+            yield cond
+
+
 def _tells_where(expr: Expr) -> bool:
     """Is an expression made of loops, dims and literals alone?"""
-    return not isinstance(expr, Load | Call | Cast) and all(map(_tells_where, children(expr)))
+    return not isinstance(expr, Load | Call | Cast | Param) and all(map(_tells_where, children(expr)))

@@ -20,6 +20,7 @@ from tests.codegen.nests import Guarded, Run, arg, index, loop, store
 from tests.thinned import crossed
 
 LANES = 12
+ARM = "aarch64-unknown-linux-gnu:neoverse-n1"
 SPACE = PolynomialScope()
 SPACE.loop("i")
 SPACE.loop("j")
@@ -123,6 +124,17 @@ def test_every_pattern_moves_the_right_elements(run: Run, guarded: Guarded, name
         assert run(Nest("f", (flat,), (wide,), (), vector(store(wide, (place,), Load(flat, (l,))), live)), found, spread, on=on) == 0
         assert np.array_equal(spread[where], found)
         assert np.count_nonzero(spread) == np.count_nonzero(found)
+
+
+@pytest.mark.parametrize(
+    ("on", "loads", "stores"), [("x86-64-v4", True, True), ("x86-64-v3", True, False), ("x86-64", False, False), (ARM, False, False)]
+)
+def test_lanes_left_over_are_masked_only_where_that_is_an_instruction(on: str, loads: bool, stores: bool) -> None:
+    """Elsewhere a masked access is taken apart lane by lane, or takes forty steps (stores of AVX2 on processors of AMD)."""
+    x, y, l = arg("X", 9), arg("Y", 9), Axis("l")
+    text = emit(Nest("f", (x,), (y,), (), vector(store(y, (l,), Load(x, (l,))), 9)), target(on), name="f")
+    assert ("masked.load" in text, "masked.store" in text) == (loads, stores)
+    assert ("load <9 x float>" in text, "store <9 x float>" in text) == (not loads, not stores)
 
 
 @crossed(
