@@ -7,6 +7,7 @@ vector code narrows the mask of its loads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, assert_never
 
 from tensorlang import ir
@@ -83,6 +84,8 @@ def _node(frame: Frame, node: ir.Expr) -> Value:
             return cast(builder, target, memo[id(operand)], dtype_of(operand), dtype)
         case ir.Unary(op, operand):
             return unary(builder, op, dtype_of(operand), memo[id(operand)])
+        case ir.Binary("and", left, _) if dtype_of(left) == BOOL and (gated := _gated(frame, node)) is not None:
+            return gated
         case ir.Binary(op, left, right):
             return binary(builder, target, op, dtype_of(left), memo[id(left)], memo[id(right)])
         case ir.Compare(op, left, right):
@@ -175,10 +178,42 @@ def _branches(frame: Frame, node: ir.Select, cond: Value) -> Value:
     return result
 
 
-def _against_lane(frame: Frame, node: ir.Compare) -> Value | None:
+def _gated(frame: Frame, node: ir.Binary) -> Value | None:
+    """Conditions of which some are the same in all lanes, and one tells lanes by a limit: the others say whether there is one at all.
+
+    A mask of lanes and one of all or none would else be brought into one form by a dozen instructions where vectors have no masks. None
+    where that is not what is asked.
+    """
+    parts = list(_conjuncts(node))
+    uniform = [part for part in parts if not lanes_of(frame.memo[id(part)]) and known(frame.memo[id(part)]) is None]
+    varying = [part for part in parts if lanes_of(frame.memo[id(part)])]
+    limited = next((part for part in varying if isinstance(part, ir.Compare) and known(frame.memo[id(part)]) is None), None)
+    if not uniform or limited is None or len(uniform) + len(varying) < len(parts):
+        return None
+    builder, target = frame.builder, frame.target
+    gate = frame.memo[id(uniform[0])]
+    for part in uniform[1:]:
+        gate = binary(builder, target, "and", BOOL, gate, frame.memo[id(part)])
+    found = _against_lane(frame, limited, gate)
+    for part in varying:
+        if found is not None and part is not limited:
+            found = binary(builder, target, "and", BOOL, found, frame.memo[id(part)])
+    return found
+
+
+def _conjuncts(node: ir.Expr) -> Iterator[ir.Expr]:
+    match node:
+        case ir.Binary("and", left, right):
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case _:
+            yield node
+
+
+def _against_lane(frame: Frame, node: ir.Compare, gate: Value | None = None) -> Value | None:
     """An order between index expressions that differ by some times the lane and something uniform, as `step lane < limit` in 32 bits.
 
-    The limit is the difference of the sides, so this is for sums of loop variables and extents with small coefficients: those stay below
+    It holds in no lane where `gate` does not hold. The limit is the difference of the sides, so this is for sums of loop variables and extents with small coefficients: those stay below
     2 ** 47 (beyond it no array fits an address space), and nothing wraps. Else None.
     """
     if not frame.lanes or node.op not in ("lt", "le", "gt", "ge") or dtype_of(node.left) != INT64:
@@ -195,7 +230,10 @@ def _against_lane(frame: Frame, node: ir.Compare) -> Value | None:
     builder, target = frame.builder, frame.target
     limit = evaluate(frame, fixed * number(-1) if step > 0 else fixed + number(1), value)  # step lane < limit, or -step lane >= limit
     limit = binary(builder, target, "min", INT64, limit, constant(INT64, frame.lanes * abs(step)))
-    limit = cast(builder, target, binary(builder, target, "max", INT64, limit, constant(INT64, 0)), INT64, INT32)
+    limit = binary(builder, target, "max", INT64, limit, constant(INT64, 0))
+    if gate is not None:
+        limit = builder.select(gate, limit, constant(INT64, 0 if step > 0 else frame.lanes * abs(step)))
+    limit = cast(builder, target, limit, INT64, INT32)
     lanes = literal(I32, tuple(lane * abs(step) for lane in range(frame.lanes)))
     return compare(builder, target, "lt" if step > 0 else "ge", INT32, lanes, limit)
 

@@ -104,6 +104,9 @@ class _Reader:
     nest: Nest
     dims: Mapping[str, int]
     axes: dict[str, Terms] = field(default_factory=dict)
+    pending: dict[str, Relation] = field(default_factory=dict)
+    begins: dict[str, Expr] = field(default_factory=dict)
+    once: set[str] = field(default_factory=set)
     splits: dict[str, SplitRelation] = field(default_factory=dict)
     tiles: dict[str, SplitRelation] = field(default_factory=dict)
     shapes: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
@@ -117,9 +120,14 @@ class _Reader:
     def __post_init__(self) -> None:
         self.splits = {relation.outer: relation for relation in self.nest.relations if isinstance(relation, SplitRelation)}
         self.tiles = {relation.inner: relation for relation in self.splits.values()}
-        for relation in in_scope(self.nest, [loop.loop for loop in loops(self.nest.body)]):
-            self._follow(relation)
-        self.indices.clear()  # axes that were not known yet
+        found = [*loops(self.nest.body)]
+        self.begins = {loop.loop: loop.lo for loop in found if not isinstance(loop.lo, Const)}
+        self.once = {loop.loop for loop in found if self._number(Binary("sub", loop.hi, loop.lo)) == 1}
+        for relation in in_scope(self.nest, [loop.loop for loop in found]):
+            for name in (relation.outer, relation.inner) if isinstance(relation, FuseRelation) else (relation.parent,):
+                self.pending[name] = relation
+        for name in [*self.pending, *self.begins]:
+            self._axis(name)
 
     def _follow(self, relation: Relation) -> None:
         """What a relation says of the axes that it gives."""
@@ -135,7 +143,15 @@ class _Reader:
                 self.axes[parent] = added((self.linear(base), 1), (self._axis(inner), 1))
 
     def _axis(self, name: str) -> Terms:
-        return self.axes.get(name, {name: Term(1.0)})
+        """An axis as terms of loops; a loop that begins where others are counts from there."""
+        if name not in self.axes:
+            relation, begin = self.pending.pop(name, None), self.begins.pop(name, None)
+            self.axes[name] = {} if name in self.once else {name: Term(1.0)}
+            if relation is not None:
+                self._follow(relation)
+            elif begin is not None:
+                self.axes[name] = added((self.linear(begin), 1), (self.axes[name], 1))
+        return self.axes[name]
 
     def linear(self, expr: Expr) -> Terms:
         """An index as terms of loops; of what is not linear (a clamp, a table), about how far it moves."""

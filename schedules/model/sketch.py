@@ -14,6 +14,7 @@ points can be compared before one of them is made. The steps are those of a sche
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final
@@ -21,6 +22,8 @@ from typing import Final
 from tensorlang.schedules.model.program import Loop, Part, Statement
 from tensorlang.schedules.model.walks import Access, Term, Terms, follow, run_of
 
+PACKED: Final = "_pack"
+"""What the names of packed copies end with."""
 UNROLLED: Final = 16
 """Vectors of a tile that is transposed in registers while a panel is packed, at most."""
 
@@ -53,11 +56,14 @@ class Sketch:
 
     # Steps ------------------------------------------------------------------------------------------------------------------
 
-    def split(self, loop: str, factor: float) -> tuple[str, str]:
-        """Split a loop into one over tiles and one over `factor` iterations; a tile that is not whole counts as a part of one."""
+    def split(self, loop: str, factor: float, lanes: int = 1) -> tuple[str, str]:
+        """Split a loop into one over tiles and one over `factor` iterations.
+
+        A tile that is not whole counts as a part of one; where the tile is vectors, which run whole, as those of so many `lanes`.
+        """
         outer, inner = f"{loop}_o", f"{loop}_i"
         place, old = self._find(loop)
-        trips = max(1.0, old.trips / factor), min(factor, old.trips)
+        trips = max(1.0, math.ceil(old.trips / lanes) * lanes / factor), min(factor, old.trips)
         self.loops[place : place + 1] = [Loop(outer, trips[0], old.kind, ()), Loop(inner, trips[1], old.kind, ())]
         self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
         return outer, inner
@@ -94,13 +100,13 @@ class Sketch:
         use = uses[0]
         if any(other.terms != use.terms or other.offsets != use.offsets for other in uses):  # `pack` copies what all uses read alike
             return
-        inside = [loop for loop in self._inside(at) if any(loop.name in terms for terms in use.terms)]
+        inside = [loop for loop in self.inside(at) if any(loop.name in terms for terms in use.terms)]
         extents = tuple(loop.trips for loop in inside)
         strides = [float(use.element)]
         for extent in reversed(extents[1:]):
             strides.append(strides[-1] * extent)
         terms = tuple({loop.name: Term(1.0)} for loop in inside)
-        memory = replaced(use.buffer, name=f"{buffer}_pack", memory="heap")
+        memory = replaced(use.buffer, name=f"{buffer}{PACKED}", memory="heap")
         packed = Access(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
         kept = tuple(packed if access in uses else access for access in self.statement.accesses)
         self.statement = self.statement._replace(accesses=kept)
@@ -111,13 +117,17 @@ class Sketch:
         copy._vectorize_copy(use, lanes)
         self.before.setdefault(at, []).extend(copy.parts())
 
+    def put(self, producer: Sketch, at: str) -> None:
+        """Let a producer run in a loop ("": once), before what else stands there."""
+        self.before.setdefault(at, []).extend(producer.parts())
+
     def accumulate(self, at: str, *, loads: bool) -> None:
         """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first.
 
         Loops that load and store it are of the kinds that the loops inside `at` are by now.
         """
         writes = [access for access in self.statement.accesses if access.writes]
-        inside = [loop for loop in self._inside(at) if loop.name in self.statement.moving]
+        inside = [loop for loop in self.inside(at) if loop.name in self.statement.moving]
         for place, wanted in ((self.before, loads), (self.after, True)):
             if wanted:
                 accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
@@ -143,7 +153,8 @@ class Sketch:
         self.loops.append(Loop(name, 1.0, "serial", ()))  # a loop of one iteration, which the model leaves out
         return len(self.loops) - 1, self.loops[-1]
 
-    def _inside(self, at: str) -> list[Loop]:
+    def inside(self, at: str) -> list[Loop]:
+        """The loops inside another one ("": all)."""
         return self.loops[self._find(at)[0] + 1 :] if at else self.loops
 
     def _substitute(self, axes: Mapping[str, Terms]) -> None:

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
-from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.cost_model import CostModel
 from tensorlang.schedules.strategies.descent import descend
@@ -45,11 +45,15 @@ class BlockingSearch:
     constraints: Sequence[Constraint]
     consumer: str = ""
 
+    def start(self) -> dict[str, Any]:
+        """The point to begin with: the tile of most arithmetic for each load, whole sums, nothing packed."""
+        rows, vectors = self.model.tile
+        start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": self.values["depth"][-1], "unroll": 1}
+        return start | {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
+
     def point(self) -> dict[str, Any]:
         """The values of tile sizes, depth, unrolling, order and packing: of whole sums, or in parts of the depth where that is worth it."""
-        depths, (rows, vectors) = self.values["depth"], self.model.tile
-        start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": depths[-1], "unroll": 1}
-        start |= {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
+        depths, start = self.values["depth"], self.start()
         if self._seconds(start) < SHORT:
             return start
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
@@ -95,6 +99,11 @@ class BlockingSearch:
         return ({"unroll": unroll} for unroll in self.values["unroll"] if not self.model.roles.reduced)
 
     # What it costs ----------------------------------------------------------------------------------------------------------
+
+    def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
+        """What a point takes by the cost model, and of that to pack panels."""
+        found = estimated(self.sketches.parts(config), self.model.machine.core)
+        return found.seconds, sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""

@@ -150,7 +150,7 @@ class Contraction:
 
     def default(self) -> dict[str, Any]:
         """The point that the cost model names."""
-        config = self._blocking()
+        config = self.search.point()
         if self.producer is not None:
             config |= self.producer.default(IN_PARTS)
         if self.consumer:
@@ -159,10 +159,12 @@ class Contraction:
             config["parallel"] = self._thread_loop(config)
         return config
 
-    def _blocking(self) -> dict[str, Any]:
+    @property
+    def search(self) -> BlockingSearch:
+        """The search for its default."""
         values = {knob.name: knob.values for knob in self.knobs()}
         sketches = TilingSketches(self.kernel, self.order, self.plain, self.model.constants)
-        return BlockingSearch(self.model, sketches, values, tuple(self.constraints()), self.consumer).point()
+        return BlockingSearch(self.model, sketches, values, tuple(self.constraints()), self.consumer)
 
     @property
     def _packs_lanes_by_choice(self) -> bool:
@@ -174,9 +176,12 @@ class Contraction:
 
     def _thread_loop(self, config: Mapping[str, Any]) -> str:
         """The loop that threads share by default."""
-        packing = self.model.packing_cycles(packs=self.order.packs_lanes(config))
-        work = self.stage.iterations / (2 * self.kernel.lanes)
-        return cheapest_thread_loop(self.order.thread_loops(config, packing), work, packing, self.threads)
+        seconds, packing = self.search.seconds(config)
+        return cheapest_thread_loop(self.order.thread_loops(config, packing), seconds - packing, packing, self.threads, self._fork)
+
+    @property
+    def _fork(self) -> float:
+        return self.model.machine.core.fork
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
@@ -194,7 +199,7 @@ class Contraction:
     def can_fuse(self, s: Schedule) -> bool:
         """May the consumer be computed from tiles of whole sums?"""
         trial = s.copy()
-        tiled = self._tile(trial, {**self.default(), "depth": size(self.kernel.roles.depth)}) is not None
+        tiled = self._tile(trial, {**self.search.start(), "depth": size(self.kernel.roles.depth)}) is not None
         return tiled and bool(trial.can("reverse_compute_inline", self.consumer))
 
     def _tile(self, s: Schedule, config: Mapping[str, Any]) -> dict[str, str] | None:

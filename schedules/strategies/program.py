@@ -7,7 +7,7 @@ from the tiles, and place the producer of an operand. Other stages run in rows, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tensorlang.errors import ScheduleError
@@ -46,6 +46,7 @@ class ProgramStrategy:
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
+    _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class ProgramStrategy:
         if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
             return None
         threads = 1 if info.name in self._blocks else self.threads
-        window = Windows.of(info, self.machine, threads)
+        window = Windows.of(info, self.machine, threads, self._parts)
         if window is not None:
             return window
         product = Contraction.of(info, self.machine, threads, self._parts, self._packed_beforehand)
@@ -227,11 +228,17 @@ class ProgramStrategy:
     @cached_property
     def default(self) -> Config:
         """The point that the cost models name."""
-        main = self._tiles.get(self._main_name) or self._rows.get(self._main_name)
-        config: Config = {} if main is None else main.default()
+        main = self._rows.get(self._main_name)
+        config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if main is None else main.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
         return {**config, "in_rows": self._rows_pay} if self._in_rows else config
+
+    def _defaults(self, tile: str) -> Config:
+        """The default of a stage that runs as tiles, searched once."""
+        if tile not in self._searched:
+            self._searched[tile] = self._tiles[tile].default()
+        return dict(self._searched[tile])
 
     def schedule(self, config: Config) -> Schedule:
         """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule."""
@@ -292,7 +299,7 @@ class ProgramStrategy:
         main, tile = name == self._main_name, self._tiles.get(name)
         if tile is not None:
             nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
-            return nested and tile.schedule(s, config if main else tile.default(), alone=alone)
+            return nested and tile.schedule(s, config if main else self._defaults(name), alone=alone)
         prefix, rows = "" if main else f"{name}.", self._rows[name]
         rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
         return True

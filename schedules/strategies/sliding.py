@@ -6,7 +6,7 @@ what they read, and nothing else does: each channel of a depthwise convolution, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -64,6 +64,12 @@ class Sliding:
         """The loops of the reduction, those that slide innermost."""
         taps = {slide.tap.loop for slide in self.slides}
         return tuple(sorted(self.stage.reduced, key=lambda loop: loop.loop in taps))
+
+    @property
+    def unrolled(self) -> Mapping[str, tuple[For, ...]]:
+        """The loops of the window that each value of the knob unrolls, from none to all."""
+        loops = tuple(loop for loop in self.reduced if size(loop) > 1)
+        return {"none": (), "inner": loops[-1:], "whole": loops} if len(loops) > 1 else {"none": (), "whole": loops}
 
     @property
     def taps(self) -> int:

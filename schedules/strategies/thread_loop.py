@@ -15,8 +15,6 @@ from tensorlang.schedules.directives.loop_kinds import Parallel
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 
-FORK_CYCLES: Final = 15_000.0
-"""Cycles to fork and join: some 4 microseconds, with threads that are awake."""
 WORTH_THREADS: Final = 0.8
 """The share of the serial time that may be left, at most, for threads to be worth their cores."""
 
@@ -25,7 +23,7 @@ WORTH_THREADS: Final = 0.8
 class ThreadLoop:
     """A loop that threads may share.
 
-    `name` is its value of the knob, `trips` its iterations, `forks` those of the loops around it, `serial` cycles of packing that stay
+    `name` is its value of the knob, `trips` its iterations, `forks` those of the loops around it, `serial` seconds of packing that stay
     outside of it, on one thread.
     """
 
@@ -34,15 +32,18 @@ class ThreadLoop:
     forks: int
     serial: float = 0.0
 
-    def cycles(self, work: float, threads: int) -> float:
-        """The time of `work` shared cycles, the serial ones and the forks, on so many threads."""
+    def seconds(self, work: float, threads: int, fork: float) -> float:
+        """The time of `work` shared seconds, the serial ones and the forks, on so many threads."""
         longest = math.ceil(self.trips / threads) / max(1, self.trips)
-        return work * longest + self.serial + self.forks * FORK_CYCLES
+        return work * longest + self.serial + self.forks * fork
 
 
-def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: float, threads: int) -> str:
-    """The name of the loop to share, or "none": `work` cycles in all, `packing` more that are shared but for those serial to a loop."""
-    costs = {loop.name: loop.cycles(work + packing - loop.serial, threads) for loop in loops}
+def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: float, threads: int, fork: float) -> str:
+    """The name of the loop to share, or "none".
+
+    `work`: seconds on one thread; `packing`: seconds more, which are shared but for those serial to a loop; `fork`: seconds of a fork.
+    """
+    costs = {loop.name: loop.seconds(work + packing - loop.serial, threads, fork) for loop in loops}
     name = min(costs, key=lambda name: costs[name], default="none")
     return name if name != "none" and costs[name] <= WORTH_THREADS * (work + packing) else "none"
 

@@ -110,7 +110,7 @@ class TileOrder:
         return found | ({"block": ""} if self.blocked else {})
 
     def thread_loops(self, config: Mapping[str, Any], packing: float) -> list[ThreadLoop]:
-        """The loops that threads may share at a point, with their trips, their forks, and which of the cycles of `packing` stay serial."""
+        """The loops that threads may share at a point, with their trips, their forks, and which of the seconds of `packing` stay serial."""
         roles = self.kernel.roles
         outside, inside = roles.outside_panels, roles.inside_panels
         trips = {"j": -(-roles.vector.size // (self.kernel.lanes * config["vectors"])), "k": -(-size(roles.depth) // config["depth"])}

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
+from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
@@ -33,33 +34,35 @@ from tensorlang.schedules.strategies.producer import INLINED, WHOLE, Producer
 from tensorlang.schedules.strategies.rows import Rows
 from tensorlang.schedules.strategies.sliding import Sliding, inlines_cheaply, producer_of, sliding
 from tensorlang.schedules.strategies.stage_strategy import Constraint
-from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize
-from tensorlang.schedules.strategies.window_costs import IN_PLACE, IN_PLANE, IN_ROWS, MAX_BODY, SHUFFLED_STEP, WindowCosts
+from tensorlang.schedules.strategies.thread_loop import ThreadLoop, cheapest_thread_loop, outer_loop_knob, parallelize
+from tensorlang.schedules.strategies.window_search import WindowSearch, WindowTiles
+from tensorlang.schedules.strategies.window_sketch import COPIED, IN_PLACE, IN_PLANE, IN_ROWS, WindowSketches
 
-THREADS_FROM: Final = 1 << 19
-"""Iterations below which threads cost more than they give."""
+SHUFFLED_STEP: Final = 2
+"""The step of lanes at which two vectors are loaded and shuffled into one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
     """A sliding window as register tiles.
 
-    `producer` (or None) makes its source; where nothing does, `copies` tells that rows of it may be copied. `consumer` (or "") takes its
-    result.
+    `plain` is the program before it is scheduled, as the cost model reads it. `producer` (or None) makes its source; where nothing does,
+    `copies` tells that rows of it may be copied. `consumer` (or "") takes its result.
     """
 
     window: Sliding
     machine: Machine
     threads: int
+    plain: tuple[Part, ...] = ()
     producer: Producer | None = None
     copies: bool = False
     consumer: str = ""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Windows | None:
+    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...]) -> Windows | None:
         """The stage as a window without a producer, or None where it is none."""
         window = sliding(stage)
-        return None if window is None else cls(window, machine, threads)
+        return None if window is None else cls(window, machine, threads, plain)
 
     @property
     def name(self) -> str:
@@ -77,11 +80,16 @@ class Windows:
         return True
 
     @property
-    def costs(self) -> WindowCosts:
-        """What its tiles cost."""
-        if self.producer is None:
-            return WindowCosts(self.window, self.machine, None, (IN_PLACE, IN_ROWS) if self.copies else ())
-        return WindowCosts(self.window, self.machine, self.producer.rows.stage, self.producer.places)
+    def tiles(self) -> WindowTiles:
+        """Its tiles."""
+        return WindowTiles(self.window, self.machine)
+
+    @property
+    def search(self) -> WindowSearch:
+        """The search for its default."""
+        values = {knob.name: knob.values for knob in self.knobs()}
+        sketches = WindowSketches(self.window, self.tiles.lanes, self.plain, self.producer)
+        return WindowSearch(self.tiles, sketches, values, self.producer)
 
     def with_consumer(self, stage: str) -> Windows:
         """The same with the stage that may be computed from its tiles."""
@@ -110,13 +118,13 @@ class Windows:
 
     def knobs(self) -> tuple[Knob, ...]:
         """The tile, how much of the window is unrolled, where the source is made, epilogue, order, threads."""
-        costs = self.costs
-        found: list[Knob] = [Sizes("rows", costs.row_sizes)] if costs.row_sizes else []
-        found += [Sizes("vectors", costs.vector_sizes), Choice("unroll", list(costs.unrolled))]
+        tiles = self.tiles
+        found: list[Knob] = [Sizes("rows", tiles.row_sizes)] if tiles.row_sizes else []
+        found += [Sizes("vectors", tiles.vector_sizes), Choice("unroll", list(self.window.unrolled))]
         if self.producer is not None:
             found.append(self.producer.knob())
         elif self.copies:
-            found.append(Choice("source", list(costs.places)))
+            found.append(Choice("source", [IN_PLACE, IN_ROWS]))
         if self.consumer:
             found.append(epilogue_knob())
         if not self.window.slides_along_lanes:
@@ -127,31 +135,20 @@ class Windows:
 
     def constraints(self) -> Iterator[Constraint]:
         """What holds between knobs, each with its label."""
-        registers, costs = self.machine.registers, self.costs
-        yield lambda c: c.get("rows", 1) * c["vectors"] + 2 <= registers, "accumulators and operands fit the vector registers"
-        yield lambda c: c.get("rows", 1) * c["vectors"] * costs.body(c["unroll"]) <= MAX_BODY, "the unrolled body is bounded"
+        return self.tiles.constraints()
 
     def footprints(self) -> tuple[Footprint, ...]:
         """None: what a tile touches is a few rows."""
         return ()
 
     def default(self) -> dict[str, Any]:
-        """The point that the model of registers, shared rows and caches names."""
-        costs = self.costs
-        tile = costs.tile()
-        config: dict[str, Any] = {"rows": tile.rows} if costs.row_sizes else {}
-        config |= {"vectors": tile.vectors, "unroll": tile.unroll}
-        if self.producer is not None:
-            config |= self.producer.default(costs.place(tile))
-        elif self.copies:
-            config["source"] = costs.place(tile)
-        if self.consumer:
-            config["epilogue"] = "fused"
-        if not self.window.slides_along_lanes:
-            config["order"] = "around" if costs.lanes_around_image(tile, self.threads) else "inside"
+        """The point that the cost model names."""
+        config = self.search.point()
         if self.threads > 1:
-            config["parallel"] = "outer" if self.stage.iterations >= THREADS_FROM else "none"
-        return config
+            shared = next((loop for loop in self._order(config) if size(loop) > 1), self.stage.outer[0])
+            loops = [ThreadLoop("outer", size(shared), 1)]
+            config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, self.machine.core.fork)
+        return config | ({"epilogue": "fused"} if self.consumer else {})
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
@@ -166,13 +163,13 @@ class Windows:
     def can_fuse(self, s: Schedule) -> bool:
         """May the consumer be computed from the tiles?"""
         trial = s.copy()
-        self._tile(trial, self.default())
+        self._tile(trial, self.search.start())
         return bool(trial.can("reverse_compute_inline", self.consumer))
 
     def _tile(self, s: Schedule, config: Mapping[str, Any]) -> str:
         """Append what comes before the epilogue; the outermost loop that repeats."""
-        window, lanes = self.window, self.costs.lanes
-        place, unrolled = config.get("source", IN_PLACE), self.costs.unrolled[config["unroll"]]
+        window, lanes = self.window, self.tiles.lanes
+        place, unrolled = config.get("source", IN_PLACE), window.unrolled[config["unroll"]]
         tiles = {loop.loop: loop.loop for loop in self.stage.outer}
         if place == INLINED and self.producer is not None:
             s.compute_inline(self.producer.name)
@@ -183,9 +180,7 @@ class Windows:
             inner.append(row_i)
         vector = window.vector
         tiles[vector.loop], vector_i = s.split(vector.loop, config["vectors"] * lanes, tail_of(is_literal(vector), "mask"))
-        order = list(self.stage.outer)
-        if config.get("order") == "around":
-            order.insert(len(window.around), order.pop())
+        order = self._order(config)
         outer = [tiles[loop.loop] for loop in order]
         s.reorder(*outer, *(loop.loop for loop in window.reduced), *inner, vector_i)
         if place in (IN_PLANE, IN_ROWS, WHOLE):
@@ -204,6 +199,13 @@ class Windows:
         repeated = next((loop for loop in order if size(loop) > 1), order[0])
         return tiles[repeated.loop]
 
+    def _order(self, config: Mapping[str, Any]) -> list[For]:
+        """The loops of the output whose tiles stand around one another, outermost first."""
+        order = list(self.stage.outer)
+        if config.get("order") == "around":
+            order.insert(len(self.window.around), order.pop())
+        return order
+
     def _make_source(self, s: Schedule, config: Mapping[str, Any], at: str | None) -> None:
         """Compute or copy the source inside a loop (None: before all of them), as vectors."""
         if self.producer is not None:
@@ -212,5 +214,5 @@ class Windows:
             before = set(s.stages())
             s.cache_read(tensor_of(self.window.source).name, at=at)
             (copy,) = set(s.stages()) - before
-            _, lanes = s.split(s.loops(copy)[-1], 2 * self.costs.lanes, tail_of(is_literal(self.window.vector), "mask"))
+            _, lanes = s.split(s.loops(copy)[-1], COPIED * self.tiles.lanes, tail_of(is_literal(self.window.vector), "mask"))
             s.vectorize(lanes)
