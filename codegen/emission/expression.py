@@ -213,8 +213,8 @@ def _conjuncts(node: ir.Expr) -> Iterator[ir.Expr]:
 def _against_lane(frame: Frame, node: ir.Compare, gate: Value | None = None) -> Value | None:
     """An order between index expressions that differ by some times the lane and something uniform, as `step lane < limit` in 32 bits.
 
-    It holds in no lane where `gate` does not hold. The limit is the difference of the sides, so this is for sums of loop variables and extents with small coefficients: those stay below
-    2 ** 47 (beyond it no array fits an address space), and nothing wraps. Else None.
+    The limit is the difference of the sides, so this is for sums of loop variables and extents with small coefficients: those stay below
+    2 ** 47 (beyond it no array fits an address space), and nothing wraps. Else None. It holds in no lane where `gate` does not hold.
     """
     if not frame.lanes or node.op not in ("lt", "le", "gt", "ge") or dtype_of(node.left) != INT64:
         return None

@@ -106,7 +106,9 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     copies = {loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path}
     number = math.prod(copies.values())
     loads = stores = shuffles = 0.0
+    anew = serial is not None and serial.name in statement.moving
     lines: list[tuple[str, float, float]] = []
+    kept, waiting, farthest = 0.0, 0.0, 1.0
     for access, offsets in _alike(statement):
         moving = access.steps()
         step = 0.0 if serial is None else moving.get(serial.name, 0.0)
@@ -118,11 +120,13 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
             if across:  # a square is transposed in registers
                 shuffles += vectors * math.log2(lanes)
             elif apart <= NEAR and not access.writes:
-                each, shuffles = apart, shuffles + vectors * apart
+                each, farthest, shuffles = apart, max(farthest, 2 * apart), shuffles + vectors * apart
             else:
                 each, shuffles = float(lanes), shuffles + vectors * lanes
-        kept = serial is not None and serial.name not in moving
-        done = vectors * each / (serial.trips if kept and serial is not None else 1.0)
+        waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
+        done = vectors * each
+        if serial is not None and serial.name not in moving:
+            kept, done = kept + (done if access.reads else 0.0), done / serial.trips
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(step) * access.element / machine.line)))
         if vector is not None and apart == 1:
@@ -134,23 +138,25 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     if levels:  # lanes are combined with one another before they join the result
         joined = math.prod(count for name, count in copies.items() if name in statement.moving)
         work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
-    chain = 0.0
+    chain, free = 0.0, machine.registers - 1 - waiting
     if statement.combines:
         kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
         sums = math.prod(count for name, count in copies.items() if name in kept_apart)
-        anew = serial is not None and serial.name in statement.moving
-        if not any(access.writes for access in statement.accesses):
-            excess = max(0, sums + 1 - machine.registers) * (number / sums if anew else 1)
-            loads, stores = loads + excess, stores + excess
+        if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
+            free -= sums
+            loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
+        loads += max(0.0, kept - max(0.0, free))
         chain = number / sums * (ports.latency + max(0.0, statement.joining - 1))
         if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
             slots = work + loads + stores + shuffles + STEP
             chain /= 1 + ports.window / (slots * (1.0 if anew else serial.trips))
-    slots = work + loads + stores + shuffles + _conditions(statement, copies, vector, serial, machine)
+    masks = farthest * _conditions(statement, copies, vector, serial, machine)
+    work += masks / 2
+    slots = work + masks / 2 + loads + stores + shuffles
     asked: dict[str, float] = {}
     for name, now, later in lines:
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
-    arithmetic = max(work / ports.arithmetic, shuffles / ports.shuffles, chain, slots / ports.issue)
+    arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, slots / ports.issue)
     memory = max(loads / ports.loads, stores / ports.stores)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     return Cycles(arithmetic * times, memory * times, ahead, asked)
@@ -190,6 +196,13 @@ def _elements(access: Access, offsets: Collection[tuple[int, ...]], copies: Mapp
                 values = {value + coefficient * index for value in values for index in range(count)}
             total *= len(values)
     return min(total, len(offsets) * math.prod(count for name, count in copies.items() if name in moving))
+
+
+def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[str, int], vectors: float) -> float:
+    """Vectors that wait in registers from one turn of the outermost unrolled loop of a reduction until the next turns read them again."""
+    turns = next((count for name, count in copies.items() if count > 1 and name in moving and name not in statement.moving), 1)
+    first = math.prod(count for name, count in copies.items() if name in moving) / turns
+    return 0.0 if turns == 1 else max(0.0, first - (vectors - first) / (turns - 1))
 
 
 def _crossings(

@@ -55,8 +55,9 @@ HALF: Final = 32
 
 
 class Statement(NamedTuple):
-    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, and the loops that its result moves with, or in
-    each iteration of which it is another one.
+    """One instance of a stage: issue slots of its arithmetic, its accesses to memory, the loops that its result moves with.
+
+    In each iteration of the loops `moving` the result is another one.
 
     `combines`: it adds to what the last iteration left, by `joining` operations (a product is added by the instruction that makes
     it); `bits` of its widest element decide how many lanes a vector has; `conditions`: the loops that each condition on loops alone asks.

@@ -105,7 +105,7 @@ class Contraction:
             loop = partitioning_loop(self.stage, load, self.kernel.roles.outside_panels)
             producer = producer_of(self.stage, load.buffer, s) if loop else None
             if producer is not None:
-                placed = Producer(Rows.of(producer, machine, self.threads), (IN_PARTS, WHOLE))
+                placed = Producer(Rows.of(producer, machine, self.threads, self.plain), (IN_PARTS, WHOLE))
                 return replace(self, producer=placed, producer_loop=loop)
         return self
 

@@ -159,10 +159,10 @@ class ProgramStrategy:
         return product
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
-        rows = Rows.of(info, self.machine, self.threads)
+        rows = Rows.of(info, self.machine, self.threads, self._parts)
         if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(rows, vector=None)
-        return rows if info.ragged.bounded else Transpose.of(info, self.machine, self.threads) or rows
+        return rows if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts) or rows
 
     @cached_property
     def _producers(self) -> frozenset[str]:

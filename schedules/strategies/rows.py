@@ -7,7 +7,7 @@ the work is shared by threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir import For
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.faults import TOO_MUCH_CODE
+from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
@@ -24,14 +25,12 @@ from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
-from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize
+from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize, worth_threads
 
 MAX_LANES = 128
 """Elements in flight, at most."""
 RAGGED_FROM = 4
 """Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
-PARALLEL_FROM = 1 << 16
-"""Iterations below which threads cost more than they give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,18 @@ class Rows:
     lanes: int
     threads: int
     streamed: bool | None = None
+    shared: bool = False
+    """Do threads share it by default?"""
     blocks: bool = True
     """May a sum along rows be added up in blocks? Not where it is known to be short."""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Rows:
-        """Any stage can be run this way."""
+    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> Rows:
+        """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
-        return cls(stage, _vector(stage, lanes), lanes, threads, streams_by_default(stage, machine))
+        vector = _vector(stage, lanes)
+        shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
+        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared)
 
     @property
     def name(self) -> str:
@@ -93,7 +96,7 @@ class Rows:
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
         if self.threads > 1 and self.stage.outer:
-            config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM and size(self.stage.outer[0]) > 1 else "none"
+            config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
 
     def _long(self, lanes: int) -> bool:

@@ -7,13 +7,19 @@ for one another; and panels that are packed outside of it are packed by one thre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tensorlang.ir import For
 from tensorlang.schedules.directives.loop_kinds import Parallel
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
+from tensorlang.schedules.strategies.analysis import StageInfo, size
+from tensorlang.schedules.strategies.machine import Machine
 
 WORTH_THREADS: Final = 0.8
 """The share of the serial time that may be left, at most, for threads to be worth their cores."""
@@ -46,6 +52,20 @@ def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: floa
     costs = {loop.name: loop.seconds(work + packing - loop.serial, threads, fork) for loop in loops}
     name = min(costs, key=lambda name: costs[name], default="none")
     return name if name != "none" and costs[name] <= WORTH_THREADS * (work + packing) else "none"
+
+
+def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Machine, threads: int) -> bool:
+    """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
+    try:
+        sketch = Sketch.of(plain, stage.name)
+    except KeyError:  # it never runs
+        return False
+    if vector is not None and any(loop.name == vector.loop for loop in sketch.loops):
+        lanes = machine.lanes(stage.widest)
+        sketch.mark(sketch.split(vector.loop, lanes, lanes)[1], "vector")
+    seconds = estimated(numbered(sketch.parts()), machine.core).seconds
+    loop = ThreadLoop("outer", size(stage.outer[0]), 1)
+    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork) == loop.name
 
 
 def outer_loop_knob(prefix: str = "") -> Choice:

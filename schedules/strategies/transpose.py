@@ -8,18 +8,18 @@ stored. Both sides are then walked in whole vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tensorlang.ir import For
+from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.rows import PARALLEL_FROM
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
-from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize
+from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize, worth_threads
 
 LEAST_EXTENT: Final = 4
 """Iterations of both loops below which a tile is not worth it, but where whole vectors are written all the same: runs side by side."""
@@ -35,6 +35,7 @@ class Transpose:
     lanes: int
     threads: int
     streamed: bool | None = None
+    shared: bool = False
 
     @property
     def name(self) -> str:
@@ -42,8 +43,8 @@ class Transpose:
         return "turned"
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int) -> Transpose | None:
-        """The two loops, or None where reads and writes go the same way."""
+    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> Transpose | None:
+        """The two loops, or None where reads and writes go the same way; `plain` is the program as the cost model reads it."""
         if stage.reduced or len(stage.outer) < 2 or stage.store.reducer is not None:
             return None
         along = stage.outer[-1]
@@ -56,7 +57,8 @@ class Transpose:
                 if not stride or (min(size(across), size(along)) < LEAST_EXTENT and stride != size(along)):
                     return None
                 lanes = machine.lanes(stage.widest)
-                return cls(stage, across, along, lanes, threads, streams_by_default(stage, machine))
+                shared = threads > 1 and worth_threads(stage, along, plain, machine, threads)
+                return cls(stage, across, along, lanes, threads, streams_by_default(stage, machine), shared)
         return None
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
@@ -83,7 +85,7 @@ class Transpose:
         if self.streamed is not None:
             config[f"{prefix}stream"] = self.streamed
         if self.threads > 1:
-            config[f"{prefix}parallel"] = "outer" if self.stage.iterations >= PARALLEL_FROM else "none"
+            config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:

@@ -1,7 +1,7 @@
 """The tile of a sliding window that the cost model names, and where the stage that makes its source is computed.
 
 Points are compared as sketches (`window_sketch`). A descent leads from a tile of a few rows with the window unrolled through the places of
-the source, tiles, unrolling and orders; then once more through places and tiles, which depend on one another.
+the source, sizes and orders of tiles, unrolling; then once more through places and tiles, which depend on one another.
 """
 
 from __future__ import annotations
@@ -80,11 +80,10 @@ class WindowSearch:
 
     def start(self) -> dict[str, Any]:
         """The point to begin with: a few rows, one vector, as much of the window unrolled as the code may hold."""
-        rows = {"rows": min(FIRST_ROWS, self.values["rows"][-1])} if "rows" in self.values else {}
-        for unroll in reversed(self.values["unroll"]):
-            config = {**rows, "vectors": 1, "unroll": unroll}
-            if self.tiles.body(config) <= MAX_BODY:
-                break
+        config: dict[str, Any] = {"rows": min(FIRST_ROWS, self.values["rows"][-1])} if "rows" in self.values else {}
+        config["vectors"] = 1
+        fitting = (unroll for unroll in self.values["unroll"] if self.tiles.body({**config, "unroll": unroll}) <= MAX_BODY)
+        config["unroll"] = list(fitting)[-1]
         if "source" in self.values:
             config |= self._place(self.values["source"][-1])
         return config | ({"order": "inside"} if "order" in self.values else {})
@@ -112,8 +111,8 @@ class WindowSearch:
     def _widths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Vectors in flight of the stage that makes the source."""
         if self.producer is not None and config["source"] != INLINED:
-            name = f"{self.producer.prefix}vectors"
-            yield from ({name: value} for knob in self.producer.rows.knobs(self.producer.prefix) if knob.name == name for value in knob.values)
+            name, knobs = f"{self.producer.prefix}vectors", self.producer.rows.knobs(self.producer.prefix)
+            yield from ({name: value} for knob in knobs if knob.name == name for value in knob.values)
 
     def _tiles(self, _: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every size, with every order."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
+from tensorlang.ir import For
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
@@ -112,7 +113,7 @@ class Windows:
             found.append(IN_PLANE)
         if by_rows and s.can("compute_at", producer.name, first.loop):
             found.append(IN_ROWS)
-        return replace(self, producer=Producer(Rows.of(producer, machine, self.threads), (*found, WHOLE)))
+        return replace(self, producer=Producer(Rows.of(producer, machine, self.threads, self.plain), (*found, WHOLE)))
 
     # The space --------------------------------------------------------------------------------------------------------------
 

@@ -7,30 +7,30 @@ from tensorlang.codegen.target import target
 from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.thread_loop import FORK_CYCLES, ThreadLoop, cheapest_thread_loop
+from tensorlang.schedules.strategies.thread_loop import ThreadLoop, cheapest_thread_loop
 from tests.thinned import crossed
 
-WORK = 1e8
+WORK, FORK = 3e-2, 4e-6
 
 
 def test_a_fork_for_each_iteration_of_the_loops_around_is_dear() -> None:
-    assert cheapest_thread_loop([ThreadLoop("outer", 8, 1), ThreadLoop("inner", 64, 1000)], WORK, 0, 2) == "outer"
+    assert cheapest_thread_loop([ThreadLoop("outer", 8, 1), ThreadLoop("inner", 64, 1000)], WORK, 0, 2, FORK) == "outer"
 
 
 def test_uneven_parts_leave_threads_waiting() -> None:
-    assert cheapest_thread_loop([ThreadLoop("three", 3, 1), ThreadLoop("many", 100, 4)], WORK, 0, 2) == "many"
-    assert cheapest_thread_loop([ThreadLoop("four", 4, 1), ThreadLoop("many", 100, 4)], WORK, 0, 2) == "four"
+    assert cheapest_thread_loop([ThreadLoop("three", 3, 1), ThreadLoop("many", 100, 4)], WORK, 0, 2, FORK) == "many"
+    assert cheapest_thread_loop([ThreadLoop("four", 4, 1), ThreadLoop("many", 100, 4)], WORK, 0, 2, FORK) == "four"
 
 
 def test_what_stays_outside_is_not_shared() -> None:
-    assert cheapest_thread_loop([ThreadLoop("inside", 64, 1, WORK), ThreadLoop("around", 64, 1)], WORK, WORK, 2) == "around"
+    assert cheapest_thread_loop([ThreadLoop("inside", 64, 1, WORK), ThreadLoop("around", 64, 1)], WORK, WORK, 2, FORK) == "around"
 
 
 @pytest.mark.parametrize("threads", [2, 4, 64])
 def test_little_work_stays_on_one_thread(threads: int) -> None:
-    assert cheapest_thread_loop([ThreadLoop("outer", 64, 1)], FORK_CYCLES, 0, threads) == "none"
-    assert cheapest_thread_loop([ThreadLoop("outer", 1, 1)], WORK, 0, threads) == "none"
-    assert cheapest_thread_loop([], WORK, 0, threads) == "none"
+    assert cheapest_thread_loop([ThreadLoop("outer", 64, 1)], FORK, 0, threads, FORK) == "none"
+    assert cheapest_thread_loop([ThreadLoop("outer", 1, 1)], WORK, 0, threads, FORK) == "none"
+    assert cheapest_thread_loop([], WORK, 0, threads, FORK) == "none"
 
 
 @crossed(
