@@ -26,10 +26,9 @@ WHOLE: Final = 300.0
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 
-MASKS: Final = 512
-"""Bits of vectors from which on instructions take masks from registers of their own."""
-MASK: Final = {True: 2.0, False: 8.0}
-"""Slots of the mask of a vector, with such registers and without: the loop's value in all lanes, a comparison, conversions."""
+MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
+"""Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's
+value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 
@@ -166,7 +165,7 @@ def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | 
     """Slots of the conditions on loops that choose what a statement reads."""
     slots = 0.0
     for loops in statement.conditions:
-        each = MASK[machine.vector_bits >= MASKS] if vector is not None and vector.name in loops else BRANCH
+        each = MASKS.get(machine.vector_bits, MASKS[128]) if vector is not None and vector.name in loops else BRANCH
         each *= math.prod(count for name, count in copies.items() if name in loops)
         slots += each / (serial.trips if serial is not None and serial.name not in loops else 1.0)
     return slots

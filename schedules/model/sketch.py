@@ -131,7 +131,7 @@ class Sketch:
         for place, wanted in ((self.before, loads), (self.after, True)):
             if wanted:
                 accesses = tuple(access._replace(reads=place is self.before, writes=place is self.after) for access in writes)
-                moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0)
+                moves = self.statement._replace(operations=0.0, accesses=accesses, combines=False, joining=0.0, conditions=())
                 place.setdefault(at, []).extend(Sketch(moves, list(inside)).parts())
         kept = tuple(access for access in self.statement.accesses if not access.writes)
         self.statement = self.statement._replace(accesses=kept)
@@ -165,10 +165,9 @@ class Sketch:
             else access
             for access in self.statement.accesses
         )
-        moving = self.statement.moving
-        if moving & axes.keys():
-            moving = (moving - axes.keys()).union(*(axes[name] for name in moving & axes.keys()))
-        self.statement = self.statement._replace(accesses=accesses, moving=moving)
+        moving = _made_of(self.statement.moving, axes)
+        conditions = tuple(_made_of(loops, axes) for loops in self.statement.conditions)
+        self.statement = self.statement._replace(accesses=accesses, moving=moving, conditions=conditions)
 
     def _vectorize_copy(self, source: Access, lanes: int) -> None:
         """Walk memory along both sides of a copy: by vectors of its last loop, or across, by tiles that are transposed in registers."""
@@ -188,6 +187,11 @@ class Sketch:
         else:
             vector = self.split(last.name, lanes)[1] if last.trips > 4 * lanes else last.name
         self.mark(vector, "vector")
+
+
+def _made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
+    old = loops & axes.keys()
+    return (loops - old).union(*(axes[name] for name in old)) if old else loops
 
 
 def numbered(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -90,8 +90,11 @@ class WindowSearch:
 
     def point(self) -> dict[str, Any]:
         """The values of tile sizes, unrolling, place and order."""
-        groups = (self._places, self._tiles, self._unrolled, self._widths, self._places, self._tiles)
-        found = descend(self.start(), groups, self.cost)
+        found = descend(self.start(), (self._places, self._tiles, self._unrolled, self._widths, self._places, self._tiles), self.cost)
+        for unroll in self.values["unroll"][1:]:
+            if unroll != found["unroll"]:  # other tiles are best there
+                other = descend({**found, "rows": 1, "vectors": 1, "unroll": unroll}, (self._tiles,), self.cost)
+                found = min(found, {name: value for name, value in other.items() if name in found}, key=self.cost)
         if self.producer is None:
             return found
         own = self._place(found["source"])
@@ -104,9 +107,15 @@ class WindowSearch:
         return {"source": place} if self.producer is None else self.producer.default(place)
 
     def _places(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every place; where the tile of a point has too many conditions for a source that is inlined, with those that have not."""
         for place in self.values.get("source", ()):
-            if place != config["source"]:
-                yield self._place(place)
+            changed = self._place(place)
+            if place != INLINED or self._has_few_conditions({**config, **changed}):
+                yield changed
+                continue
+            for unroll in self.values["unroll"]:
+                tiles = [{**changed, "unroll": unroll} | ({"rows": rows} if rows else {}) for rows in self.values.get("rows", (0,))]
+                yield from [tile for tile in tiles if self._has_few_conditions({**config, **tile})][-1:]
 
     def _widths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Vectors in flight of the stage that makes the source."""
@@ -131,15 +140,16 @@ class WindowSearch:
 
     def cost(self, config: Mapping[str, Any]) -> float:
         """The same, with a charge for code; infinity where it is no point of the space, or has too many conditions to be a default."""
-        body = self.tiles.body(config)
-        conditions = body // config["vectors"] if config.get("source", IN_PLACE) == INLINED else 0
-        few = conditions <= MAX_CONDITIONS or self._one_tile
-        if not few or not all(holds(config) for holds, _ in self.tiles.constraints()):
+        if not self._has_few_conditions(config) or not all(holds(config) for holds, _ in self.tiles.constraints()):
             return math.inf
-        return self.seconds(config) * (1 + CODE_COST * body)
+        return self.seconds(config) * (1 + CODE_COST * self.tiles.body(config))
+
+    def _has_few_conditions(self, config: Mapping[str, Any]) -> bool:
+        inlined = config.get("source", IN_PLACE) == INLINED
+        return not inlined or self._is_one_tile or self.tiles.body(config) // config["vectors"] <= MAX_CONDITIONS
 
     @property
-    def _one_tile(self) -> bool:
+    def _is_one_tile(self) -> bool:
         """Is a whole image one tile, all conditions of which are known beforehand?"""
         row, width = self.tiles.window.row, size(self.tiles.window.vector)
         return (row is None or 0 < size(row.outer) <= MAX_ROWS) and 0 < width <= self.tiles.lanes

@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.spaces.space import spelling
 from tensorlang.schedules.strategies import choose
 from tests.thinned import crossed, few
@@ -184,20 +185,30 @@ def test_a_padded_source_is_made_where_the_point_says() -> None:
     assert "D_pad: float32[1, 1, 22, 22]" in texts["plane"] and "D_pad: float32[1, 1, 4, 22]" in texts["rows"]
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-def test_bounds_are_checked_at_each_tap_only_where_there_are_few_and_masks(stride: int) -> None:
-    taps = [strategy(depthwise(size=size, stride=stride)).default["source"] == "inlined" for size in (3, 5, 7, 9)]
-    assert taps == sorted(taps, reverse=True) and not taps[-1]
-    for cpu in ("x86-64-v3", "cortex-a72"):
-        assert strategy(depthwise(stride=stride), cpu).default["source"] != "inlined"
+@crossed(
+    {
+        "cpu": ["znver4", "x86-64-v3", "haswell", "cortex-a72"],
+        "stride": [1, 2],
+        "size, extent": [(3, 14), (3, 56), (5, 28), (7, 7), (5, 112)],
+        "layout": ["NCHW", "NHWC"],
+    }
+)
+def test_the_default_is_about_as_cheap_as_any_point(cpu: str, stride: int, size: int, extent: int, layout: str) -> None:
+    """By the cost model; a descent need not find the very best."""
+    kinds = strategy(depthwise(channels=32, extent=extent, size=size, stride=stride, layout=layout), cpu)
+    (tile,) = kinds._tiles.values()
+    points = kinds.space.sample(np.random.default_rng(0), 60)
+    assert tile.search.cost(kinds.default) <= 1.05 * min(map(tile.search.cost, points))
 
 
-@pytest.mark.parametrize("cpu", ["znver4", "x86-64-v3", "cortex-a72"])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_a_padded_plane_is_made_where_the_first_cache_holds_it(cpu: str, stride: int) -> None:
-    for extent in (14, 56, 112, 400):
-        if strategy(depthwise(extent=extent, size=5, stride=stride), cpu).default["source"] == "plane":
-            assert 4 * (extent + 4) ** 2 <= target(cpu).l1
+@crossed({"cpu": ["znver4", "x86-64-v3", "cortex-a72"], "stride": [1, 2], "size": [3, 5], "layout": ["NCHW", "NHWC"]})
+def test_the_model_reads_of_a_sketch_what_it_reads_of_the_schedule(cpu: str, stride: int, size: int, layout: str) -> None:
+    """But for rows that are no whole tiles, whose rest a schedule masks."""
+    kinds = strategy(depthwise(channels=16, extent=32 * stride, size=size, stride=stride, layout=layout), cpu)
+    (tile,) = kinds._tiles.values()
+    for point in (kinds.default, *kinds.space.sample(np.random.default_rng(1), 6)):
+        predicted = estimate(kinds.schedule(point).nest, target(cpu).core).seconds
+        assert tile.search.seconds(point) == pytest.approx(predicted, rel=0.2), point
 
 
 def test_an_image_whose_edges_are_other_elements_of_it_is_not_read_in_place() -> None:
@@ -205,7 +216,7 @@ def test_an_image_whose_edges_are_other_elements_of_it_is_not_read_in_place() ->
     r, q = tl.reduce_axis(3, name="r"), tl.reduce_axis(3, name="q")
     blur = tl.compute((3, 20, 20), lambda c, y, x: tl.sum(edge[c, y + r, x + q], axis=(r, q)), name="blur")
     assert "inlined" not in dict(strategy(blur).space.knobs[3].opens)  # lanes would be gathered
-    assert strategy(blur).default["source"] == "plane"
+    assert strategy(blur).default["source"] != "inlined"
 
 
 @crossed({"size": [3, 5], "extent": [14, 56, 112]})
@@ -223,7 +234,7 @@ def test_a_result_is_consumed_in_registers() -> None:
     sums = depthwise(bias=tl.placeholder((3,), name="B"))
     kinds = strategy(tl.ops.relu(sums))
     assert kinds.default["epilogue"] == "fused" and len(kinds.schedule(kinds.default).nest.outputs) == 1
-    assert {name for name in kinds.schedule(kinds.default).stages() if "_acc" not in name} <= {"D_sum", "D_sum.init"}
+    assert {name for name in kinds.schedule(kinds.default).stages() if "_acc" not in name} <= {"D_pad", "D_sum", "D_sum.init"}
     averages = strategy(POINTS["averages"]())
     assert averages.default["epilogue"] == "fused" and "in registers" in str(averages.schedule(averages.default))
 
