@@ -53,6 +53,6 @@ class PartialArray:
 
 
 def _longer(array: Array, length: int) -> Array:
-    made = np.zeros(length, array.dtype)
+    made: Array = np.zeros(length, array.dtype)
     made[: len(array)] = array
     return made

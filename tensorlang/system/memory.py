@@ -20,6 +20,8 @@ from typing import Final
 ROOT: Final = Path("/")
 _ENDLESS: Final = 1 << 60
 """A control group of version 1 without a limit says a number as large as this."""
+_SLURM: Final = {"SLURM_MEM_PER_NODE": None, "SLURM_MEM_PER_CPU": "SLURM_CPUS_ON_NODE", "SLURM_MEM_PER_GPU": "SLURM_GPUS_ON_NODE"}
+"""What was asked for, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def tightest(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> Memo
 
 
 def memory_bounds(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tuple[MemoryBound, ...]:
-    """Everything that bounds the memory of this process. `root` is the folder in which `proc` and `sys` stand, `environ` its environment."""
+    """Everything that bounds the memory of this process; `root` is the folder in which `proc` and `sys` stand."""
     return (*_physical(root), *_groups(root), *_slurm(root, environ), *_process(root))
 
 
@@ -105,7 +107,7 @@ def _group_of(root: Path, unified: bool) -> str | None:
 def _slurm(root: Path, environ: Mapping[str, str]) -> Iterator[MemoryBound]:
     """What a Slurm job was promised on this node, in megabytes; 0 stands for all of it."""
     used = _table(root / "proc/self/status", ":").get("VmRSS", 0) << 10
-    for name, count in (("SLURM_MEM_PER_NODE", None), ("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE"), ("SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE")):
+    for name, count in _SLURM.items():
         with contextlib.suppress(KeyError, ValueError):
             size = int(environ[name]) * (1 if count is None else int(environ[count])) << 20
             if size > 0:
