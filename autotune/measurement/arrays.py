@@ -82,7 +82,7 @@ class Guarded:
 
     def digest(self) -> int:
         """A checksum of what it holds."""
-        return zlib.crc32(memoryview(self._inside))
+        return zlib.crc32(self._inside.data)
 
 
 def inputs(specs: Sequence[Spec], seed: int, *, signed: bool = True) -> list[Guarded]:

@@ -15,11 +15,22 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensorlang.schedules.spaces.knobs import Knob
+
 Point = tuple[int, ...]
 
 _ODD: Final = range(1, 16, 2)
 _CORNERED: Final = 10
 """Axes of which corners are listed."""
+
+
+def factors(knobs: Iterable[Knob]) -> set[int]:
+    """The numbers among the values of knobs, and of those that they open: sizes of tiles, for the most part."""
+    found = set()
+    for knob in knobs:
+        found |= {value for value in knob.values if isinstance(value, int) and not isinstance(value, bool) and value > 1}
+        found |= factors(inner for opened in knob.opens.values() for inner in opened)
+    return found
 
 
 def boundaries(size: int, factors: Iterable[int] = ()) -> list[int]:

@@ -31,6 +31,10 @@ def duty(function: Callable[[Any], Struct]) -> str:
     return f"{function.__module__}:{function.__qualname__}"
 
 
+class LimitError(TuningError):
+    """What was asked for takes more than it may have: time, memory, or the life of its process."""
+
+
 class LimitedProcess:
     """One process at a time, started when it is needed and again where it died; `memory` in bytes (0: any), `path` for its imports."""
 
@@ -55,7 +59,7 @@ class LimitedProcess:
     def call(self, function: str, request: Struct, answer: type[Answered], seconds: float, what: str) -> Answered:
         """What the function (see `duty`) makes of the request within so many seconds; `what` begins the message of the error.
 
-        Raises `TuningError` where it refuses, fails, does not return in time, or takes its process with it.
+        Raises `TuningError` where it refuses or fails, `LimitError` where it does not return in time, or takes its process with it.
         """
         try:
             process = self._process or self._started()
@@ -71,16 +75,17 @@ class LimitedProcess:
                 return decode(answer, *process.channel.receive(deadline))
         except Late:
             self.close()
-            raise TuningError(f"{what}: not there after {seconds:.3g} s, when it was stopped; allow more time (timeout)") from None
+            raise LimitError(f"{what}: not there after {seconds:.3g} s, when it was stopped; allow more time (timeout)") from None
         except (Broken, ValueError) as error:
             self.close()
             raise TuningError(f"{what}: the process sent {error}") from None
         except Closed:
-            raise TuningError(f"{what}: {self._end()}") from None
+            raise LimitError(f"{what}: {self._end()}") from None
         except BaseException:
             self.close()
             raise
-        raise TuningError(told.error if told.refused else f"{what}: {told.error}")
+        kind = LimitError if told.memory else TuningError
+        raise kind(told.error if told.refused else f"{what}: {told.error}")
 
     def _started(self) -> Disposable[Frame]:
         process = self._process = Disposable(CHILD, _frame, self._limits, self._path, host.cores())

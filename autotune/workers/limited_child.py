@@ -31,8 +31,8 @@ def serve(channel: Channel[Frame]) -> None:
             answer = _called(getattr(importlib.import_module(module), name), frame)
         except TensorlangError as error:
             channel.send(Returned(_line(str(error)), refused=True))
-        except MemoryError:
-            channel.send(Returned("there is not enough memory"))
+        except MemoryError as error:
+            channel.send(Returned(_line(f"out of memory: {error}".rstrip(": ")), memory=True))
         except BaseException as error:  # noqa: BLE001 - a user's code may raise anything, and ends no more than itself
             channel.send(Returned(_line(f"{type(error).__name__}: {error}")))
         else:

@@ -235,10 +235,11 @@ class Function(Struct, frozen=True, tag="function"):
 
 
 class Returned(Struct, frozen=True, tag="returned"):
-    """From a limited process: the answer is behind this; or why there is none, and whether the function itself refused the request."""
+    """From a limited process: the answer is behind this, or why there is none: whether the function refused, or memory ran out."""
 
     error: str | None = None
     refused: bool = False
+    memory: bool = False
 
 
 def encode(message: object) -> tuple[bytes, list[bytes]]:

@@ -49,7 +49,8 @@ class PartialArray:
             if (self._used << PAGE_BITS) > len(self._values):
                 room = max(self._used, min(2 * self._used, len(self._pages))) << PAGE_BITS
                 self._values, self._known = (_longer(array, room) for array in (self._values, self._known))
-        return (self._pages[pages].astype(np.int64) << PAGE_BITS) | (places & ((1 << PAGE_BITS) - 1))
+        kept: Array = (self._pages[pages].astype(np.int64) << PAGE_BITS) | (places & ((1 << PAGE_BITS) - 1))
+        return kept
 
 
 def _longer(array: Array, length: int) -> Array:

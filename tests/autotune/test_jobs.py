@@ -146,9 +146,9 @@ class Pretended:
 
     def __init__(self, outputs: Any, log: Log, *, name: str, **settings: Any) -> None:
         self.log = log
-        self.task = SimpleNamespace(fingerprint=f"{name}{outputs.shape}")
+        self.task = SimpleNamespace(fingerprint=f"{name}{outputs.shape}", inputs=(), results=())
         self.target = target()
-        self.settings = SimpleNamespace(threads=1, policy=SimpleNamespace(cache="warm"))
+        self.settings = SimpleNamespace(threads=1, timeout=30.0, policy=SimpleNamespace(cache="warm"))
         self.given = settings
         self.trials: list[Trial] = []
         self.calls: list[Any] = []
@@ -165,7 +165,14 @@ class Pretended:
             tell(Progress(len(self.trials), trials, self.trials[-1], self.trials[-1], self.trials[0]))
         return "trials" if len(self.trials) >= trials else "exhausted"
 
-    def conclude(self, tell: Any) -> Any:
+    @property
+    def opened(self) -> bool:
+        return bool(self.calls)
+
+    def decided(self) -> bool:
+        return "conclude" in self.calls
+
+    def conclude(self, tell: Any, seconds: float | None = None) -> Any:
         self.calls.append("conclude")
         tell(Progress(len(self.trials), 0, None, self.trials[0], None, "final"))
         return SimpleNamespace(best=self.trials[0], speedup=None, speedup_interval=None)
@@ -206,7 +213,8 @@ def test_every_task_is_begun_then_finished_and_closed(tmp_path: Path, pretended:
     assert [state.title for state in seen[:18]] == [task.title for task in ready.tasks for _ in range(6)]
     assert (seen[-1].done, seen[-1].total) == (33, 33)
     records: list[Any] = list(Log(tmp_path / "logs" / "job-jobs.jsonl").records())
-    assert [record["kind"] for record in records] == ["run_start", "run_end"] and records[1]["reason"] == "trials"
+    assert [record["kind"] for record in records] == ["run_start", *["task"] * 6, "run_end"] and records[-1]["reason"] == "trials"
+    assert [record["event"] for record in records[1:-1]] == ["begun", "survived"] * 3
     assert [task["trials"] for task in records[0]["job"]["tasks"]] == [12, 12, 9] and records[0]["job"]["pid"] > 0
 
 
