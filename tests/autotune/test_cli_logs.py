@@ -154,4 +154,4 @@ def test_status_of_a_run_without_a_trial_yet_says_so(tmp_path: Path) -> None:
 
 def test_status_takes_work_in_proportion_to_the_log(tmp_path: Path) -> None:
     short, long = (running(tmp_path / f"{trials}.jsonl", trials=trials) for trials in (100, 400))
-    assert work(lambda: activity.activities(long, NOW)) < 4.2 * work(lambda: activity.activities(short, AT))
+    assert work(lambda: activity.activities(long, AT)) < 4.2 * work(lambda: activity.activities(short, AT))
