@@ -48,7 +48,7 @@ class LogBusyError(LogError):
 
 
 class Owner(Struct, frozen=True, kw_only=True):
-    """Who holds a lock: a process, when it started (in ticks since the boot) and in which namespace; `token` is the lock's own."""
+    """Who holds a lock: a process, when it started (in ticks since the boot) and in which namespace; `mark` is the lock's own."""
 
     host: _Text
     pid: int
@@ -56,7 +56,7 @@ class Owner(Struct, frozen=True, kw_only=True):
     start: int = 0
     namespace: _Text = ""
     since: float = 0.0
-    token: _Text = ""
+    mark: _Text = ""
 
     @property
     def is_here(self) -> bool:
@@ -155,11 +155,11 @@ class WriterLock:
 class _Beat:
     """A lock that this process holds, and the thread that shows it is alive."""
 
-    def __init__(self, owner: tuple[int, int], lock: Path, token: str) -> None:
+    def __init__(self, owner: tuple[int, int], lock: Path, mark: str) -> None:
         self.owner = owner
         self.count = 0
         self._lock = lock
-        self._token = token
+        self._token = mark
         self._over = threading.Event()
 
     def start(self) -> None:
@@ -168,7 +168,7 @@ class _Beat:
     def end(self) -> None:
         """Let go of the lock, if it still is this one."""
         self._over.set()
-        if self.owner[0] == os.getpid() and (owner := _owner(self._lock)) is not None and owner.token == self._token:
+        if self.owner[0] == os.getpid() and (owner := _owner(self._lock)) is not None and owner.mark == self._token:
             with contextlib.suppress(OSError):
                 self._lock.unlink()
 
@@ -197,13 +197,13 @@ def _lockable(log: Path) -> bool:
 
 
 def _taken(log: Path) -> str:
-    """Take the lock; the token by which it is known, empty where no file can be made."""
-    lock, me = _lock_of(log), msgspec.structs.replace(this_process(), since=round(time.time(), 3), token=uuid.uuid4().hex)
+    """Take the lock; the mark by which it is known, empty where no file can be made."""
+    lock, me = _lock_of(log), msgspec.structs.replace(this_process(), since=round(time.time(), 3), mark=uuid.uuid4().hex)
     try:
         with _written(lock, me) as own:
             for _ in range(_ATTEMPTS):
                 if _linked(own, lock):
-                    return me.token
+                    return me.mark
                 if (found := _owner(lock)) is None:
                     if lock.exists() and (_silence(lock) or 0.0) > BEAT_S:  # torn: its maker died, or it is none
                         raise LogError(f"{lock} is no lock of a log; remove it if nobody writes {log}")
@@ -229,7 +229,7 @@ def _who(log: Path, owner: Owner, silence: float | None) -> str:
 
 def _taken_over(own: Path, lock: Path, dead: Owner) -> None:
     """Put the own lock in the place of a dead one, unless somebody else does or did."""
-    claim = lock.with_name(f"{lock.name}.{dead.token[:32]}")
+    claim = lock.with_name(f"{lock.name}.{dead.mark[:32]}")
     if not _linked(own, claim):
         other = _owner(claim)
         if other is not None and other.state(_silence(claim)) == "dead":  # it died between the two steps
@@ -238,7 +238,7 @@ def _taken_over(own: Path, lock: Path, dead: Owner) -> None:
             time.sleep(0.05)
         return
     try:
-        if (now := _owner(lock)) is not None and now.token == dead.token:
+        if (now := _owner(lock)) is not None and now.mark == dead.mark:
             lock.unlink()
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -264,7 +264,7 @@ def _linked(own: Path, place: Path) -> bool:
 @contextlib.contextmanager
 def _written(lock: Path, owner: Owner) -> Iterator[Path]:
     """A file beside the lock that says who this is, as long as the block lasts."""
-    own = lock.with_name(f".{lock.name[:60]}.{owner.token}")
+    own = lock.with_name(f".{lock.name[:60]}.{owner.mark}")
     own.write_bytes(msgspec.json.encode(owner))
     try:
         yield own
