@@ -129,15 +129,22 @@ def parse_shape(text: str | None) -> dict[str, int]:
 def program(name: str, extents: Extents, dtype: str | None = None) -> tuple[str, Any]:
     """A label and the outputs of an operator by name, or of a function as `file.py:function`, at these extents.
 
+    The function is run here; `definitions.program` runs it where it does no harm.
+
     Raises `TuningError` for an unknown name or extent, or a file that cannot be used.
     """
-    if ":" in name or name.endswith(".py"):
+    if is_own(name):
         return _own(name, extents, dtype)
     operator = OPERATORS.get(name)
     if operator is None:
         raise TuningError(f"there is no operator {name!r}{did_you_mean(name, OPERATORS) or '; `autotune ops` lists them'}")
     _known(name, extents, operator.defaults)
     return name, operator.make(Given({**operator.defaults, **extents}, dtype or "float32"))
+
+
+def is_own(name: str) -> bool:
+    """Does it name a function of a user's file?"""
+    return ":" in name or name.endswith(".py")
 
 
 def _own(name: str, extents: Extents, dtype: str | None) -> tuple[str, Any]:
@@ -154,7 +161,7 @@ def _own(name: str, extents: Extents, dtype: str | None) -> tuple[str, Any]:
         spec.loader.exec_module(module)
         function = _function(vars(module), path, label)
         return label, function(**_arguments(name, function, extents, dtype))
-    except TensorlangError:
+    except (TensorlangError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # whatever a user's file does is told in one line
         raise TuningError(f"{name}: {type(error).__name__}: {error}") from error

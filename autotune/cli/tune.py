@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that compile candidates; measuring is one at a time.")]
 Dask = Annotated[str | None, typer.Option(help="Scheduler of a Dask cluster of target machines, as tcp://host:8786.")]
+PEAK_S = 10.0
+"""Seconds that measuring the machine's peak may take: with less of the budget left it is not measured."""
 Budget = Annotated[str | None, typer.Option(help="Time for the whole search, as 90s, 30m or 1h30m.")]
 
 
@@ -40,16 +42,18 @@ def run(
     """Tune an operator."""
     from tensorlang.autotune import operators, settings  # noqa: PLC0415 - see `main`
     from tensorlang.autotune.jobs import tune as jobs  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.workers import definitions  # noqa: PLC0415
+    from tensorlang.autotune.workers.limited import LimitError  # noqa: PLC0415
 
     screen = console()
     given = _given(cache=cache, workers=workers, dask=dask)
     try:
-        name, outputs = operators.program(operator, operators.parse_shape(shape), dtype)
+        name, outputs = definitions.program(operator, operators.parse_shape(shape), dtype, limit_s=timeout)
         job = jobs.session(
             outputs, log, name=name, threads=threads, trials=trials, seed=seed, strategy=strategy,
             budget=settings.seconds(budget), timeout=timeout, resume=resume, **given,
         )  # fmt: skip
-    except LogError:
+    except (LogError, LimitError):
         raise
     except TensorlangError as error:
         raise Usage(str(error)) from None
@@ -62,7 +66,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _tuned(screen: Any, job: Session) -> None:
-    from tensorlang.autotune.jobs.peak import measure_peak  # noqa: PLC0415
+    from tensorlang.autotune.jobs.peak import Peak, measure_peak  # noqa: PLC0415
     from tensorlang.autotune.jobs.result import best_of  # noqa: PLC0415
     from tensorlang.autotune.reporting.display import Monitor, duration, final_table, plain, plural  # noqa: PLC0415 - see `main`
 
@@ -75,7 +79,9 @@ def _tuned(screen: Any, job: Session) -> None:
                 stop.check()
 
             result = job.run(progress)
-        screen.print(final_table(result, measure_peak(result.target, result.threads, result.task.dtype)))
+        hurried = job.left is not None and job.left < PEAK_S
+        peak = Peak(None, None) if hurried else measure_peak(result.target, result.threads, result.task.dtype)
+        screen.print(final_table(result, peak))
     except KeyboardInterrupt:
         stop.ignore()
         best = best_of(job.trials)
@@ -93,6 +99,8 @@ def job(
     budget: Budget = None,
     workers: Workers = None,
     dask: Dask = None,
+    check: Annotated[bool, typer.Option("--check", help="Measure nothing: print what each task would take, and what is left out.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what runs before left out: tasks that took too much.")] = False,
 ) -> None:
     """Tune a batch of tasks within one budget; run again, it goes on where it stopped."""
     from tensorlang.autotune import settings  # noqa: PLC0415 - see `main`
@@ -100,12 +108,18 @@ def job(
 
     try:
         given = _given(log=log and f"{log.rstrip('/')}/", budget=settings.seconds(budget), workers=workers, dask=dask)
-        ready = batch.Batch(replace(jobfile.read(file), **given))
+        ready = batch.Batch(replace(jobfile.read(file), **given), retry=retry)
     except LogError:
         raise
     except TensorlangError as error:
         raise Usage(str(error)) from None
-    _run_batch(console(), ready)
+    if not check:
+        _run_batch(console(), ready)
+        return
+    from tensorlang.autotune.reporting import forecast  # noqa: PLC0415 - see `main`
+
+    if not forecast.show(console(), ready):
+        raise typer.Exit(1)
 
 
 def _run_batch(screen: Any, ready: Batch) -> None:
@@ -122,7 +136,8 @@ def _run_batch(screen: Any, ready: Batch) -> None:
                 stop.check()
 
             ready.run(progress)
-        table = summary(ready, measured=True)
+        hurried = ready.left is not None and ready.left < PEAK_S
+        table = summary(ready, measured=ready.measured and not hurried)
     except KeyboardInterrupt:
         stop.ignore()
         interrupted, table = True, summary(ready, measured=False)

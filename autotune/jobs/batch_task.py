@@ -17,6 +17,8 @@ from tensorlang.autotune.log.database import Study
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.host import target_fields
+from tensorlang.autotune.workers.footprint import Footprint
+from tensorlang.autotune.workers.limited import LimitError
 from tensorlang.errors import TensorlangError
 
 Tell = Callable[[Progress], None]
@@ -24,7 +26,11 @@ Tell = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class BatchTask:
-    """A task and how far it is: its trials, the result of its final measurement, and why it failed, if it did."""
+    """A task and how far it is: its trials, the result of its final measurement, and why it failed, if it did.
+
+    `lasting`: it failed for want of time or memory, and will again; `suspect`: the job was killed when it began this task;
+    `told`: the job's own file has why it failed.
+    """
 
     spec: TaskSpec
     name: str
@@ -33,7 +39,12 @@ class BatchTask:
     recalled: list[Trial] = field(default_factory=list)
     result: Result | None = None
     failed: str = ""
+    lasting: bool = False
     exhausted: bool = False
+    suspect: bool = False
+    study: Study | None = None
+    told: bool = False
+    timeout: float = 30.0
     _session: Session | None = None
 
     @property
@@ -57,6 +68,31 @@ class BatchTask:
         """Trials that may follow."""
         return 0 if self.failed or self.exhausted else max(self.spec.trials - len(self.trials), 0)
 
+    @property
+    def memory(self) -> Footprint | None:
+        """What it takes of memory; None for one that could not be defined."""
+        return None if self._session is None else Footprint.of(self._session.task)
+
+    @property
+    def points(self) -> int | None:
+        """The feasible points of its space; None for one that could not be defined."""
+        return None if self._session is None else self._session.plan.space.count.feasible
+
+    @property
+    def begun(self) -> bool:
+        """Has it taken its first steps in this run?"""
+        return self._session is not None and self._session.opened
+
+    @property
+    def open_to_more(self) -> bool:
+        """Is there anything left to measure or to decide?"""
+        return not self.failed and (self.left > 0 or (self.best is not None and not self.settled))
+
+    @property
+    def settled(self) -> bool:
+        """Is there nothing to decide: a final measurement followed the last trial, or there is no valid one?"""
+        return self.best is None or self.result is not None or (self._session is not None and self._session.decided())
+
     def curve(self) -> Curve:
         """What the allocation of time needs to know."""
         best = self.best
@@ -71,7 +107,9 @@ class BatchTask:
         wanted |= {"workers": job.workers, "dask": job.dask}
         given = {name: value for name, value in wanted.items() if value is not None}
         ready = session(self.outputs, Log(job.log), name=self.name, threads=spec.threads, trials=spec.trials, budget=None, **given)
-        self._session = ready
+        self._session, self.timeout = ready, ready.settings.timeout
+        if job.dask is None and (why := Footprint.of(ready.task).why_too_large()) is not None:
+            self.failed = why
         return ready.task.fingerprint, target_fields(ready.target)["fingerprint"], ready.settings.threads, ready.settings.policy.cache
 
     def advance(self, count: int, seconds: float | None, tell: Tell) -> None:
@@ -84,16 +122,17 @@ class BatchTask:
         with self._held() as ready:
             ready.rest()
 
-    def conclude(self, tell: Tell) -> None:
-        """Measure the finalists again, unless that was done since the last trial; the task is then closed."""
+    def conclude(self, tell: Tell, seconds: float | None = None) -> None:
+        """Measure the finalists again, in about so many seconds, unless that was done since the last trial; the task is then closed."""
         if self.best is not None and self.result is None and not self.failed:
             with self._held() as ready:
-                self.result = ready.conclude(tell)
+                self.result = ready.conclude(tell, seconds)
 
     def close(self, reason: str) -> None:
         """Nothing runs any more, and the log says why. May be called again."""
-        with self._held() as ready:
-            ready.close(reason)
+        if self._session is not None:
+            with self._held() as ready:
+                ready.close(reason)
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[Session]:
@@ -103,5 +142,6 @@ class BatchTask:
             yield self._session
         except TensorlangError as error:
             self.failed = self.failed or str(error).splitlines()[0]
+            self.lasting = self.lasting or isinstance(error, LimitError)
         except Exception as error:  # noqa: BLE001 - see above
             self.failed = self.failed or f"{type(error).__name__}: {error}".splitlines()[0]

@@ -181,7 +181,8 @@ def _checked(file: Path, where: str, values: JsonObject, *keys: type[Struct]) ->
             hint = did_you_mean(name, known) or "; known: " + ", ".join(known)
             raise TuningError(f"{file}: {where}there is no key {name!r}{hint}")
         try:
-            found[name] = msgspec.convert(value, kind, dec_hook=_length_or_shape)
+            read = msgspec.convert(value, kind, dec_hook=_length_or_shape)
+            found[name] = float(read) if isinstance(read, _Length) else read
         except (msgspec.ValidationError, TuningError) as error:
             because = f" ({error})" if isinstance(error, TuningError) else did_you_mean(str(value), _names(kind))
             raise TuningError(f"{file}: {where}{name} = {value!r:.60}: write {_expected(kind)}{because}") from None

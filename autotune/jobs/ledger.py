@@ -15,10 +15,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tensorlang.autotune.jobs.result import failures
+from tensorlang.autotune.log.clock import clock
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial, summary
 from tensorlang.autotune.log.study_records import Decision, FinalRecord, Noise, RunEnd, RunPlan, StrategyFields, StudyFields
+from tensorlang.autotune.log.writer import this_process
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
@@ -59,7 +61,7 @@ class Ledger:
             wanted = self.settings
             plan = RunPlan(
                 trials=wanted.trials, seed=wanted.seed, search=wanted.strategy, pid=os.getpid(),
-                budget=wanted.budget, timeout=wanted.timeout, workers=wanted.workers, points=points,
+                budget=wanted.budget, timeout=wanted.timeout, workers=wanted.workers, points=points, writer=this_process(),
             )  # fmt: skip
             self._append({"kind": "run_start", **plan.to_json()})
 
@@ -132,7 +134,7 @@ class Ledger:
 
     def _append(self, fields: JsonObject) -> JsonObject:
         own = {"id": uuid.uuid4().hex, "run": self.run, "time_unix": round(time.time(), 3)}
-        record = {**own, **self._shared, **fields}  # a cluster's hosts say of themselves what they are
+        record = {**own, **self._shared, **fields, "clock": clock()}  # a cluster's hosts say of themselves what they are
         if self.log is not None:
             self.log.append(record)
         return record

@@ -26,14 +26,18 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, StrategyFields
+from tensorlang.autotune.log.writer import WriterLock
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import MachineFields
 from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Proposal, Searcher
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task
+from tensorlang.autotune.verification.points import factors
 from tensorlang.autotune.verification.reference import worker_task
 from tensorlang.autotune.workers.evaluator import Evaluator
+from tensorlang.autotune.workers.footprint import require_memory
+from tensorlang.autotune.workers.limited import LimitError
 from tensorlang.autotune.workers.local import LocalEvaluator
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
@@ -47,6 +51,8 @@ STRIKES: Final = 2
 """Losses of a process or host after which the candidate that was under way is taken for the cause."""
 CODE: Final = ("tensorlang", "llvmlite", "numpy")
 """Software whose versions make a final measurement out of date."""
+LEAST_S: Final = 1.0
+"""Allowed for the reference results where hardly any time is left."""
 STARTING_S: Final = 1.0
 """Allowed for the start of a process where a budget is divided."""
 
@@ -70,6 +76,8 @@ class Session:
         self._recalled = False
         self._reason = "trials"
         self._until: float | None = None
+        self._slice: float | None = None
+        self._lock = None if self.log is None else WriterLock(self.log.path)
         self._evaluator: Evaluator | None = None
         self._request: WorkerTask | None = None
         self._searcher: Searcher | None = None
@@ -95,22 +103,45 @@ class Session:
         Returns which it was: "trials", "budget" or "exhausted". May be called again to go on; nothing is decided before `conclude`.
         """
         self._progress = progress
+        self._hold()
         self._recall()
         if self._finished():
             self._reason = "finished before"
         else:
-            until = None if seconds is None else time.monotonic() + seconds
+            until = self._slice = None if seconds is None else time.monotonic() + seconds
             self._reason = self._search(self.settings.trials if trials is None else trials, until)
         return self._reason
 
-    def conclude(self, progress: Callable[[Progress], None] | None = None) -> Result:
-        """Measure the finalists again unless that was done, end the run, and return the winner. Raises as `tune` does."""
+    def conclude(self, progress: Callable[[Progress], None] | None = None, seconds: float | None = None) -> Result:
+        """Measure the finalists again unless that was done, end the run, and return the winner. Raises as `tune` does.
+
+        `seconds` bound it, as far as a few rounds are made in any case.
+        """
         self._progress = progress
+        self._slice = None if seconds is None else time.monotonic() + seconds
         self._recall()
         if not self._decided() and best_of(self.trials) is not None:
-            self._decide()
+            self._hold()
+            self._recall()
+            if not self._decided():
+                self._decide()
         self.close(self._reason)
         return self._result(self._reason)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds of the budget that are left; None without one."""
+        return None if self.settings.budget is None else self._ledger.started + self.settings.budget - time.monotonic()
+
+    @property
+    def opened(self) -> bool:
+        """Has it been made ready to measure?"""
+        return self._request is not None
+
+    def decided(self) -> bool:
+        """Does the log, or this run, have a final measurement since the last trial?"""
+        self._recall()
+        return self._decided()
 
     def rest(self) -> None:
         """Let go of the processes; what goes on starts new ones."""
@@ -123,12 +154,18 @@ class Session:
         self.rest()
         with contextlib.suppress(LogError):  # a log that failed has been reported
             self._ledger.end(reason)
+        if self._lock is not None:
+            self._lock.__exit__()
 
     def _opened(self) -> Evaluator:
         """Where candidates are evaluated, ready for them."""
         if self._evaluator is None:
             self._ledger.start(self.plan.space.count.feasible)
             wanted = self.settings
+            if wanted.dask is None:
+                require_memory(self.task)
+            if self._request is None:
+                self._request = self._asked()
             limits = Limits(compile_s=wanted.timeout, run_s=wanted.timeout, memory=memory())
             if wanted.dask is None:
                 self._evaluator = LocalEvaluator(limits, builders=wanted.workers, path=wanted.path)
@@ -136,13 +173,30 @@ class Session:
                 from tensorlang.autotune.cluster import ClusterEvaluator  # noqa: PLC0415 - an extra
 
                 self._evaluator = ClusterEvaluator(wanted.dask, limits, host.target_fields(self.target), path=wanted.path)
-            if self._request is None:
-                self._request = worker_task(self.task, self.target, wanted.threads, wanted.policy, wanted.builder)
             tried = [trial for trial in self.trials if spelling(trial.config) == spelling(self.plan.default)]
             default = None if tried and best_of(tried) is None else self.plan.default
             self._evaluator.open(msgspec.structs.replace(self._request, default=default))
             self._meet(self._evaluator.machine)
         return self._evaluator
+
+    def _asked(self) -> WorkerTask:
+        """What workers are told of the task. Raises `TuningError` where the reference results cannot be had within the limits."""
+        wanted, until = self.settings, self._end
+        limit_s = wanted.timeout if until is None else min(wanted.timeout, max(until - time.monotonic(), LEAST_S))
+        knobs = factors(self.plan.space.knobs)
+        try:
+            return worker_task(
+                self.task, self.target, wanted.threads, wanted.policy, wanted.builder, limit_s=limit_s, factors=sorted(knobs)
+            )
+        except LimitError as error:
+            if limit_s < wanted.timeout:  # the budget is to blame, and the next run may have more
+                raise TuningError(f"{self.task.op}: the budget ended before the reference results were there ({error})") from None
+            raise
+
+    @property
+    def _end(self) -> float | None:
+        """When the time of this run, or of this slice of it, is over."""
+        return min((at for at in (self._until, self._slice) if at is not None), default=None)
 
     def _meet(self, machine: MachineFields | None) -> None:
         """Once it is known which machine measures, leave out what the log has of other models."""
@@ -249,7 +303,7 @@ class Session:
         """Measure the finalists again, choose, and write it down."""
         self._tell("final", None)
         former = None if self.final is None else self.final.winner
-        found = contest(self._opened(), nominate(self.trials, self.default, former), self._until)
+        found = contest(self._opened(), nominate(self.trials, self.default, former), self._end)
         if not found.finalists:
             (trial, outcome), *_ = found.failed
             raise TuningError(f"no finalist could be verified again; {trial.config}: {outcome.why}")
@@ -271,6 +325,13 @@ class Session:
         )  # fmt: skip
 
     # The log ---------------------------------------------------------------------------------------------------------------------
+
+    def _hold(self) -> None:
+        """Be the only writer of the log; what was read before is read again. Raises `LogBusyError`."""
+        if self._lock is not None and not self._lock.entered:
+            self._lock.__enter__()
+            if self._recalled and not self._ledger.trials:
+                self._recalled, self.trials, self.final = False, [], None
 
     def _recall(self) -> None:
         """What the log has of this study, once: trials, and the last final measurement.

@@ -7,6 +7,7 @@ no path, module or code is ever taken from a record.
     trial      one candidate: configuration, schedule, status, all samples
     final      the paired re-measurement of the finalists against the default, and the winner
     run_start  run_end                        what a run set out to do, and why and how it ended
+    task       a task of a job: it is begun, it survived that, it failed for good
 
 Most of a line says what all lines of a study say. It stands in one piece, from `task` to `software`, so that a
 `RecordParser` parses it once.
@@ -32,7 +33,7 @@ from tensorlang.autotune.log.status import STATUSES
 from tensorlang.autotune.measurement.interval import DEVIATION
 
 SCHEMA: Final = 1
-KINDS: Final = ("run_start", "trial", "final", "run_end")
+KINDS: Final = ("run_start", "trial", "final", "run_end", "task")
 SHARED: Final = ("task", "strategy", "target", "threads", "cache", "policy", "machine", "software")
 """What the lines of a study have in common, in the order in which it is written."""
 

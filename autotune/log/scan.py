@@ -24,6 +24,9 @@ LONGEST: Final = 8 << 20
 BUFFER: Final = 1 << 18
 
 _START: Final = b'{"v":'
+_BEGINNING: Final = b'{"v":1,"id":"'
+_LOOKED_AT: Final = 1 << 16
+"""Bytes of the beginning of a file: the first line of a log is shorter, or it is a torn one."""
 _END: Final = re.compile(rb',"sum":"[0-9a-f]{16}"\}')
 _GUESSES: Final = 4
 _MISSES: Final = 16
@@ -145,13 +148,20 @@ class FileScan:
 
 
 def holds_records(path: Path) -> bool:
-    """May the file be a log: does it hold a record, or nothing, or begin as a torn record does? Raises `OSError`."""
+    """May the file be a log: does it hold a record, or nothing, or the torn beginning of the first one? Raises `OSError`."""
     try:
         with opened(path) as file:
-            first = file.read(1 << 12).lstrip()
+            first, more = file.read(_LOOKED_AT), bool(file.read(1))
     except NotRegular:
         return True
-    return first[: len(_START)] in (b"", _START[: len(first)]) or first.startswith(b"\0") or next(iter(FileScan(path)), None) is not None
+    begun = first.strip(b"\0 \t\r\n")  # a crash of the system leaves NUL bytes
+    blank = not begun and not more
+    return blank or (len(begun) < len(_BEGINNING) and _BEGINNING.startswith(begun) and not more) or _holds_record(path, begun)
+
+
+def _holds_record(path: Path, begun: bytes) -> bool:
+    torn = begun.startswith(_BEGINNING) and b"\n" not in begun
+    return torn or next(iter(FileScan(path)), None) is not None
 
 
 def _rest(file: BinaryIO) -> tuple[int, bool]:

@@ -7,13 +7,14 @@ these fields is left to later versions. Fields are written in the order in which
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Number
+from tensorlang.autotune.log.writer import Owner
 from tensorlang.autotune.measurement.host import MachineFields, Software, TargetFields
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.measurement.slowness import Slow
@@ -131,9 +132,23 @@ class JobPlan(_Record, frozen=True, kw_only=True):
 
     file: str
     pid: int | None = None
+    writer: Owner | None = None
     budget: Number | None = None
     spent: Number | None = None
     tasks: tuple[JobTask, ...] = ()
+
+
+class TaskEvent(_Record, frozen=True, kw_only=True):
+    """What befell a task of a job in a run: before its first steps, after these, or where it takes more than it may have.
+
+    `limits` are the bytes of memory and the seconds within which it failed: with more of either it may be tried again.
+    """
+
+    run: str = ""
+    study: tuple[str, str, NonNegative, str]
+    event: Literal["begun", "survived", "failed"]
+    why: str = ""
+    limits: tuple[Number, Number] = (0, 0)
 
 
 class RunPlan(_Record, frozen=True, kw_only=True):
@@ -147,6 +162,7 @@ class RunPlan(_Record, frozen=True, kw_only=True):
     timeout: Number | None = None
     workers: int | None = None
     points: Number | None = None
+    writer: Owner | None = None
 
 
 class RunStart(RunPlan, frozen=True, kw_only=True):

@@ -1,5 +1,8 @@
 """The data of a measurement: inputs from a seed, outputs that show what was not written and what was written outside, and comparison.
 
+Operands may fill most of the memory there is. So each is there once: made in place and compared part by part, and instead of a copy of what
+must not change there is its checksum.
+
 Inputs are benign (no NaN, magnitudes around one) and the same for every candidate of a task. Outputs are poisoned before a check and lie
 between guard zones, so that an unwritten element is NaN or 0xA5 and a write past an end is seen. The tolerance follows from the type and
 the length of the longest reduction: a schedule may reassociate a sum, so rounding grows with the square root of its length.
@@ -8,7 +11,8 @@ the length of the longest reduction: a schedule may reassociate a sum, so roundi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +25,8 @@ from tensorlang.ir.machine import LINE_BYTES, PAGE_BYTES
 
 GUARD: Final = PAGE_BYTES
 POISON: Final = 0xA5
+PART: Final = 1 << 20
+"""Elements that are made or compared at a time."""
 
 _EPSILON: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
@@ -69,16 +75,30 @@ class Guarded:
         """Are the guard zones as they were?"""
         return all(bool((zone == POISON).all()) for zone in self._zones)
 
+    def seal(self) -> None:
+        """Make the guard zones as they were."""
+        for zone in self._zones:
+            zone.fill(POISON)
+
+    def digest(self) -> int:
+        """A checksum of what it holds."""
+        return zlib.crc32(self._inside.data)
+
 
 def inputs(specs: Sequence[Spec], seed: int, *, signed: bool = True) -> list[Guarded]:
     """Deterministic inputs: floats of magnitude 1/8 to 1 (a quarter negative if `signed`), small integers."""
-    made = []
-    for place, spec in enumerate(specs):
-        rng = np.random.default_rng([seed, place])
-        guarded = Guarded(spec)
-        guarded.array[...] = values(rng, spec.shape, spec.dtype, signed=signed)
-        made.append(guarded)
+    made = [Guarded(spec) for spec in specs]
+    for place, (guarded, spec) in enumerate(zip(made, specs, strict=True)):
+        fill(guarded, spec, seed, place, signed=signed)
     return made
+
+
+def fill(guarded: Guarded, spec: Spec, seed: int, place: int, *, signed: bool = True) -> None:
+    """Make the input of this place again, in place."""
+    rng, flat = np.random.default_rng([seed, place]), guarded.array.reshape(-1)
+    for start in range(0, flat.size, PART):
+        part = flat[start : start + PART]
+        part[...] = values(rng, part.shape, spec.dtype, signed=signed)
 
 
 def tolerance(kind: DType, reduction: int) -> float:
@@ -93,21 +113,47 @@ def mismatch(got: Array, want: Array, kind: DType, reduction: int) -> str | None
     """How `got` differs from `want` beyond the tolerance, with the worst element; None if it does not."""
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    if not kind.is_floating:
-        wrong = got != want
-        if not wrong.any():
-            return None
-        at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        return f"{int(wrong.sum())} of {got.size} elements differ; at {at}: {got[at]}, expected {want[at]}"
+    floating = kind.is_floating
+    relative, scale = tolerance(kind, reduction), _scale(want) if floating else 0.0
+    wrong, worst, at = 0, 0.0, 0
+    for start, left, right in _parts(got, want):
+        error = _errors(left, right, relative, scale) if floating else (left != right).astype(np.float64) * 2
+        place = int(np.argmax(error))
+        if error[place] > max(worst, 1):
+            worst, at = float(error[place]), start + place
+        wrong += int((error > 1).sum())
+    if not wrong:
+        return None
+    index = tuple(int(i) for i in np.unravel_index(at, got.shape))
+    told = f"{wrong} of {got.size} elements differ; at {index}: "
+    if not floating:
+        return told + f"{got[index]}, expected {want[index]}"
+    return told + f"{float(got[index])!r}, expected {float(want[index])!r} within {relative:.1e}"
+
+
+def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:
+    """The arrays part by part, each with the number of its first element."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, flat[0].size, PART):
+        yield start, *(array[start : start + PART] for array in flat)
+
+
+def _scale(want: Array) -> float:
+    """The mean magnitude of the finite elements."""
+    total, count = 0.0, 0
+    for _, part in _parts(want):
+        wide = part.astype(np.float64)
+        finite = wide[np.isfinite(wide)]
+        total, count = total + float(np.abs(finite).sum()), count + finite.size
+    return total / count if count else 0.0
+
+
+def _errors(got: Array, want: Array, relative: float, scale: float) -> Array:
+    """The difference of each element over what is tolerated."""
     left, right = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(right)
-    relative = tolerance(kind, reduction)
-    scale = float(np.abs(right[finite]).mean()) if finite.any() else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where(finite, np.abs(left - right) / (relative * (scale + np.abs(right)) + np.finfo(np.float64).tiny), 0.0)
     error[~finite & ~((left == right) | (np.isnan(left) & np.isnan(right)))] = np.inf
     error[np.isnan(error)] = np.inf
-    if not error.size or error.max() <= 1:
-        return None
-    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(error)), error.shape))
-    return f"{int((error > 1).sum())} of {got.size} elements differ; at {at}: {left[at]!r}, expected {right[at]!r} within {relative:.1e}"
+    return error

@@ -1,12 +1,12 @@
 """What goes on in a log: who tunes what, since when, how fast, until when, and what was found last.
 
 All of it from the log alone, so it can be asked anywhere the log can be read: on the login node of a cluster, from another container.
-A run that has started and not ended is running or was killed; which of the two, its last sign of life tells.
+A run that has started and not ended is running or was killed; which of the two its process tells, where that can be seen from here, else
+the lock beside its log (see `writer`), and where there is neither its last sign of life. Ages hold when the clock was set (see `clock`).
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,36 +14,40 @@ from typing import Final
 
 from rich.console import Console
 
+from tensorlang.autotune.log.clock import Now
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
-from tensorlang.autotune.log.record import Trial, moment
+from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import JobPlan, RunStart
+from tensorlang.autotune.log.writer import SILENT_S, Held, Owner, State, holder
 from tensorlang.autotune.reporting.display import clock, duration, plain, shape_of
 
-SILENT_S: Final = 300.0
-"""Without a sign of life for so long, a run is probably dead: a trial may compile and run, and that is over sooner."""
+AHEAD_S: Final = 5.0
+"""Seconds by which clocks of hosts may differ without a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """What a record says that a run or a job set out to do, each value checked: a log can be anyone's.
 
-    `tasks` are the studies with their titles and numbers of trials; `file` is None for a run. Times are seconds.
+    `tasks` are the studies with their titles and numbers of trials; `file` is None for a run. Times are
+    seconds, `age` those since it began.
     """
 
     title: str
     file: str | None
     study: Study | None
     tasks: Mapping[Study, tuple[str, int]]
-    since: float
+    age: float
     host: str
     pid: int | None
+    writer: Owner | None
     budget: float | None
     points: float | None
 
     @classmethod
-    def of(cls, record: JsonObject) -> Start | None:
+    def of(cls, record: JsonObject, now: Now) -> Start | None:
         """The start in a record; None where it does not say of what, or says what cannot be."""
         job, study, machine = record.get("job"), _study(record), record.get("machine")
         try:
@@ -64,9 +68,10 @@ class Start:
             file,
             study,
             tasks,
-            moment(record, 0.0),
+            now.age(record),
             str(machine.get("host") if isinstance(machine, dict) else None),
             about.pid,
+            about.writer,
             None if about.budget is None else about.budget - spent,
             about.points if isinstance(about, RunStart) else None,
         )
@@ -78,12 +83,17 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A run or a job that has not ended. Times are seconds, `since` and `sign` of the epoch; `now` is the task of the last trial."""
+    """A run or a job that has not ended; `now` is the task of the last trial.
+
+    Times are seconds, `age` those since it began, `silence` those since its last sign of life, negative by a clock that is ahead of ours.
+    `state` is what its lock and its process tell.
+    """
 
     title: str
     who: str
-    since: float
-    sign: float
+    age: float
+    silence: float
+    state: State
     done: int
     total: int
     rate: float
@@ -91,12 +101,23 @@ class Activity:
     now: str
     found: str
 
-    def lines(self, at: float) -> list[str]:
-        """As two or three lines of text, at this time."""
-        silence = at - self.sign
-        state = f"silent for {clock(silence)}: killed?" if silence > SILENT_S else f"last sign of life {clock(silence)} ago"
-        eta = "" if self.eta is None or silence > SILENT_S else f", about {clock(self.eta)} left"
-        first = f"{self.title} {self.who}, since {clock(at - self.since)}, {state}"
+    @property
+    def lives(self) -> bool:
+        """Does it go on, as far as can be told?"""
+        return self.state == "alive" or (self.state == "unknown" and self.silence <= SILENT_S)
+
+    def lines(self) -> list[str]:
+        """As two or three lines of text."""
+        sign = f"last sign of life {clock(max(self.silence, 0.0))} ago"
+        if min(self.silence, self.age) < -AHEAD_S:
+            sign += f", by a clock that is {clock(-min(self.silence, self.age))} ahead"
+        state = {
+            "alive": f"running, {sign}",
+            "dead": f"dead, {sign}; the same command goes on from there",
+            "unknown": sign if self.lives else f"silent for {clock(self.silence)}: killed?",
+        }[self.state]
+        eta = "" if self.eta is None or not self.lives else f", about {clock(self.eta)} left"
+        first = f"{self.title} {self.who}, since {clock(max(self.age, 0.0))}, {state}"
         second = f"  {self.done} of {self.total} trials, {self.rate:.2g} trials/s{eta}" + (f"; now {self.now}" if self.now else "")
         return [first, second, *([f"  last improvement: {self.found}"] if self.found else [])]
 
@@ -105,17 +126,19 @@ class Activity:
 class _ActivityReader:
     """One pass over a log, in order of time within each file."""
 
+    now: Now
     points: dict[Study, float] = field(default_factory=dict)
     open: dict[str, Start] = field(default_factory=dict)
     trials: list[tuple[float, Study, Trial]] = field(default_factory=list)
+    """With their ages."""
 
     def take(self, record: Trial | JsonObject) -> None:
         """Add a record."""
         if isinstance(record, Trial):
             if (study := study_of(record)) is not None:
-                self.trials.append((moment(record.fields, 0.0), study, record))
+                self.trials.append((self.now.age(record.fields), study, record))
             return
-        match record["kind"], Start.of(record):
+        match record["kind"], Start.of(record, self.now):
             case "run_start", Start() as start:
                 self._drop(start)  # it was killed, and has been taken up again
                 self.open[str(record.get("run"))] = start
@@ -131,31 +154,42 @@ class _ActivityReader:
             del self.open[run]
 
 
-def activities(log: Log, at: float) -> list[Activity]:
+def activities(log: Log, now: Now) -> list[Activity]:
     """The runs and jobs of a log that have not ended, jobs first. Raises `LogError` if it cannot be read."""
-    reader = _ActivityReader()
+    reader = _ActivityReader(now)
     for record in log.records():
         reader.take(record)
-    reader.trials.sort(key=lambda entry: entry[0])
+    reader.trials.sort(key=lambda entry: -entry[0])
+    held = [found for path in log.files() if (found := holder(path)) is not None]
     jobs = [start for start in reader.open.values() if start.file is not None]
     owned = {study for start in jobs for study in start.tasks}
     runs = [start for start in reader.open.values() if start.file is None and start.study not in owned]
-    return [_activity(reader, start, at) for start in (*jobs, *runs)]
+    return [_activity(reader, start, held) for start in (*jobs, *runs)]
 
 
-def show(console: Console, log: Log, now: Callable[[], float] = time.time) -> bool:
+def show(console: Console, log: Log, now: Callable[[], Now] = Now) -> bool:
     """Print what goes on; whether anything does."""
-    at = now()
-    found = activities(log, at)
+    found = activities(log, now())
     for activity in found:
-        for line in activity.lines(at):
+        for line in activity.lines():
             plain(console, line)
     return bool(found)
 
 
-def _activity(reader: _ActivityReader, start: Start, at: float) -> Activity:
-    since, wanted = start.since, start.tasks
-    sign, now, found, own = since, "", "", 0
+def _state(start: Start, held: list[Held]) -> State:
+    """Does the process live that set out? A lock tells of one elsewhere; one that says whose it was and has no lock any more is gone."""
+    writer = start.writer
+    if writer is None:
+        return "unknown"
+    if writer.is_here:
+        return writer.state()
+    same = [found for found in held if (found.owner.host, found.owner.pid, found.owner.start) == (writer.host, writer.pid, writer.start)]
+    return same[0].state if same else "dead"
+
+
+def _activity(reader: _ActivityReader, start: Start, held: list[Held]) -> Activity:
+    age, wanted = start.age, start.tasks
+    silence, now, found, own = age, "", "", 0
     counts: Counter[Study] = Counter()
     best: dict[Study, float] = {}
     default: dict[Study, float] = {}
@@ -164,8 +198,8 @@ def _activity(reader: _ActivityReader, start: Start, at: float) -> Activity:
             continue
         counts[study] += 1
         name = wanted[study][0]
-        if when >= since:
-            sign, now, own = max(sign, when), name, own + 1
+        if when <= age:
+            silence, now, own = min(silence, when), name, own + 1
         if trial.time is None:
             continue
         if trial.source == "default":
@@ -173,14 +207,14 @@ def _activity(reader: _ActivityReader, start: Start, at: float) -> Activity:
         if trial.time < best.get(study, float("inf")):
             best[study] = trial.time
             gain = f", {default[study] / trial.time:.2f}x default" if study in default else ""
-            found = f"{name} {duration(trial.time)}{gain} (trial {counts[study]}), {clock(at - when)} ago"
+            found = f"{name} {duration(trial.time)}{gain} (trial {counts[study]}), {clock(max(when, 0.0))} ago"
     total = sum(max(counts[study], round(min(trials, reader.points.get(study, trials)))) for study, (_, trials) in wanted.items())
     done = sum(counts.values())
-    rate = own / (sign - since) if sign > since else 0.0
+    rate = own / (age - silence) if age > silence else 0.0
     ends = [(total - done) / rate] if rate else []
-    ends += [] if start.budget is None else [max(start.budget - (at - since), 0.0)]
+    ends += [] if start.budget is None else [max(start.budget - max(age, 0.0), 0.0)]
     who = f"on {start.host}" + ("" if start.pid is None else f" (process {start.pid})")
-    return Activity(start.title, who, since, sign, done, total, rate, min(ends, default=None), now, found)
+    return Activity(start.title, who, age, silence, _state(start, held), done, total, rate, min(ends, default=None), now, found)
 
 
 def _study(record: JsonObject) -> Study | None:

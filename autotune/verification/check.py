@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
 from tensorlang.autotune.task import NO_DIMS, longest_reduction, placeholders, specs
-from tensorlang.autotune.verification.reference import sample_points
+from tensorlang.autotune.verification.points import sample_points
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build_schedule
 from tensorlang.codegen.kernel.kernel import Kernel

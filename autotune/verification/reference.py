@@ -1,61 +1,71 @@
-"""What a worker is told of a task, and the results that candidates are held to: computed once, by the reference evaluator, in the parent.
+"""What a worker is told of a task, and the results that candidates are held to: computed once, by the reference evaluator.
 
-The evaluator is simple and slow. Where the whole result would take too long, it computes a sample of elements: corners, edges and random
-ones; the worker then also compares whole results with the default schedule's.
+It runs in a process with limits of time and memory (see `limited`), since it can take any amount of both. Only what is over in some
+milliseconds whatever happens is evaluated here. Where not all of a result can be had in time, it is a sample; the worker then also
+compares whole results with the default schedule's.
 """
 
 from __future__ import annotations
 
-import itertools
-import time
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable
+from math import prod
+from typing import Final
 
 import numpy as np
 
-from tensorlang.autotune.measurement.arrays import Array, Spec, inputs
+from tensorlang.autotune.measurement.arrays import Array
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import BUILDER
 from tensorlang.autotune.task import Task, placeholders
-from tensorlang.autotune.workers.protocol import Blob, Point, WorkerTask
+from tensorlang.autotune.verification.evaluated import Reference, ReferenceRequest, evaluated, reference_of
+from tensorlang.autotune.workers.limited import LimitedProcess, duty
+from tensorlang.autotune.workers.protocol import Blob, WorkerTask
 from tensorlang.codegen.target import Target
-from tensorlang.definition.tensor import Tensor
+from tensorlang.definition.tensor import Placeholder, Stage, Tensor, definitions
+from tensorlang.ir import Reduce
+from tensorlang.ir.integers import known_value
+from tensorlang.ir.traverse import walk
 from tensorlang.schedules.spaces.feasible import Config
-from tensorlang.semantics.evaluate import evaluate
+from tensorlang.serialization import canonical
+from tensorlang.system.memory import memory
 
-WHOLE_S: Final = 0.5
-PROBE: Final = 256
-SAMPLED: Final = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """The expected results as bytes; for each the elements that they are (None: all); whether the inputs have negative floats."""
-
-    values: tuple[bytes, ...]
-    at: tuple[tuple[Point, ...] | None, ...]
-    signed: bool
+LIMIT_S: Final = 30.0
+"""Seconds that the reference may take where nobody says."""
+SAMPLING_S: Final = 5.0
+SHARE: Final = 0.4
+"""What is spent on a larger sample: so many seconds at most, and no more than this part of the limit."""
+HERE: Final = 1 << 16
+"""Steps of the evaluator up to which no process is started for it."""
 
 
 def worker_task(
-    task: Task, target: Target, threads: int, policy: Policy, builder: str = BUILDER, default: Config | None = None
+    task: Task,
+    target: Target,
+    threads: int,
+    policy: Policy,
+    builder: str = BUILDER,
+    default: Config | None = None,
+    *,
+    limit_s: float = LIMIT_S,
+    factors: Iterable[int] = (),
 ) -> WorkerTask:
     """What a worker is told of a task, here or on another host; on which cores to measure is left open.
 
-    The reference results are computed now.
+    The reference results are computed now, in at most `limit_s` seconds; `factors` are likely sizes of tiles. Raises `TuningError` where
+    that is not enough, or memory is not.
     """
-    reference = make_reference(task, seed=0)
+    reference = make_reference(task, seed=0, limit_s=limit_s, factors=factors)
     return WorkerTask(
         builder=builder,
         policy=policy,
         threads=threads,
         inputs=task.inputs,
         results=task.results,
-        expected=tuple(map(Blob, reference.values)),
+        expected=reference.values,
         at=reference.at,
         reduction=task.reduction,
         signed=reference.signed,
-        bound={place: Blob(np.ascontiguousarray(array).tobytes()) for place, array in bound(task.outputs).items()},
+        bound=_blobs(task),
         dims=task.dims,
         definition=task.definition,
         fingerprint=task.fingerprint,
@@ -70,67 +80,42 @@ def bound(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
     return {place: array for place, array in enumerate(found) if array is not None}
 
 
-def make_reference(task: Task, seed: int) -> Reference:
-    """Evaluate the task on the inputs of this seed, and on the operands bound to arrays.
-
-    Inputs have negative values unless that makes results NaN or infinite (a logarithm, a square root).
-    """
-    signed, expected = True, _expected(task, seed, signed=True)
-    if not all(_mostly_finite(values) for values, _ in expected):
-        signed, expected = False, _expected(task, seed, signed=False)
-    return Reference(
-        tuple(values.tobytes() for values, _ in expected), tuple(None if at is None else tuple(at) for _, at in expected), signed
+def make_reference(task: Task, seed: int, *, limit_s: float = LIMIT_S, factors: Iterable[int] = ()) -> Reference:
+    """Evaluate the task on the inputs of this seed, and on the operands bound to arrays. Raises as `worker_task` does."""
+    request = ReferenceRequest(
+        definition=canonical.describe(task.outputs),
+        inputs=task.inputs,
+        results=task.results,
+        seed=seed,
+        seconds=min(SAMPLING_S, SHARE * limit_s),
+        bound=_blobs(task),
+        dims=task.dims,
+        factors=tuple(factors),
     )
+    if _is_small(task):
+        return reference_of(task.outputs, {}, request)
+    with LimitedProcess(memory()) as process:
+        return process.call(duty(evaluated), request, Reference, limit_s, f"the reference results of {task.op}")
 
 
-def _expected(task: Task, seed: int, *, signed: bool) -> list[tuple[Array, list[Point] | None]]:
-    made = inputs(task.inputs, seed, signed=signed)
-    fixed = bound(task.outputs)
-    arguments = enumerate(zip(placeholders(task.outputs), made, strict=True))
-    feeds = {placeholder: guarded.array for place, (placeholder, guarded) in arguments if place not in fixed}
-    return [_values(tensor, spec, feeds, task.dims) for tensor, spec in zip(task.outputs, task.results, strict=True)]
+def _blobs(task: Task) -> dict[int, Blob]:
+    return {place: Blob(np.ascontiguousarray(array).tobytes()) for place, array in bound(task.outputs).items()}
 
 
-def _values(tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array], dims: dict[str, int]) -> tuple[Array, list[Point] | None]:
-    """The result or a sample of it, whichever is affordable."""
-    size = int(np.prod(spec.shape, dtype=np.int64))
-    if size <= PROBE:
-        return _array(evaluate(tensor, arrays, None, **dims)), None
-    points = sample_points(spec.shape, SAMPLED)
-    _, first = _timed(tensor, arrays, dims, points[:PROBE])
-    values, both = _timed(tensor, arrays, dims, points)
-    slope = max(both - first, 1e-6) / max(len(points) - PROBE, 1)
-    if first + slope * size <= WHOLE_S or size <= len(points):
-        return _array(evaluate(tensor, arrays, None, **dims)), None
-    return values, points
-
-
-def _timed(tensor: Tensor, arrays: dict[Tensor, Array], dims: dict[str, int], points: list[Point]) -> tuple[Array, float]:
-    start = time.perf_counter()
-    values = _array(evaluate(tensor, arrays, points, **dims))
-    return values, time.perf_counter() - start
-
-
-def _array(values: Any) -> Array:
-    return np.asarray(values)
-
-
-def sample_points(shape: tuple[int, ...], count: int) -> list[Point]:
-    """Distinct indices: the corners (of at most ten axes), points on edges, and random ones."""
-    rng = np.random.default_rng(0)
-    axes = shape[:10]
-    corners = (corner + tuple(0 for _ in shape[10:]) for corner in itertools.product(*({0, size - 1} for size in axes)))
-    chosen = dict.fromkeys(itertools.islice(corners, count // 2))
-    inside = rng.integers(0, shape, size=(count, len(shape)))
-    snapped = np.where(rng.random(inside.shape) < 0.5, np.where(rng.random(inside.shape) < 0.5, 0, np.array(shape) - 1), inside)
-    inside[: count // 4] = snapped[: count // 4]
-    rng.shuffle(inside)
-    for row in inside.tolist():
-        chosen.setdefault(tuple(row))
-    return list(chosen)[:count]
-
-
-def _mostly_finite(values: Array) -> bool:
-    if values.dtype.kind in "biu" or not values.size:
-        return True
-    return bool(np.isfinite(values.astype(np.float64)).mean() > 0.9)
+def _is_small(task: Task) -> bool:
+    """Is it over in some milliseconds, whatever the operands hold?"""
+    steps = sum(prod(spec.shape) for spec in task.inputs)
+    for definition in definitions(task.outputs):
+        if isinstance(definition, Placeholder):
+            continue
+        if not isinstance(definition, Stage) or definition.itself:
+            return False
+        each = 1
+        for value in definition.values:
+            for node in walk(value):
+                for axis in node.axes if isinstance(node, Reduce) else ():
+                    lo, hi = known_value(axis.lo, task.dims), known_value(axis.hi, task.dims)
+                    each *= HERE + 1 if lo is None or hi is None else max(hi - lo, 1)
+        extents = [known_value(extent, task.dims) for extent in definition.shape]
+        steps += each * prod(HERE + 1 if extent is None else extent for extent in extents)
+    return steps <= HERE

@@ -1,6 +1,7 @@
 """The worker's side of a measurement: a kernel is timed only after its result was compared with the reference.
 
 Where the reference covers only some elements, the whole result is also compared with the default schedule's, which is built here once.
+Operands are there once, whatever is measured: all candidates write to the same outputs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
+from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, fill, inputs, mismatch
 from tensorlang.autotune.measurement.cold_caches import Flush
 from tensorlang.autotune.measurement.measure import interleave, measure
 from tensorlang.autotune.measurement.sentinel import Sentinel
@@ -33,10 +34,10 @@ class Measurer:
         self.inputs = inputs(task.inputs, task.seed, signed=task.signed)
         self.at = [None if at is None else tuple(np.array(at, np.int64).T) for at in task.at]
         self.values = [_values(blob, spec, at) for blob, spec, at in zip(task.expected, task.results, self.at, strict=True)]
-        for place, blob in task.bound.items():
-            array = self.inputs[place].array
-            array[...] = np.frombuffer(blob.data, array.dtype).reshape(array.shape)
-        self.pristine = [guarded.array.copy() for guarded in self.inputs]
+        for place in task.bound:
+            self._bind(place)
+        self.digests = [guarded.digest() for guarded in self.inputs]
+        self.outputs = [Guarded(spec) for spec in task.results]
         self.agreed: list[Array] | None = None
         self._asked = False
         self.sentinel = Sentinel()
@@ -74,17 +75,16 @@ class Measurer:
         self.builder.channel.send(Running(facts))
         start = time.perf_counter()
         pin(self.cores)
-        outputs = [Guarded(spec) for spec in self.task.results]
-        for guarded in outputs:
+        for guarded in self.outputs:
             guarded.poison()
-        arrays = tuple(guarded.array for guarded in outputs)
+        arrays = tuple(guarded.array for guarded in self.outputs)
         dims = self.task.dims
         out = arrays if len(arrays) > 1 else arrays[0]
         call: Callable[[], object] = built.bind(*(guarded.array for guarded in self.inputs), out=out, **dims)
         call()
-        self._verify(outputs)
+        self._verify()
         if candidate.trusted and any(at is not None for at in self.at):
-            self.agreed = [array.copy() for array in arrays]
+            self._agree_on(arrays)
         cost = built.cost(**dims)
         run_s = time.perf_counter() - start
         return call, msgspec.structs.replace(facts, run_s=run_s, flops=float(cost["flops"]), bytes=float(cost["bytes"]))
@@ -99,13 +99,35 @@ class Measurer:
             with contextlib.suppress(Wrong, TensorlangError):  # its own trial has told why
                 self._prepare(Candidate(default, trusted=True), None)
 
-    def _verify(self, outputs: list[Guarded]) -> None:
-        for guarded, before in zip(self.inputs, self.pristine, strict=True):
-            if guarded.array.tobytes() != before.tobytes() or not guarded.intact():
-                guarded.array[...] = before
+    def _agree_on(self, arrays: tuple[Array, ...]) -> None:
+        """Keep the whole results of the default, in the memory of those that were kept before."""
+        if self.agreed is None:
+            self.agreed = [array.copy() for array in arrays]
+        else:
+            for kept, array in zip(self.agreed, arrays, strict=True):
+                kept[...] = array
+
+    def _bind(self, place: int) -> None:
+        """Put the array that is bound to an argument in its place."""
+        if (blob := self.task.bound.get(place)) is not None:
+            array = self.inputs[place].array
+            array[...] = np.frombuffer(blob.data, array.dtype).reshape(array.shape)
+
+    def _restore(self, place: int) -> None:
+        """Make an input again that was written to, its surroundings too."""
+        guarded = self.inputs[place]
+        guarded.seal()
+        fill(guarded, self.task.inputs[place], self.task.seed, place, signed=self.task.signed)
+        self._bind(place)
+
+    def _verify(self) -> None:
+        for place, (guarded, digest) in enumerate(zip(self.inputs, self.digests, strict=True)):
+            if guarded.digest() != digest or not guarded.intact():
+                self._restore(place)
                 raise Wrong("it wrote to an input")
-        for place, (guarded, spec, want) in enumerate(zip(outputs, self.task.results, self.values, strict=True)):
+        for place, (guarded, spec, want) in enumerate(zip(self.outputs, self.task.results, self.values, strict=True)):
             if not guarded.intact():
+                guarded.seal()
                 raise Wrong(f"it wrote outside output {place}")
             got = guarded.array if (at := self.at[place]) is None else guarded.array[at]
             if why := mismatch(got, want, spec.dtype, self.task.reduction):

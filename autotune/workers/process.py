@@ -1,4 +1,4 @@
-"""A worker process as the tuner sees it: started in a session of its own, spoken to over a private socket, killed with its whole group."""
+"""A disposable process as the tuner sees it: in a session of its own, spoken to over a private socket, killed with its whole group."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Generic, TypeVar
 
 from tensorlang.autotune.workers.channel import Channel
 from tensorlang.autotune.workers.protocol import Answer, read_answer
+
+Heard = TypeVar("Heard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,12 @@ class Limits:
     memory: int = 0
 
 
-class Worker:
-    """One process and the channel to it."""
+class Disposable(Generic[Heard]):
+    """One process that runs `module` and the channel to it, of whose frames `read` makes messages."""
 
-    def __init__(self, limits: Limits, path: tuple[str, ...], cores: Sequence[int]) -> None:
+    def __init__(
+        self, module: str, read: Callable[[bytes, list[bytes]], Heard], limits: Limits, path: tuple[str, ...], cores: Sequence[int]
+    ) -> None:
         ours, theirs = socket.socketpair()
         self.served = 0
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
@@ -40,7 +44,7 @@ class Worker:
         facts = (theirs.fileno(), os.getpid(), limits.memory, ",".join(map(str, cores)))
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tensorlang.autotune.workers.worker", *map(str, facts)],
+                [sys.executable, "-P", "-m", module, *map(str, facts)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
@@ -54,7 +58,7 @@ class Worker:
             raise
         finally:
             theirs.close()
-        self.channel: Channel[Answer] = Channel(ours, read_answer)
+        self.channel: Channel[Heard] = Channel(ours, read)
         self.pid = self._process.pid
 
     def kill(self) -> int:
@@ -80,6 +84,13 @@ class Worker:
     def forget(self) -> None:
         """Release the file that held its last words."""
         self._stderr.close()
+
+
+class Worker(Disposable[Answer]):
+    """A process that builds candidates, or checks and times them."""
+
+    def __init__(self, limits: Limits, path: tuple[str, ...], cores: Sequence[int]) -> None:
+        super().__init__("tensorlang.autotune.workers.worker", read_answer, limits, path, cores)
 
 
 def _root() -> str:

@@ -228,6 +228,20 @@ class Outcome(Struct, frozen=True, tag="outcome"):
 Answer: TypeAlias = Hello | Compiling | Running | Outcome
 
 
+class Function(Struct, frozen=True, tag="function"):
+    """To a limited process: the function, `module:name`, that the request behind this is for."""
+
+    name: str
+
+
+class Returned(Struct, frozen=True, tag="returned"):
+    """From a limited process: the answer is behind this, or why there is none: whether the function refused, or memory ran out."""
+
+    error: str | None = None
+    refused: bool = False
+    memory: bool = False
+
+
 def encode(message: object) -> tuple[bytes, list[bytes]]:
     """A message as text, and the bytes beside it."""
     beside: list[bytes] = []

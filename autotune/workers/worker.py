@@ -9,26 +9,18 @@ owns every deadline, can tell a compilation that does not end from a kernel that
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import fcntl
 import os
-import resource
-import signal
-import socket
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tensorlang.autotune.log.status import Failure, Status
-from tensorlang.autotune.workers.builder import Builder, Wrong, pin
+from tensorlang.autotune.workers.builder import Builder, Wrong
 from tensorlang.autotune.workers.channel import Channel, Closed
+from tensorlang.autotune.workers.isolation import connected
 from tensorlang.autotune.workers.protocol import Build, Hello, Measure, Outcome, Paired, Request, Take, read_request
 
 if TYPE_CHECKING:
     from tensorlang.autotune.workers.measurer import Measurer
-
-_PR_SET_PDEATHSIG = 1
 
 
 def serve(channel: Channel[Request]) -> None:
@@ -70,27 +62,9 @@ def _failure(status: Status | Literal["error"], error: Exception) -> Outcome:
     return Outcome(status, error=Failure(type(error).__name__, str(error)[:500]))
 
 
-def _isolate(parent: int, memory: int) -> None:
-    """Die with the parent, and rather than it; no core file; a bound on memory."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-        with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if memory:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
-
 def main(arguments: list[str]) -> None:
     """Serve on the inherited socket."""
-    descriptor, parent, memory = map(int, arguments[:3])
-    _isolate(parent, memory)
-    pin([int(core) for core in arguments[3].split(",")])
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 500)  # where a candidate that writes to low descriptors does not hit it
-    os.close(descriptor)
-    channel = Channel(socket.socket(fileno=high), read_request, longest=None)
+    channel = connected(arguments, read_request)
     channel.send(Hello(os.getpid()))
     try:
         serve(channel)

@@ -40,10 +40,11 @@ from tensorlang.semantics import arithmetic
 from tensorlang.semantics.arithmetic import Array
 from tensorlang.semantics.binding import bind_dims, collect, shape_of
 from tensorlang.semantics.environment import Environment, clipped_index, is_exact, is_plain, plain, with_leading_axis
+from tensorlang.semantics.partial_array import PartialArray
 
 CHUNK: Final = 1 << 16
 """Elements that a chunk of a reduction may hold, unless the output alone is larger."""
-LARGE: Final = 1 << 28
+LARGE: Final = 1 << 22
 """Steps beyond which a stage is evaluated only where it is read, if only some elements of the outputs are asked for."""
 
 
@@ -64,23 +65,46 @@ def evaluate(outputs: object, feeds: Mapping[Tensor, object], at: Sequence[Any] 
     elements of each output, as arrays with one axis.
     Raises `CallError` for a missing or unfitting operand, and for a point outside an output.
     """
-    tensors = as_outputs(outputs)
-    order = definitions(tensors)
-    arrays = collect(order, feeds)
-    evaluator = ReferenceEvaluator(bind_dims(order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()})
-    with arithmetic.quiet():
-        if at is None:
-            for definition in order:
-                evaluator.materialise(definition)
-            results = tuple(np.array(evaluator.arrays[tensor.definition, tensor.component], order="C") for tensor in tensors)
-        else:
-            read = {operand.definition for definition in order for operand in operands(definition)}
-            for definition in order:
-                if definition in read and evaluator.steps(definition) <= LARGE:
-                    evaluator.materialise(definition)
-            points = [_points(tensor, shape_of(tensor, evaluator.dims), at) for tensor in tensors]
-            results = tuple(evaluator.elements(tensor, index, len(at)) for tensor, index in zip(tensors, points, strict=True))
+    evaluation = Evaluation(as_outputs(outputs), feeds, **dims)
+    results = evaluation.whole() if at is None else evaluation.at([at] * len(evaluation.outputs))
     return results if isinstance(outputs, (tuple, list)) else results[0]
+
+
+class Evaluation:
+    """Outputs on given operands, evaluated whole, or some elements at a time, each time from what is known already.
+
+    Raises `CallError` for a missing or unfitting operand.
+    """
+
+    def __init__(self, outputs: tuple[Tensor, ...], feeds: Mapping[Tensor, object], **dims: int) -> None:
+        self.outputs = outputs
+        self._order = definitions(outputs)
+        arrays = collect(self._order, feeds)
+        self._evaluator = ReferenceEvaluator(
+            bind_dims(self._order, arrays, dims), {(definition, 0): array for definition, array in arrays.items()}
+        )
+        self._begun = False
+
+    def whole(self) -> tuple[Array, ...]:
+        """Every output, as a new array."""
+        with arithmetic.quiet():
+            for definition in self._order:
+                self._evaluator.materialise(definition)
+            return tuple(np.array(self._evaluator.arrays[tensor.definition, tensor.component], order="C") for tensor in self.outputs)
+
+    def at(self, points: Sequence[Sequence[Any]]) -> tuple[Array, ...]:
+        """The elements of each output at its points, as arrays with one axis. Raises `CallError` for a point outside an output."""
+        evaluator = self._evaluator
+        with arithmetic.quiet():
+            if not self._begun:
+                self._begun = True
+                read = {operand.definition for definition in self._order for operand in operands(definition)}
+                for definition in self._order:
+                    if definition in read and evaluator.steps(definition) <= LARGE:
+                        evaluator.materialise(definition)
+            places = [_points(tensor, shape_of(tensor, evaluator.dims), at) for tensor, at in zip(self.outputs, points, strict=True)]
+            chosen = zip(self.outputs, places, points, strict=True)
+            return tuple(evaluator.elements(tensor, index, len(at)) for tensor, index, at in chosen)
 
 
 def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[Array, ...]:
@@ -99,6 +123,7 @@ class ReferenceEvaluator:
     def __init__(self, dims: dict[str, int], arrays: dict[tuple[Definition, int], Array]) -> None:
         self.dims = dims
         self.arrays = arrays
+        self.partial: dict[tuple[Definition, int], PartialArray] = {}
         self.time: dict[str, Array] = {}
         self.past: dict[Itself, Array] = {}
 
@@ -312,9 +337,11 @@ class ReferenceEvaluator:
             return np.asarray(known[places])
         lanes = np.broadcast_arrays(*places)
         flat = np.ravel_multi_index(tuple(lanes), shape) if shape else np.zeros((), np.int64)
-        distinct, position = np.unique(flat, return_inverse=True)
-        return np.asarray(
-            self.elements(tensor, np.unravel_index(distinct, shape) if shape else (), len(distinct))[position.reshape(flat.shape)]
+        key = tensor.definition, tensor.component
+        if key not in self.partial:
+            self.partial[key] = PartialArray(math.prod(shape), tensor.dtype.numpy)
+        return self.partial[key].read(
+            np.asarray(flat), lambda places: self.elements(tensor, np.unravel_index(places, shape) if shape else (), len(places))
         )
 
     def _reduce(self, node: Reduce, scope: Environment) -> Array:

@@ -7,8 +7,12 @@ that can go wrong is a `DefinitionError` that says where. Expressions are read b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+import numpy as np
 
 from tensorlang import ir
 from tensorlang.checks.reads import check_scatter, check_stage
@@ -30,6 +34,7 @@ from tensorlang.definition.tensor import (
 )
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL
+from tensorlang.ir.integers import known_value
 from tensorlang.ir.traverse import dtype_of
 from tensorlang.language.scan import make
 from tensorlang.language.scatter import scatter_reducer
@@ -51,20 +56,23 @@ from tensorlang.serialization.spelling import (
 SCATTER = ("kind", "name", "axes", "ranges", "init", "index", "value", "where", "reduce")
 SCAN = ("kind", "name", "time", "length", "init", "step", "next", "keep")
 MAX_SCANS = 16
+NO_ARRAYS: Final[Mapping[int, np.ndarray[Any, Any]]] = MappingProxyType({})
 
 
-def rebuild(document: object) -> tuple[Tensor, ...]:
-    """The outputs that `describe` was given, as new definitions.
+def rebuild(document: object, arrays: Mapping[int, np.ndarray[Any, Any]] = NO_ARRAYS) -> tuple[Tensor, ...]:
+    """The outputs that `describe` was given, as new definitions; `arrays` are bound to placeholders, by their place among these.
 
     Raises `DefinitionError` for anything that `describe` does not write, and for definitions that have no meaning.
     """
-    return _DocumentReader().document(document)
+    return _DocumentReader(arrays).document(document)
 
 
 @dataclass(slots=True)
 class _DocumentReader:
     """Reads one document; what a later part refers to by number is kept."""
 
+    arrays: Mapping[int, np.ndarray[Any, Any]]
+    placeholders: int = 0
     known: SymbolTable = field(default_factory=SymbolTable)
 
     def document(self, document: object) -> tuple[Tensor, ...]:
@@ -91,10 +99,7 @@ class _DocumentReader:
         made: Definition
         match kind:
             case "placeholder":
-                record = read_record(entry, where, ("kind", "name", "shape", "dtype"))
-                made = Placeholder(
-                    _name(record["name"], where), self.known.shape(record["shape"], where), read_dtype(record["dtype"], where), serial()
-                )
+                made = self.placeholder(read_record(entry, where, ("kind", "name", "shape", "dtype")), where)
             case "stage" | "recurrence":
                 keys = ("kind", "name", "rank", "axes", "shape", "values", *(("dtype",) if kind == "recurrence" else ()))
                 record = read_record(entry, where, keys)
@@ -106,6 +111,15 @@ class _DocumentReader:
             case _:
                 fail(where, "a placeholder, a stage, a recurrence, a scatter or a scan", kind)
         self.known.tensors += [Tensor(made, component) for component in range(components(made))]
+
+    def placeholder(self, record: dict[str, Any], where: str) -> Placeholder:
+        """An argument, with the array that is bound to it, which has to fit."""
+        array = self.arrays.get(self.placeholders)
+        self.placeholders += 1
+        shape, kind = self.known.shape(record["shape"], where), read_dtype(record["dtype"], where)
+        if array is not None and (array.dtype != kind.numpy or [known_value(extent, {}) for extent in shape] != list(array.shape)):
+            raise DefinitionError(f"{where}: an array of {array.dtype}, shape {array.shape}, is no operand of {kind} that it could be")
+        return Placeholder(_name(record["name"], where), shape, kind, serial(), array)
 
     def axes(self, record: dict[str, Any], where: str, rank: int) -> list[str]:
         """New axes with the names of a definition's."""

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tensorlang.autotune.log.clock import Now
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import to_line
 from tensorlang.autotune.reporting import activity
@@ -77,6 +79,8 @@ def test_several_logs_are_shown_one_after_the_other(tmp_path: Path, verb: str) -
 # What goes on ------------------------------------------------------------------------------------------------------------------------
 
 NOW = 1_700_000_000.0
+AT = Now(NOW, {"boot": "", "seconds": 0.0})
+"""On a machine that does not name its boots."""
 
 
 def running(path: Path, *, trials: int = 4, budget: float | None = None, job: bool = False, end: str = "") -> Log:
@@ -107,30 +111,30 @@ def running(path: Path, *, trials: int = 4, budget: float | None = None, job: bo
 
 
 def test_a_running_run_tells_who_since_when_how_fast_until_when_and_what_was_found(tmp_path: Path) -> None:
-    (found,) = activity.activities(running(tmp_path / "a.jsonl"), NOW)
+    (found,) = activity.activities(running(tmp_path / "a.jsonl"), AT)
     assert (found.done, found.total) == (4, 20) and found.rate == pytest.approx(0.1, rel=0.1)
     assert found.eta == pytest.approx(16 / found.rate)
-    first, second, third = found.lines(NOW)
+    first, second, third = found.lines()
     assert "process 77), since 1m40s, last sign of life 1m00s ago" in first
     assert "4 of 20 trials" in second and "left" in second
     assert "250 us, 4.00x default (trial 4), 1m00s ago" in third
 
 
 def test_a_budget_bounds_what_is_left(tmp_path: Path) -> None:
-    (found,) = activity.activities(running(tmp_path / "a.jsonl", budget=130.0), NOW)
+    (found,) = activity.activities(running(tmp_path / "a.jsonl", budget=130.0), AT)
     assert found.eta == pytest.approx(30)
 
 
 def test_a_job_stands_for_the_runs_of_its_tasks(tmp_path: Path) -> None:
-    (found,) = activity.activities(running(tmp_path / "a.jsonl", job=True), NOW)
+    (found,) = activity.activities(running(tmp_path / "a.jsonl", job=True), AT)
     assert found.title == "job jobs.toml" and "process 78" in found.who and found.now == "mine"
     assert (found.done, found.total) == (4, 20)
 
 
 def test_a_run_that_ended_is_not_going_on_and_a_silent_one_may_be_dead(tmp_path: Path) -> None:
-    assert activity.activities(running(tmp_path / "a.jsonl", end="now"), NOW) == []
-    (found,) = activity.activities(running(tmp_path / "b.jsonl"), NOW + 3600)
-    assert "silent for 1h01m: killed?" in found.lines(NOW + 3600)[0]
+    assert activity.activities(running(tmp_path / "a.jsonl", end="now"), AT) == []
+    (found,) = activity.activities(running(tmp_path / "b.jsonl"), replace(AT, time_unix=NOW + 3600))
+    assert "silent for 1h01m: killed?" in found.lines()[0]
 
 
 def test_a_run_that_was_taken_up_again_counts_once(tmp_path: Path) -> None:
@@ -139,8 +143,8 @@ def test_a_run_that_was_taken_up_again_counts_once(tmp_path: Path) -> None:
     log.append(
         {name: value for name, value in again.items() if name not in ("v", "sum")} | {"id": "s2", "run": "later", "time_unix": NOW - 20}
     )
-    (found,) = activity.activities(log, NOW)
-    assert found.since == NOW - 20 and found.done == 4
+    (found,) = activity.activities(log, AT)
+    assert found.age == 20 and found.done == 4
 
 
 def test_status_of_a_run_without_a_trial_yet_says_so(tmp_path: Path) -> None:
@@ -150,4 +154,4 @@ def test_status_of_a_run_without_a_trial_yet_says_so(tmp_path: Path) -> None:
 
 def test_status_takes_work_in_proportion_to_the_log(tmp_path: Path) -> None:
     short, long = (running(tmp_path / f"{trials}.jsonl", trials=trials) for trials in (100, 400))
-    assert work(lambda: activity.activities(long, NOW)) < 4.2 * work(lambda: activity.activities(short, NOW))
+    assert work(lambda: activity.activities(long, AT)) < 4.2 * work(lambda: activity.activities(short, AT))

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from tensorlang.autotune.jobs import batch_task, jobfile
@@ -15,9 +16,11 @@ from tensorlang.autotune.jobs.jobfile import Job, read
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.writer import LogBusyError, Owner
 from tensorlang.autotune.measurement.host import target_fields
 from tensorlang.autotune.reporting.display import clock
 from tensorlang.autotune.reporting.summary import status_of
+from tensorlang.autotune.workers.limited import LimitError
 from tensorlang.codegen.target import target
 from tensorlang.errors import LogError, TuningError
 
@@ -146,9 +149,9 @@ class Pretended:
 
     def __init__(self, outputs: Any, log: Log, *, name: str, **settings: Any) -> None:
         self.log = log
-        self.task = SimpleNamespace(fingerprint=f"{name}{outputs.shape}")
+        self.task = SimpleNamespace(fingerprint=f"{name}{outputs}", inputs=(), results=())
         self.target = target()
-        self.settings = SimpleNamespace(threads=1, policy=SimpleNamespace(cache="warm"))
+        self.settings = SimpleNamespace(threads=1, timeout=settings.get("timeout", 30.0), policy=SimpleNamespace(cache="warm"))
         self.given = settings
         self.trials: list[Trial] = []
         self.calls: list[Any] = []
@@ -165,7 +168,14 @@ class Pretended:
             tell(Progress(len(self.trials), trials, self.trials[-1], self.trials[-1], self.trials[0]))
         return "trials" if len(self.trials) >= trials else "exhausted"
 
-    def conclude(self, tell: Any) -> Any:
+    @property
+    def opened(self) -> bool:
+        return bool(self.calls)
+
+    def decided(self) -> bool:
+        return "conclude" in self.calls
+
+    def conclude(self, tell: Any, _seconds: float | None = None) -> Any:
         self.calls.append("conclude")
         tell(Progress(len(self.trials), 0, None, self.trials[0], None, "final"))
         return SimpleNamespace(best=self.trials[0], speedup=None, speedup_interval=None)
@@ -206,7 +216,8 @@ def test_every_task_is_begun_then_finished_and_closed(tmp_path: Path, pretended:
     assert [state.title for state in seen[:18]] == [task.title for task in ready.tasks for _ in range(6)]
     assert (seen[-1].done, seen[-1].total) == (33, 33)
     records: list[Any] = list(Log(tmp_path / "logs" / "job-jobs.jsonl").records())
-    assert [record["kind"] for record in records] == ["run_start", "run_end"] and records[1]["reason"] == "trials"
+    assert [record["kind"] for record in records] == ["run_start", *["task"] * 6, "run_end"] and records[-1]["reason"] == "trials"
+    assert [record["event"] for record in records[1:-1]] == ["begun", "survived"] * 3
     assert [task["trials"] for task in records[0]["job"]["tasks"]] == [12, 12, 9] and records[0]["job"]["pid"] > 0
 
 
@@ -287,3 +298,87 @@ def test_lengths_of_time_are_told_as_people_do() -> None:
 def test_a_job_is_a_value(tmp_path: Path) -> None:
     path = written(tmp_path, TWO)
     assert read(path) == read(path) and isinstance(read(path), Job)
+
+
+# Run again ------------------------------------------------------------------------------------------------------------------------------
+
+
+def events(tmp_path: Path) -> list[Any]:
+    return [record for record in Log(tmp_path / "logs" / "job-jobs.jsonl").records() if isinstance(record, dict)]
+
+
+def test_a_finished_job_measures_and_writes_nothing(tmp_path: Path, pretended: list[Pretended]) -> None:
+    ready = Batch(read(written(tmp_path, THREE)))
+    ready.run(lambda _: None)
+    before = events(tmp_path)
+    searched = [sum(call[0] == "search" for call in own.calls) for own in pretended]
+    assert ready.finished and ready.measured
+    ready.run(lambda _: None)
+    assert events(tmp_path) == before and searched == [sum(call[0] == "search" for call in own.calls) for own in pretended]
+
+
+def test_a_job_whose_budget_was_used_up_goes_on_with_a_larger_one_only(tmp_path: Path, pretended: list[Pretended]) -> None:
+    """Also where some of it was left, since the final measurements took less than was set aside."""
+    path = written(tmp_path, 'budget = "1h"\n' + THREE)
+    first = Batch(read(path))
+    first.job = replace(first.job, budget=1e-9)
+    first.run(lambda _: None)
+    assert events(tmp_path)[-1]["reason"] == "budget"
+    again = Batch(read(path))
+    assert not again.finished
+    again.job = replace(again.job, budget=1e-9)
+    assert again.finished
+
+
+def test_the_time_of_earlier_runs_counts_with_their_starts_and_finals(tmp_path: Path, pretended: list[Pretended]) -> None:
+    path = written(tmp_path, 'budget = "1h"\n' + THREE)
+    Batch(read(path)).run(lambda _: None)
+    log = Log(tmp_path / "logs" / "job-jobs.jsonl")
+    end = events(tmp_path)[-1]
+    log.append({name: value for name, value in end.items() if name not in ("v", "sum")} | {"id": "more", "wall_s": 1000.0})
+    left = Batch(read(path)).left
+    assert left is not None and 2500 < left < 2600
+
+
+def test_a_task_that_takes_too_much_is_left_out_next_time_and_tried_again_when_asked(tmp_path: Path, pretended: list[Pretended]) -> None:
+    path = written(tmp_path, THREE)
+    ready = Batch(read(path))
+    pretended[1].fails = LimitError("it takes for ever")
+    ready.run(lambda _: None)
+    assert [event["event"] for event in events(tmp_path) if event["kind"] == "task"].count("failed") == 1
+    assert [task.failed for task in Batch(read(path)).tasks] == ["", "as before: it takes for ever", ""]
+    assert not any(task.failed for task in Batch(read(path), retry=True).tasks)
+    assert not any(task.failed for task in Batch(read(written(tmp_path, "timeout = 31\n" + THREE))).tasks)
+
+
+def test_a_task_at_whose_beginning_the_job_was_killed_comes_last_and_then_not_at_all(tmp_path: Path, pretended: list[Pretended]) -> None:
+    path = written(tmp_path, THREE)
+    killed: Any = Batch(read(path))
+    killed._own.path.parent.mkdir()
+    for times, expected in ((1, ""), (2, "the job was killed 2 times when it began this task")):
+        killed._run = f"run{times}"
+        killed._tell_of(killed.tasks[0], "begun")
+        again = Batch(read(path))
+        assert again.tasks[0].failed.startswith(expected) and bool(again.tasks[0].failed) == bool(expected)
+        assert again.tasks[0].suspect and again._next() is again.tasks[1]
+
+
+def test_a_definition_that_does_not_return_fails_alone_and_is_not_tried_again(tmp_path: Path, pretended: list[Pretended]) -> None:
+    (tmp_path / "mine.py").write_text("import os\ndef ends(): os._exit(1)\n")
+    path = written(tmp_path, TWO + '[[task]]\noperator = "mine.py:ends"\n')
+    ready = Batch(read(path))
+    ready.run(lambda _: None)
+    assert [bool(task.failed) for task in ready.tasks] == [False, False, True] and "exit code 1" in ready.tasks[2].failed
+    assert Batch(read(path)).tasks[2].failed.startswith("as before: ")
+    (tmp_path / "mine.py").write_text("import tensorlang as tl\ndef ends(): return tl.ops.relu(tl.placeholder((4,)))\n")
+    assert not Batch(read(path)).tasks[2].failed
+
+
+def test_the_same_job_is_not_run_twice_at_a_time(tmp_path: Path, pretended: list[Pretended]) -> None:
+    ready = Batch(read(written(tmp_path, THREE)))
+    (tmp_path / "logs").mkdir()
+    lock = tmp_path / "logs" / "job-jobs.jsonl.lock"
+    lock.write_bytes(msgspec.json.encode(Owner(host="elsewhere", pid=7, mark="t")))
+    with pytest.raises(LogBusyError, match="process 7 on elsewhere"):
+        ready.run(lambda _: None)
+    assert not any(own.calls for own in pretended)

@@ -10,6 +10,7 @@ import pytest
 
 from bench import log_faults
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.merge import merge
 from tensorlang.autotune.log.record import SCHEMA, RecordParser, Trial, from_line, to_line
 from tensorlang.autotune.log.scan import LONGEST
 from tensorlang.errors import LogError
@@ -373,3 +374,16 @@ def test_a_folder_holds_one_file_for_each_task(tmp_path: Path) -> None:
 def test_the_noise_of_a_trial_estimates_a_relative_standard_deviation() -> None:
     trial = Trial.of(fields(0, median=1.0, mad=0.1))
     assert trial.noise == pytest.approx(0.14826)
+
+
+@pytest.mark.parametrize("text", ['{"v": 1, "mine": 2}\n', '{"v":2}', "\0" * 8 + "PROGRAM", "\n" * 70000 + "x = 1\n", "def f(): ...\n"])
+def test_a_file_of_something_else_is_neither_appended_to_nor_merged_into(tmp_path: Path, text: str) -> None:
+    """Also where it begins as a log might."""
+    path, source = tmp_path / "mine", tmp_path / "source.jsonl"
+    path.write_text(text)
+    source.write_text("")
+    with pytest.raises(LogError, match="is no tuning log"):
+        Log(path).append({"kind": "trial"})
+    with pytest.raises(LogError, match="is no tuning log"):
+        merge([source], path)
+    assert path.read_text() == text
