@@ -17,12 +17,10 @@ from tensorlang.schedules.model.walks import Access
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump."""
-ENTRY: Final = 10.0
-"""Cycles to begin and leave a loop: its first addresses, and half of the predictions that its end is not the end."""
+ENTRY: Final = 4.0
+"""Cycles to begin and leave a loop: its first addresses, and its end where that is predicted wrongly; ends of short loops seldom are."""
 PREFETCHED: Final = 4
 """Lines of a run that are waited for before the hardware fetches the next ones ahead."""
-WHOLE: Final = 300.0
-"""Instructions up to which LLVM unrolls a loop whole (`-unroll-threshold` at -O3)."""
 NEAR: Final = 4
 """Elements between lanes up to which vectors are loaded whole and shuffled; beyond, each lane is loaded by itself."""
 
@@ -66,23 +64,9 @@ def _issued(parts: tuple[Part, ...], machine: Machine, times: float, serial: Loo
             for statement, path in _paths(part, ()):
                 yield statement.place, _body(statement, path, serial, machine, times)
         elif isinstance(part, Loop):
-            if not _is_unrolled(part, machine):
-                steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
-                yield next(statements(part.body)).place, Cycles(steps, 0.0)
+            steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
+            yield next(statements(part.body)).place, Cycles(steps, 0.0)
             yield from _issued(part.body, machine, times * part.trips, part)
-
-
-def _is_unrolled(loop: Loop, machine: Machine) -> bool:
-    """Does LLVM unroll a loop whole: of few iterations, with little in its body?"""
-    size = 0.0
-    for part in loop.body:
-        if not _is_body(part):
-            return False
-        for statement, path in _paths(part, ()):
-            lanes = machine.lanes(statement.bits)
-            copies = math.prod(inner.trips if inner.kind == "unroll" else math.ceil(inner.trips / lanes) for inner in path)
-            size += copies * (statement.operations + len(statement.accesses))
-    return loop.trips * size <= WHOLE
 
 
 def _is_body(part: Part) -> bool:
