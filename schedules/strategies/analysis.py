@@ -112,15 +112,15 @@ class StageInfo:
         """Does some load walk its tensor element by element along this loop?"""
         return any(self.moves(load, loop) == 1 for load in self.loads)
 
-    def groups(self, loops: tuple[For, ...]) -> tuple[Group, ...]:
+    def groups(self, loops: tuple[For, ...]) -> tuple[LoopGroup, ...]:
         """The loops of more than one iteration, those joined that every access walks as one (the rows and columns of an image)."""
-        found: list[Group] = []
+        found: list[LoopGroup] = []
         for loop in (loop for loop in loops if size(loop) != 1):
             last = found[-1].loops[-1] if found else None
             if last is not None and self._adjacent(last, loop) and self._walked_as_one(last, loop):
-                found[-1] = Group((*found[-1].loops, loop))
+                found[-1] = LoopGroup((*found[-1].loops, loop))
             else:
-                found.append(Group((loop,)))
+                found.append(LoopGroup((loop,)))
         return tuple(found)
 
     def _adjacent(self, outer: For, inner: For) -> bool:
@@ -136,7 +136,7 @@ class StageInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LoopGroup:
     """Adjacent loops that every access of a stage walks as if they were one."""
 
     loops: tuple[For, ...]
