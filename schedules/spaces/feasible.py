@@ -5,9 +5,10 @@ points; if it reads a knob, that knob is decided in every possible way, and it i
 the knobs that the constraints really read, and a branch of it ends as soon as the answer is known: a constraint between two tile sizes
 costs as many questions as there are pairs, however many points the space has. Constraints that read different knobs have trees of their
 own, and the points are their product. A leaf stands for all values of what nobody read, which are counted without being listed. A
-constraint that reads everything, or the point as a whole, is asked about each point in turn.
+constraint that reads everything, or the point as a whole, is asked about each point in turn. What a constraint has read and answered is
+kept: where others decide knobs that it does not read, it is not asked again.
 
-The questions are bounded; a space whose constraints need more is left to sampling by rejection (`Space.sample`).
+Questions and answers are bounded; a space whose constraints need more is left to sampling by rejection (`Space.sample`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Config: TypeAlias = dict[str, Any]
 Predicate: TypeAlias = Callable[[Config], bool]
 
 QUESTIONS: Final = 20_000
-"""How often constraints are asked before a space is left to rejection: about a tenth of a second."""
+"""How often constraints are asked before a space is left to rejection: some tenths of a second."""
+ANSWERS: Final = 50_000
+"""How often their answers are looked at, those included that are known by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +73,15 @@ class Feasible:
 
 
 def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate]) -> Feasible | None:
-    """The feasible points, or None where that takes more than `QUESTIONS`. What a predicate raises at a whole point is passed on."""
-    survey = _Survey(itertools.count())
+    """The feasible points, or None where that takes more than `QUESTIONS` or `ANSWERS`. What a predicate raises at a whole point is passed on."""
+    survey = _Survey()
     try:
         try:
-            groups = _groups(survey, tuple(knobs), constraints)
+            groups = _groups(survey, tuple(knobs), [_Answers(holds) for holds in constraints])
         except _TooMany:
             raise
         except Exception:  # noqa: BLE001 - it relies on an earlier constraint: all together, in order
-            groups = [(frozenset(knob.name for knob in knobs), tuple(constraints))]
+            groups = [(frozenset(knob.name for knob in knobs), tuple(_Answers(holds) for holds in constraints))]
         trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), {}, held) for read, held in groups]
     except _TooMany:
         return None
@@ -114,46 +117,78 @@ def unrank(knobs: Sequence[Knob], rank: int, config: Config) -> None:
             at -= below
 
 
-_Groups: TypeAlias = list[tuple[frozenset[str], tuple[Predicate, ...]]]
+_Groups: TypeAlias = "list[tuple[frozenset[str], tuple[_Answers, ...]]]"
 
 
-def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[Predicate]) -> _Groups:
+def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[_Answers]) -> _Groups:
     """Constraints that read a knob in common, together and in order, each group with the outermost knobs that it reads."""
     groups: _Groups = []
-    for holds in constraints:
+    for constraint in constraints:
         survey.read.clear()
-        survey.tree(knobs, {}, (holds,))
+        survey.tree(knobs, {}, (constraint,))
         own = survey.read & {knob.name for knob in knobs}
         joined = [group for group in groups if group[0] & own]
         groups = [group for group in groups if not group[0] & own]
-        groups.append((frozenset(own).union(*(read for read, _ in joined)), (*(one for _, held in joined for one in held), holds)))
+        groups.append((frozenset(own).union(*(read for read, _ in joined)), (*(one for _, held in joined for one in held), constraint)))
     return groups
 
 
 @dataclass(slots=True)
-class _Survey:
-    """Builds decision trees; `asked` counts the questions, `read` gathers the knobs that were decided."""
+class _Answers:
+    """What a constraint says where some knobs are decided: an answer, or the knob that it reads next, and the same for its values."""
 
-    asked: Iterator[int]
+    holds: Predicate
+    answer: bool | Knob | None = None
+    after: dict[int, _Answers] = field(default_factory=dict)
+    """By the identity of a value of the knob, which keeps its values."""
+
+    def at(self, config: Config) -> _Answers:
+        """The same with these values decided, as far as it is known by now."""
+        known = self
+        while isinstance(known.answer, Knob) and known.answer.name in config:
+            value = config[known.answer.name]
+            found = known.after.get(id(value))
+            if found is None:
+                found = known.after[id(value)] = _Answers(self.holds)
+            known = found
+        return known
+
+
+@dataclass(slots=True)
+class _Survey:
+    """Builds decision trees; `read` gathers the knobs that were decided."""
+
+    asked: int = 0
+    answered: int = 0
     read: set[str] = field(default_factory=set)
 
-    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[Predicate, ...]) -> Tree:
-        for place, holds in enumerate(constraints):
-            if next(self.asked) >= QUESTIONS:
-                raise _TooMany
-            answer = _ask(holds, config, undecided)
-            if isinstance(answer, Knob):
-                return self._branch(answer, undecided, config, constraints[place:])
-            if not answer:
+    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Answers, ...]) -> Tree:
+        for place, constraint in enumerate(constraints):
+            known = self._answered(constraint.at(config), config, undecided)
+            if isinstance(known.answer, Knob):
+                return self._branch(known.answer, undecided, config, (known, *constraints[place + 1 :]))
+            if not known.answer:
                 return Branch((), ())
         return Leaf(config, undecided, size(undecided))
 
-    def _branch(self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[Predicate, ...]) -> Tree:
+    def _answered(self, known: _Answers, config: Config, undecided: tuple[Knob, ...]) -> _Answers:
+        self.answered += 1
+        if known.answer is None:
+            self.asked += 1
+            known.answer = _ask(known.holds, config, undecided)
+        if self.answered > ANSWERS or self.asked > QUESTIONS:
+            raise _TooMany
+        return known
+
+    def _branch(self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Answers, ...]) -> Tree:
         self.read.add(knob.name)
         rest = tuple(other for other in undecided if other is not knob)
-        children = (self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints) for value in knob.values)
-        kept = tuple(child for child in children if child.count)
-        return Branch(kept, tuple(itertools.accumulate(child.count for child in kept)))
+        kept = []
+        for value in knob.values:
+            child = self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints)
+            if child.count:
+                kept.append(child)
+        return Branch(tuple(kept), tuple(itertools.accumulate(child.count for child in kept)))
 
 
 def _descend(tree: Tree, rank: int, config: Config) -> None:

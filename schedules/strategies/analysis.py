@@ -86,12 +86,10 @@ class StageInfo:
 
     def moves(self, load: Load, loop: For) -> int | None:
         """How far a load moves in memory per iteration of a loop, in elements of its last dimension: 0, 1, another stride, or None."""
-        axis = Axis(loop.loop)
-        if all(loop.loop not in axes_of(part) for part in load.index):
+        moved = [loop.loop in axes_of(part) for part in load.index]
+        if not any(moved):
             return 0
-        if any(loop.loop in axes_of(part) for part in load.index[:-1]):
-            return None
-        return linear(load.index[-1]).terms.get(axis)
+        return None if any(moved[:-1]) else linear(load.index[-1]).terms.get(Axis(loop.loop))
 
     def stride(self, access: Load | Store, loop: For) -> int | None:
         """How far an access moves in memory per iteration of a loop, in elements; None where that is not a constant."""
@@ -135,7 +133,7 @@ class StageInfo:
         return all(far is not None and near is not None and far == size(inner) * near for far, near in pairs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoopGroup:
     """Adjacent loops that every access of a stage walks as if they were one."""
 
@@ -146,7 +144,7 @@ class LoopGroup:
         """The innermost, whose stride is the group's."""
         return self.loops[-1]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Iterations of them all."""
         return math.prod(max(1, size(loop)) for loop in self.loops)
