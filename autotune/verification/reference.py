@@ -38,13 +38,20 @@ class Reference:
 
 
 def worker_task(
-    task: Task, target: Target, threads: int, policy: Policy, builder: str = BUILDER, default: Config | None = None
+    task: Task,
+    target: Target,
+    threads: int,
+    policy: Policy,
+    builder: str = BUILDER,
+    default: Config | None = None,
+    *,
+    whole_s: float = WHOLE_S,
 ) -> WorkerTask:
     """What a worker is told of a task, here or on another host; on which cores to measure is left open.
 
-    The reference results are computed now.
+    The reference results are computed now: a sample of them where the whole would take more than `whole_s` seconds.
     """
-    reference = make_reference(task, seed=0)
+    reference = make_reference(task, seed=0, whole_s=whole_s)
     return WorkerTask(
         builder=builder,
         policy=policy,
@@ -70,28 +77,30 @@ def bound(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
     return {place: array for place, array in enumerate(found) if array is not None}
 
 
-def make_reference(task: Task, seed: int) -> Reference:
+def make_reference(task: Task, seed: int, whole_s: float = WHOLE_S) -> Reference:
     """Evaluate the task on the inputs of this seed, and on the operands bound to arrays.
 
     Inputs have negative values unless that makes results NaN or infinite (a logarithm, a square root).
     """
-    signed, expected = True, _expected(task, seed, signed=True)
+    signed, expected = True, _expected(task, seed, whole_s, signed=True)
     if not all(_mostly_finite(values) for values, _ in expected):
-        signed, expected = False, _expected(task, seed, signed=False)
+        signed, expected = False, _expected(task, seed, whole_s, signed=False)
     return Reference(
         tuple(values.tobytes() for values, _ in expected), tuple(None if at is None else tuple(at) for _, at in expected), signed
     )
 
 
-def _expected(task: Task, seed: int, *, signed: bool) -> list[tuple[Array, list[Point] | None]]:
+def _expected(task: Task, seed: int, whole_s: float, *, signed: bool) -> list[tuple[Array, list[Point] | None]]:
     made = inputs(task.inputs, seed, signed=signed)
     fixed = bound(task.outputs)
     arguments = enumerate(zip(placeholders(task.outputs), made, strict=True))
     feeds = {placeholder: guarded.array for place, (placeholder, guarded) in arguments if place not in fixed}
-    return [_values(tensor, spec, feeds, task.dims) for tensor, spec in zip(task.outputs, task.results, strict=True)]
+    return [_values(tensor, spec, feeds, task.dims, whole_s) for tensor, spec in zip(task.outputs, task.results, strict=True)]
 
 
-def _values(tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array], dims: dict[str, int]) -> tuple[Array, list[Point] | None]:
+def _values(
+    tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array], dims: dict[str, int], whole_s: float
+) -> tuple[Array, list[Point] | None]:
     """The result or a sample of it, whichever is affordable."""
     size = int(np.prod(spec.shape, dtype=np.int64))
     if size <= PROBE:
@@ -100,7 +109,7 @@ def _values(tensor: Tensor, spec: Spec, arrays: dict[Tensor, Array], dims: dict[
     _, first = _timed(tensor, arrays, dims, points[:PROBE])
     values, both = _timed(tensor, arrays, dims, points)
     slope = max(both - first, 1e-6) / max(len(points) - PROBE, 1)
-    if first + slope * size <= WHOLE_S or size <= len(points):
+    if first + slope * size <= whole_s or size <= len(points):
         return _array(evaluate(tensor, arrays, None, **dims)), None
     return values, points
 

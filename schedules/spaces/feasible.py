@@ -73,7 +73,7 @@ class Feasible:
 
 
 def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate]) -> Feasible | None:
-    """The feasible points, or None where that takes more than `QUESTIONS` or `ANSWERS`. What a predicate raises at a whole point is passed on."""
+    """The feasible points, or None where that takes too many questions or answers. What a predicate raises at a whole point is passed on."""
     survey = _Survey()
     try:
         try:
