@@ -91,15 +91,28 @@ class StageInfo:
             return 0
         return None if any(moved[:-1]) else linear(load.index[-1]).terms.get(Axis(loop.loop))
 
+    @cached_property
+    def _strides(self) -> dict[tuple[int, str], tuple[Load | Store, int | None]]:
+        """Those that were asked for, by the identities of accesses, which are kept with them."""
+        return {}
+
     def stride(self, access: Load | Store, loop: For) -> int | None:
         """How far an access moves in memory per iteration of a loop, in elements; None where that is not a constant."""
+        key = id(access), loop.loop
+        if key not in self._strides:
+            self._strides[key] = access, self._stride(access, loop)
+        return self._strides[key][1]
+
+    @staticmethod
+    def _stride(access: Load | Store, loop: For) -> int | None:
         buffer = access.buffer if isinstance(access, Load) else access.buffers[0]
         shape = buffer.shape if isinstance(buffer, Buffer) else ()
         total, step = 0, 1
         for place, extent in zip(reversed(access.index), reversed(shape), strict=True):
             if loop.loop in axes_of(place):
-                factor = linear(place).terms.get(Axis(loop.loop))
-                rest = linear(place).terms.keys() - {Axis(loop.loop)}
+                terms = linear(place).terms
+                factor = terms.get(Axis(loop.loop))
+                rest = terms.keys() - {Axis(loop.loop)}
                 if factor is None or step < 0 or any(loop.loop in axes_of(part) for part in rest):
                     return None
                 total += factor * step
