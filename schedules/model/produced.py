@@ -50,7 +50,9 @@ def inlined(sketch: Sketch, producer: Sketch) -> None:
             shifts |= dict.fromkeys(own, float(offset))
         accesses += [_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made]
         asked = tuple(frozenset(name for own in loops for name in axes.get(own, {})) for loops in producer.statement.conditions)
-        statement = statement._replace(operations=statement.operations + producer.statement.operations, conditions=statement.conditions + asked)
+        statement = statement._replace(
+            operations=statement.operations + producer.statement.operations, conditions=statement.conditions + asked
+        )
     sketch.statement = statement._replace(accesses=tuple(accesses))
 
 
@@ -71,14 +73,16 @@ def computed_at(sketch: Sketch, producer: Sketch, at: str) -> Sketch:
     memory = replace(made.buffer, memory="heap")
     reads = (_moved(read, axes, {}) for read in producer.statement.accesses if read is not made)
     write = _stored(made, memory, extents, {name for name, extent in kept.items() if extent > 1})
-    asked = tuple(frozenset(inner for name in loops for inner in axes.get(name, {name: Term(1.0)})) for loops in producer.statement.conditions)
+    asked = tuple(
+        frozenset(inner for name in loops for inner in axes.get(name, {name: Term(1.0)})) for loops in producer.statement.conditions
+    )
     sketch.statement = sketch.statement._replace(
-        accesses=tuple(
-            _stored(access, memory, extents, inside) if access in uses else access for access in sketch.statement.accesses
-        )
+        accesses=tuple(_stored(access, memory, extents, inside) if access in uses else access for access in sketch.statement.accesses)
     )
     statement = producer.statement._replace(accesses=(*reads, write), conditions=asked)
-    return Sketch(statement, [loop._replace(trips=kept.get(loop.name, loop.trips)) for loop in producer.loops if kept.get(loop.name, 2) > 1])
+    return Sketch(
+        statement, [loop._replace(trips=kept.get(loop.name, loop.trips)) for loop in producer.loops if kept.get(loop.name, 2) > 1]
+    )
 
 
 def _written(producer: Sketch) -> LinearAccess:
