@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorlang.errors import ScheduleError
-from tensorlang.schedules import trace
 
 TOO_MUCH_CODE: Final = "TL-S202"
 """The refusal for the budget of instructions. It is no fault: how much code a step makes is known when it is tried."""
@@ -24,6 +23,8 @@ class Fault:
     @classmethod
     def of(cls, stage: str, error: ScheduleError) -> Fault:
         """The fault that an error tells of."""
+        from tensorlang.schedules import trace  # noqa: PLC0415 - all directives, of which a kernel that is loaded needs none
+
         return cls(stage, "" if error.directive is None else trace.call(error.directive), error.code, error.reason)
 
     def __str__(self) -> str:

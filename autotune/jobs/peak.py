@@ -48,7 +48,7 @@ def _rate(schedule: Schedule, target: Target, threads: int, what: Literal["flops
     task = Task.of(schedule.outputs, "peak")
     candidate = Candidate(schedule=schedule.to_json())
     try:
-        with Runner(worker_task(task, target, threads, POLICY), Limits(memory=memory())) as runner:
+        with Runner(worker_task(task, target, threads, POLICY, sampling_s=0.0), Limits(memory=memory())) as runner:
             outcome = runner.trial(candidate)
     except TuningError:
         return None

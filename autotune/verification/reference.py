@@ -47,14 +47,16 @@ def worker_task(
     default: Config | None = None,
     *,
     limit_s: float = LIMIT_S,
+    sampling_s: float = SAMPLING_S,
     factors: Iterable[int] = (),
 ) -> WorkerTask:
     """What a worker is told of a task, here or on another host; on which cores to measure is left open.
 
-    The reference results are computed now, in at most `limit_s` seconds; `factors` are likely sizes of tiles. Raises `TuningError` where
-    that is not enough, or memory is not.
+    The reference results are computed now, in at most `limit_s` seconds, of which `sampling_s` are for a larger sample: 0 for programs of
+    ours, whose first elements will do and need no process. `factors` are likely sizes of tiles. Raises `TuningError` where time or memory
+    is not enough.
     """
-    reference = make_reference(task, seed=0, limit_s=limit_s, factors=factors)
+    reference = make_reference(task, seed=0, limit_s=limit_s, sampling_s=sampling_s, factors=factors)
     return WorkerTask(
         builder=builder,
         policy=policy,
@@ -80,19 +82,21 @@ def bound(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
     return {place: array for place, array in enumerate(found) if array is not None}
 
 
-def make_reference(task: Task, seed: int, *, limit_s: float = LIMIT_S, factors: Iterable[int] = ()) -> Reference:
+def make_reference(
+    task: Task, seed: int, *, limit_s: float = LIMIT_S, sampling_s: float = SAMPLING_S, factors: Iterable[int] = ()
+) -> Reference:
     """Evaluate the task on the inputs of this seed, and on the operands bound to arrays. Raises as `worker_task` does."""
     request = ReferenceRequest(
         definition=canonical.describe(task.outputs),
         inputs=task.inputs,
         results=task.results,
         seed=seed,
-        seconds=min(SAMPLING_S, SHARE * limit_s),
+        seconds=min(sampling_s, SHARE * limit_s),
         bound=_blobs(task),
         dims=task.dims,
         factors=tuple(factors),
     )
-    if _is_small(task):
+    if sampling_s == 0 or _is_small(task):
         return reference_of(task.outputs, {}, request)
     with LimitedProcess(memory()) as process:
         return process.call(duty(evaluated), request, Reference, limit_s, f"the reference results of {task.op}")

@@ -53,10 +53,13 @@ def load(task: WorkerTask, data: bytes) -> Built:
 
 
 def warm(task: WorkerTask) -> None:
-    """Import what `build` needs and look at the machine, before this process is confined to some of its cores."""
-    from tensorlang.codegen.kernel import build  # noqa: F401, PLC0415
+    """Import what `load` and, where it compiles, `build` need, and look at the machine, before it is confined to some of its cores."""
+    from tensorlang.codegen.kernel import kernel  # noqa: F401, PLC0415
     from tensorlang.codegen.target import target  # noqa: PLC0415
-    from tensorlang.schedules import strategies  # noqa: F401, PLC0415
+
+    if task.compiles:
+        from tensorlang.codegen.kernel import build  # noqa: F401, PLC0415
+        from tensorlang.schedules import strategies  # noqa: F401, PLC0415
 
     target(task.target)
 

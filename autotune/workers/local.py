@@ -76,7 +76,7 @@ class LocalEvaluator:
         cores = task.cores
         self._spare = [core for core in self._usable if core not in cores] if cores else []
         self._alone = not self._spare
-        self._measurer.task = task
+        self._measurer.task = task.for_measurer()
         for slot in self._builders:
             slot.task = task.for_builder()
         for slot in self._slots:

@@ -57,7 +57,8 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
 
     `expected` are the results that candidates are held to, whole or at the points `at`; `bound` are the operands that `tl.buffer` bound,
     by their place among the arguments. `builder` is `module:function` of what compiles candidates (see `builder`), `cores` are those to
-    measure on (None: not chosen yet; none: any), `default` is the configuration whose whole results others are compared with.
+    measure on (None: not chosen yet; none: any), `default` is the configuration whose whole results others are compared with. `measures`
+    and `compiles` tell what the worker is for.
     """
 
     builder: str
@@ -78,10 +79,15 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
     default: Config | None = None
     cores: tuple[int, ...] | None = None
     measures: bool = True
+    compiles: bool = True
 
     def for_builder(self) -> WorkerTask:
         """The same for a process that only compiles: it needs no data."""
         return msgspec.structs.replace(self, expected=(), bound={}, measures=False)
+
+    def for_measurer(self) -> WorkerTask:
+        """The same for a process that is sent kernels: it imports the compiler only if it has to build the default all the same."""
+        return msgspec.structs.replace(self, compiles=False)
 
 
 class Candidate(Struct, frozen=True, omit_defaults=True):

@@ -179,26 +179,34 @@ class PolynomialScope:
     def polynomial(self, expr: ir.Expr) -> Polynomial:
         """An int64 expression multiplied out."""
         match expr:
-            case ir.Const(value):
-                return number(int(value))
-            case ir.Axis(name):
-                return self.axes[name]
-            case ir.Dim(name):
-                return of(Atom(0, ":" + name))
-            case ir.Unary("neg", value):
-                return self.polynomial(value) * number(-1)
-            case ir.Binary("add", left, right):
+            case ir.Binary():
+                return self._binary(expr, expr.left, expr.right)
+            case ir.Const():
+                return number(int(expr.value))
+            case ir.Axis():
+                return self.axes[expr.name]
+            case ir.Dim():
+                return of(Atom(0, ":" + expr.name))
+            case ir.Unary(op="neg"):
+                return self.polynomial(expr.value) * number(-1)
+            case _:
+                return self.whole(expr)
+
+    def _binary(self, expr: ir.Binary, left: ir.Expr, right: ir.Expr) -> Polynomial:
+        match expr.op:
+            case "add":
                 return self.polynomial(left) + self.polynomial(right)
-            case ir.Binary("sub", left, right):
+            case "sub":
                 return self.polynomial(left) - self.polynomial(right)
-            case ir.Binary("mul", left, right):
+            case "mul":
                 product = self.polynomial(left) * self.polynomial(right)
                 return product if len(product.terms) <= MAX_TERMS else self.whole(expr)
-            case ir.Binary("floordiv", left, ir.Const(divisor)) if divisor > 0:
-                return self.quotient(left, int(divisor))
-            case ir.Binary("mod", left, ir.Const(divisor)) if divisor > 0:
-                return self.polynomial(left) - self.quotient(left, int(divisor)) * number(int(divisor))
-            case ir.Binary(op, left, right) if op in ARITHMETIC:
+            case "floordiv" if isinstance(right, ir.Const) and right.value > 0:
+                return self.quotient(left, int(right.value))
+            case "mod" if isinstance(right, ir.Const) and right.value > 0:
+                divisor = int(right.value)
+                return self.polynomial(left) - self.quotient(left, divisor) * number(divisor)
+            case op if op in ARITHMETIC:
                 a, b = self.polynomial(left).constant, self.polynomial(right).constant
                 return self.whole(expr) if a is None or b is None else number(fold(op, INT64, a, b))
             case _:

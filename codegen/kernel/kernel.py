@@ -1,4 +1,7 @@
-"""A kernel: a compiled operator that is called like a function, saved to a file, and made into others."""
+"""A kernel: a compiled operator that is called like a function, saved to a file, and made into others.
+
+One that is loaded needs no compiler: what compiles is imported where something is compiled.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorlang.codegen import compilation
 from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.calling.runnable import Runnable
-from tensorlang.codegen.compilation import Request
 
 if TYPE_CHECKING:
+    from tensorlang.codegen.compilation import Request
     from tensorlang.codegen.reports.report import Report
 
 
@@ -34,7 +37,7 @@ class Kernel(Runnable):
         from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
 
         packed = prepack(self.program, constants, cached_kernel)
-        return cached_kernel(packed) if isinstance(packed, Request) else Kernel(packed)
+        return Kernel(packed) if isinstance(packed, Program) else cached_kernel(packed)
 
     def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
         """What the kernel does, how fast it is on this machine, and what bounds it.
@@ -78,6 +81,8 @@ def cached_kernel(request: Request) -> Kernel:
 
 def forget() -> None:
     """Forget what was built in this process; files stay."""
+    from tensorlang.codegen import compilation  # noqa: PLC0415 - the compiler is the slow import
+
     _kernels.clear()
     compilation.forget()
 

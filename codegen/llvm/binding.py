@@ -230,15 +230,6 @@ def _keep_all() -> None:
         library.keep()
 
 
-@cache
-def _check_execution() -> None:
-    """Raise `BuildError` where the system forbids memory that is written and then executed (hardened kernels, seccomp)."""
-    try:
-        _llvm().check_jit_execution()
-    except OSError as error:
-        raise BuildError(f"this system does not let a process run code that it generates: {error}") from None
-
-
 def link(code: bytes, exports: tuple[str, ...], symbols: Mapping[str, int]) -> Library:
     """Load an object into this process and find the addresses of `exports`.
 

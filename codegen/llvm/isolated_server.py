@@ -17,8 +17,6 @@ from tensorlang.errors import BuildError, InternalError
 MEMORY: Final = 4 << 30
 """Bytes of address space."""
 
-_DOUBLED: Final = "define double @f(double %x) {\n %y = fadd double %x, %x\n ret double %y\n}"
-
 
 def serve(connection: socket.socket) -> None:
     """Answer until the other side is gone."""

@@ -75,11 +75,6 @@ class Runtime:
         """The address of an entry point."""
         return self.addresses[name]
 
-    @property
-    def is_parallel(self) -> bool:
-        """Whether loops really run on several threads."""
-        return isinstance(self.keep, ctypes.CDLL)
-
 
 @cache
 def runtime() -> Runtime:

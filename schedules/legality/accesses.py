@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tensorlang.ir import Axis, Buffer, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
@@ -37,8 +37,7 @@ def accesses(
         case Store(stage, buffers, index, values, reducer):
             here = next(position)
             for expr in (*index, *values):
-                for read in _reads(stage, expr, loops, conditions, here):
-                    yield replace(read, source=id(stmt))
+                yield from _reads(stage, expr, loops, conditions, here, id(stmt))
             for buffer in buffers:
                 name = None if reducer is None else reducer.name
                 yield Access(stage, buffer, index, True, name, loops, conditions, here, id(stmt))
@@ -65,20 +64,20 @@ def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
     )
 
 
-def _reads(stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int) -> Iterator[Access]:
+def _reads(
+    stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int, source: int = 0
+) -> Iterator[Access]:
     """The reads of an expression, each under the conditions of the selects around it."""
     match expr:
         case Select(cond, yes, no):
-            yield from _reads(stage, cond, loops, conditions, position)
-            yield from _reads(stage, yes, loops, (*conditions, cond), position)
-            yield from _reads(stage, no, loops, (*conditions, Unary("not", cond)), position)
+            yield from _reads(stage, cond, loops, conditions, position, source)
+            yield from _reads(stage, yes, loops, (*conditions, cond), position, source)
+            yield from _reads(stage, no, loops, (*conditions, Unary("not", cond)), position, source)
         case _:
             for part in children(expr):
-                yield from _reads(stage, part, loops, conditions, position)
+                yield from _reads(stage, part, loops, conditions, position, source)
             if isinstance(expr, Load) and isinstance(expr.buffer, Buffer):
-                yield Access(
-                    stage, expr.buffer, expr.index, writes=False, reducer=None, loops=loops, conditions=conditions, position=position
-                )
+                yield Access(stage, expr.buffer, expr.index, False, None, loops, conditions, position, source)
 
 
 def facts_of(loop: For) -> tuple[Expr, Expr]:

@@ -61,7 +61,7 @@ _HALF: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StatementSize:
     """A statement of a nest: instructions of one copy of it, and the loops that make copies, with how many each makes.
 
     `choices` is how deep choices between reads stand in one another.
@@ -82,7 +82,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Context:
     """What stands around a statement: loops that copy it, and its vector loop with its lanes."""
 
     register: int
@@ -93,13 +93,13 @@ class _Around:
 
 def instructions(stmt: Stmt, register: int = REGISTER) -> float:
     """The instructions that are emitted for a statement, about, where a vector register has so many bits."""
-    return sum(part.total for part in _parts(stmt, {}, _Around(register)))
+    return sum(part.total for part in _parts(stmt, {}, _Context(register)))
 
 
-def parts(nest: Nest, register: int = REGISTER) -> list[Part]:
+def parts(nest: Nest, register: int = REGISTER) -> list[StatementSize]:
     """The statements of a nest, as code."""
     splits = _splits(nest)
-    return [part for stmt in _outermost_parts(nest) for part in _parts(stmt, splits, _Around(register))]
+    return [part for stmt in _outermost_parts(nest) for part in _parts(stmt, splits, _Context(register))]
 
 
 def growth(nest: Nest, before: Nest, register: int = REGISTER) -> float:
@@ -114,7 +114,7 @@ def growth(nest: Nest, before: Nest, register: int = REGISTER) -> float:
     for _ in range(2):  # what they begin with, then what they end with
         first = next((place for place, pair in enumerate(zip(come, gone, strict=False)) if not same(*pair)), min(len(come), len(gone)))
         come, gone = come[first:][::-1], gone[first:][::-1]
-    around = _Around(register)
+    around = _Context(register)
     return sum(part.total for stmt in come for part in _parts(stmt, now, around)) - sum(
         part.total for stmt in gone for part in _parts(stmt, then, around)
     )
@@ -132,19 +132,19 @@ def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
     return body.body if isinstance(body, Block) else (body,)
 
 
-def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Around) -> Iterator[Part]:
+def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
     match stmt:
         case Store():
-            size, choices = _stored(_Same((stmt,)), around.register, around.vector, around.lanes)
-            yield Part(stmt.stage, size, around.copies, choices)
+            size, choices = _stored(_Identity((stmt,)), around.register, around.vector, around.lanes)
+            yield StatementSize(stmt.stage, size, around.copies, choices)
         case Prefetch():
-            yield Part(stmt.buffer.name, 2, around.copies)
+            yield StatementSize(stmt.buffer.name, 2, around.copies)
         case Block(body):
             for part in body:
                 yield from _parts(part, splits, around)
         case If(cond, then, orelse):
-            size, choices = _found(_Same((cond,)), around.register, around.vector, around.lanes)
-            yield Part("", 1 + size, around.copies, choices)
+            size, choices = _found(_Identity((cond,)), around.register, around.vector, around.lanes)
+            yield StatementSize("", 1 + size, around.copies, choices)
             yield from _parts(then, splits, around)
             if orelse is not None:
                 yield from _parts(orelse, splits, around)
@@ -154,51 +154,51 @@ def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Around) -> 
             yield from _looped(stmt, splits, around)
         case For():
             made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
-            yield from _outermost(_Same((stmt,)), made, around.register)
+            yield from _outermost(_Identity((stmt,)), made, around.register)
 
 
-def _looped(stmt: For, splits: Mapping[str, SplitRelation], around: _Around) -> Iterator[Part]:
+def _looped(stmt: For, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
     extent = literal_extent(stmt)
     if stmt.kind == "vector" and not around.vector:
         around = replace(around, vector=stmt.loop, lanes=extent or 1)
     elif stmt.kind == "tensor":  # one instruction, or loops
-        yield Part("", 10, around.copies)
+        yield StatementSize("", 10, around.copies)
     elif stmt.kind == "unroll":
         around = replace(around, copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
-        size, choices = (0.0, 0) if literal else _found(_Same((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
-        yield Part("", 6 + size, around.copies, choices)
+        size, choices = (0.0, 0) if literal else _found(_Identity((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
+        yield StatementSize("", 6 + size, around.copies, choices)
     if stmt.loop in splits and _has_rest(splits[stmt.loop]):
         around = replace(around, copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
     yield from _parts(stmt.body, splits, around)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Same:
+class _Identity:
     """A statement or expressions as a key: themselves, not what they say, which would take as long to compare as to measure."""
 
     parts: tuple[object, ...]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
+        return isinstance(other, _Identity) and len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
 
     def __hash__(self) -> int:
         return hash(tuple(map(id, self.parts)))
 
 
 @lru_cache(maxsize=4096)
-def _outermost(key: _Same, splits: tuple[SplitRelation, ...], register: int) -> tuple[Part, ...]:
+def _outermost(key: _Identity, splits: tuple[SplitRelation, ...], register: int) -> tuple[StatementSize, ...]:
     """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
     (stmt,) = key.parts
     assert isinstance(stmt, For)
-    return tuple(_looped(stmt, {split.outer: split for split in splits}, _Around(register)))
+    return tuple(_looped(stmt, {split.outer: split for split in splits}, _Context(register)))
 
 
 @lru_cache(maxsize=4096)
-def _stored(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
+def _stored(key: _Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
     """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
-    (store,), around = key.parts, _Around(register, (), vector, lanes)
+    (store,), around = key.parts, _Context(register, (), vector, lanes)
     assert isinstance(store, Store)
     results = () if store.reducer is None else store.reducer.results
     size, choices, registers = _measured((*store.values, *store.index, *results), around, tuple(buffer.dtype for buffer in store.buffers))
@@ -206,9 +206,9 @@ def _stored(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, 
 
 
 @lru_cache(maxsize=4096)
-def _found(key: _Same, register: int, vector: str, lanes: int) -> tuple[float, int]:
+def _found(key: _Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
     """The same of bounds or a condition."""
-    size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), _Around(register, (), vector, lanes))
+    size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), _Context(register, (), vector, lanes))
     return size, choices
 
 
@@ -218,7 +218,7 @@ def _has_rest(split: SplitRelation) -> bool:
     return split.tail == "peel" and bool(extent.terms or extent.constant % split.factor)
 
 
-def _accessed(index: tuple[Expr, ...], around: _Around, registers: int) -> float:
+def _accessed(index: tuple[Expr, ...], around: _Context, registers: int) -> float:
     """Instructions of a load or store: lanes side by side move at once, others one by one."""
     moving = [place for place in index if around.vector in axes_of(place)] if around.vector else []
     if not moving:
@@ -228,14 +228,14 @@ def _accessed(index: tuple[Expr, ...], around: _Around, registers: int) -> float
 
 
 @dataclass(frozen=True, slots=True)
-class _Fact:
+class _NodeFacts:
     """What is known of a node: its type, and whether it reads memory."""
 
     dtype: DType
     reads: bool
 
 
-def _measured(roots: tuple[Expr, ...], around: _Around, dtypes: tuple[DType, ...] = ()) -> tuple[float, int, int]:
+def _measured(roots: tuple[Expr, ...], around: _Context, dtypes: tuple[DType, ...] = ()) -> tuple[float, int, int]:
     """Instructions of expressions, how deep choices between reads stand in them, and the registers that a value takes."""
     table: dict[tuple[object, ...], Expr] = {}
     roots = tuple(shared(root, table) for root in roots)
@@ -261,10 +261,10 @@ def _measured(roots: tuple[Expr, ...], around: _Around, dtypes: tuple[DType, ...
     return *sizes[0], registers
 
 
-def _known(roots: tuple[Expr, ...]) -> tuple[dict[int, Expr], dict[int, _Fact]]:
+def _known(roots: tuple[Expr, ...]) -> tuple[dict[int, Expr], dict[int, _NodeFacts]]:
     """Every node of expressions by its identity, and what is known of it."""
     nodes: dict[int, Expr] = {}
-    facts: dict[int, _Fact] = {}
+    facts: dict[int, _NodeFacts] = {}
     stack = list(roots)
     while stack:
         node = stack[-1]
@@ -278,11 +278,11 @@ def _known(roots: tuple[Expr, ...]) -> tuple[dict[int, Expr], dict[int, _Fact]]:
             like = {Binary: 0, Unary: 0, Select: 1}.get(type(node))
             dtype = dtype_of(node) if like is None else facts[id(below[like])].dtype
             nodes[id(node)] = node
-            facts[id(node)] = _Fact(dtype, isinstance(node, Load) or any(facts[id(part)].reads for part in below))
+            facts[id(node)] = _NodeFacts(dtype, isinstance(node, Load) or any(facts[id(part)].reads for part in below))
     return nodes, facts
 
 
-def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _Fact], around: _Around, registers: int) -> tuple[float, list[Expr]]:
+def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> tuple[float, list[Expr]]:
     """Instructions of the nodes that are needed whatever is chosen, and the sides of the choices between reads among them."""
     total, sides = 0.0, []
     seen: set[int] = set()
@@ -301,7 +301,7 @@ def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _Fact], around: _Around,
     return total, sides
 
 
-def _weight(node: Expr, facts: Mapping[int, _Fact], around: _Around, registers: int) -> float:
+def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> float:
     """Instructions of one node on operands that are there."""
     match node:
         case Load(_, index):

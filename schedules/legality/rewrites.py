@@ -30,7 +30,7 @@ NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Third:
+class MixedInstance:
     """A write with loops of two instances: what its derived axes are, and what has to hold for it to be one at their element."""
 
     names: dict[str, str]
@@ -38,7 +38,7 @@ class Third:
     demands: Expr
 
 
-def third(
+def mixed_instance(
     nest: Nest,
     loops: Sequence[For],
     one: Instance,
@@ -47,7 +47,7 @@ def third(
     mark: str,
     step: str | None = None,
     roots: Mapping[str, str] = NONE,
-) -> Third | None:
+) -> MixedInstance | None:
     """The write that `two` is with the loops `chosen` as `one` has them, and one iteration later of `step`; None if that cannot be said.
 
     `loops` are those of `two` that the two instances do not share. Of a loop with a root (see `upright`), it is the root that is taken
@@ -89,7 +89,7 @@ def third(
     demands: Expr = TRUE
     for part in wanted:
         demands = Binary("and", demands, part)
-    return Third(names, tuple(given), demands)
+    return MixedInstance(names, tuple(given), demands)
 
 
 def none_last(
@@ -114,7 +114,7 @@ def none_last(
     mixes: list[tuple[frozenset[str], str | None]] = [(chosen, None) for chosen in (*groups, *(every - group for group in groups))]
     mixes += [] if roots else [(frozenset(), loop) for loop in old]
     for position, (chosen, step) in enumerate(dict.fromkeys(mixes)):
-        last = third(nest, loops, one, two, chosen, f"'''{position}", step, roots)
+        last = mixed_instance(nest, loops, one, two, chosen, f"'''{position}", step, roots)
         if last is not None:
             after = Binary("or", before(old, two.names, last.names), before(new, one.names, last.names))
             found += [*last.given, Unary("not", Binary("and", last.demands, after))]
@@ -163,7 +163,7 @@ def written_before(nest: Nest, loop: For, one: Instance, two: Instance) -> list[
     around = [expr for part in loops for expr in (part.lo, part.hi)]
     if any(load.buffer in written for expr in (*store.values, *store.index, *two.access.conditions, *around) for load in loads_of(expr)):
         return []
-    same = third(nest, loops, one, two, frozenset([loop.loop]), "'''")
+    same = mixed_instance(nest, loops, one, two, frozenset([loop.loop]), "'''")
     if same is None or not told(nest, loops, two.access):
         return []
     return [*same.given, Unary("not", same.demands)]

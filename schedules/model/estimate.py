@@ -14,7 +14,7 @@ from tensorlang.ir import Nest
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.issue import Cycles, issued
 from tensorlang.schedules.model.machine import Machine
-from tensorlang.schedules.model.movement import Moved, moved, rooms, translations
+from tensorlang.schedules.model.movement import CacheTraffic, cache_geometries, cache_traffic, tlb_geometry
 from tensorlang.schedules.model.program import Part, program, statements
 
 WALKERS: Final = 4
@@ -61,8 +61,8 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
     top = scope(parts)
     names = levels(machine)
     core = issued(parts, machine)
-    sent = dict(zip(names[1:], (moved(top, room) for room in rooms(machine)), strict=True))
-    walks = moved(top, translations(machine))
+    sent = dict(zip(names[1:], (cache_traffic(top, cache) for cache in cache_geometries(machine)), strict=True))
+    walks = cache_traffic(top, tlb_geometry(machine))
     stages: dict[str, float] = {}
     shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
     for statement in statements(parts):
@@ -86,7 +86,7 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
     return Estimate(sum(stages.values()), max(shares, key=lambda name: shares[name]), given, stages, shares)
 
 
-def _cycles(traffic: Moved, place: int, machine: Machine, name: str, core: Cycles, streamed: Collection[str]) -> tuple[float, float]:
+def _cycles(traffic: CacheTraffic, place: int, machine: Machine, name: str, core: Cycles, streamed: Collection[str]) -> tuple[float, float]:
     """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes; and those in which the core waits.
 
     Lines that no prefetcher brings are waited for, as many at once as the core asks for; what is streamed is not fetched before.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tensorlang.schedules.model.program import Loop, Part, Statement
-from tensorlang.schedules.model.walks import Access
+from tensorlang.schedules.model.walks import LinearAccess
 
 
-class Side(NamedTuple):
+class DimensionSpan(NamedTuple):
     """A dimension of a box: its first element, how far it spans, how many elements are reached, and from how many places of its loops.
 
     The buffer's end does not cut it yet.
@@ -36,11 +36,11 @@ class Units(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Box:
+class BufferFootprint:
     """The part of a buffer that is touched; `place` is the first statement that does."""
 
-    access: Access
-    sides: tuple[Side, ...]
+    access: LinearAccess
+    sides: tuple[DimensionSpan, ...]
     reads: bool
     writes: bool
     streams: bool
@@ -89,7 +89,7 @@ class Box:
         held = math.prod(extents) * element
         return Units(max(1.0, min(total, held / size + 1)), tuple(rows))
 
-    def over(self, loop: Loop) -> Box:
+    def over(self, loop: Loop) -> BufferFootprint:
         """What all iterations of a loop touch of which this is one."""
         if all(loop.name not in terms for terms in self.access.terms):
             return self
@@ -100,10 +100,10 @@ class Box:
                 first, span, reached, places = sides[place]
                 each = abs(coefficient)
                 times = min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
-                sides[place] = Side(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
-        return Box(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place)
+                sides[place] = DimensionSpan(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
+        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place)
 
-    def moves_with(self, other: Box, inside: frozenset[str]) -> bool:
+    def moves_with(self, other: BufferFootprint, inside: frozenset[str]) -> bool:
         """Do both move alike in the loops that are not `inside`?"""
         if self.access is other.access:
             return True
@@ -113,7 +113,7 @@ class Box:
             for one, another in pairs
         )  # fmt: skip
 
-    def joined(self, other: Box) -> Box:
+    def joined(self, other: BufferFootprint) -> BufferFootprint:
         """What either touches."""
         sides = []
         for left, right, extent in zip(self.sides, other.sides, self.access.extents, strict=True):
@@ -121,11 +121,11 @@ class Box:
             span = min(max(left.first + left.span, right.first + right.span) - first, max(extent, 1.0))
             more = span - max(left.span, right.span)
             reached = max(min(left.span, left.reached), min(right.span, right.reached)) + max(more, 0.0)
-            sides.append(Side(first, span, reached, max(left.places, right.places)))
+            sides.append(DimensionSpan(first, span, reached, max(left.places, right.places)))
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
-        return Box(self.access, tuple(sides), read, written, streams and not read, self.place)
+        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:
@@ -146,8 +146,8 @@ class Scope:
     """
 
     loop: Loop | None
-    once: tuple[Box, ...]
-    whole: tuple[Box, ...]
+    once: tuple[BufferFootprint, ...]
+    whole: tuple[BufferFootprint, ...]
     inner: tuple[Scope, ...]
     inside: frozenset[str]
     places: frozenset[int]
@@ -160,7 +160,7 @@ class Scope:
 
 def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
     """The scopes of a program, or of the body of a loop."""
-    boxes: list[Box] = []
+    boxes: list[BufferFootprint] = []
     inner: list[Scope] = []
     within: list[Scope] = []
     places = set[int]()
@@ -184,14 +184,14 @@ def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
     return Scope(loop, once, _merged((box.over(loop) for box in once), inside), tuple(inner), inside, frozenset(places))
 
 
-def _point(access: Access, place: int) -> Box:
-    sides = tuple(Side(float(offset), 1.0, 1.0, 1.0) for offset in access.offsets)
-    return Box(access, sides, access.reads, access.writes, access.streams, place)
+def _point(access: LinearAccess, place: int) -> BufferFootprint:
+    sides = tuple(DimensionSpan(float(offset), 1.0, 1.0, 1.0) for offset in access.offsets)
+    return BufferFootprint(access, sides, access.reads, access.writes, access.streams, place)
 
 
-def _merged(boxes: Iterable[Box], inside: frozenset[str]) -> tuple[Box, ...]:
+def _merged(boxes: Iterable[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:
     """Boxes, those of one buffer joined that move alike outside."""
-    found: list[Box] = []
+    found: list[BufferFootprint] = []
     for box in boxes:
         for place, old in enumerate(found):
             if old.access.buffer.name == box.access.buffer.name and old.moves_with(box, inside):

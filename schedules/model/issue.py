@@ -13,7 +13,7 @@ from typing import Final
 
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Loop, Part, Statement, statements
-from tensorlang.schedules.model.walks import Access
+from tensorlang.schedules.model.walks import LinearAccess
 
 STEP: Final = 2.0
 """Slots of a step of a serial loop: its counter, and the comparison with the jump."""
@@ -155,16 +155,16 @@ def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | 
     return slots
 
 
-def _alike(statement: Statement) -> Iterator[tuple[Access, set[tuple[int, ...]]]]:
+def _alike(statement: Statement) -> Iterator[tuple[LinearAccess, set[tuple[int, ...]]]]:
     """Accesses that move alike, once, with the offsets at which they do."""
-    groups: dict[tuple[object, ...], tuple[Access, set[tuple[int, ...]]]] = {}
+    groups: dict[tuple[object, ...], tuple[LinearAccess, set[tuple[int, ...]]]] = {}
     for access in statement.accesses:
         key = access.buffer.name, access.writes, tuple(tuple(terms.items()) for terms in access.terms)
         groups.setdefault(key, (access, set()))[1].add(access.offsets)
     yield from groups.values()
 
 
-def _elements(access: Access, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> float:
+def _elements(access: LinearAccess, offsets: Collection[tuple[int, ...]], copies: Mapping[str, int], vector: str) -> float:
     """Different vectors that the copies of an access touch: neighbouring rows of a window are loaded once for all taps."""
     total, moving = 1, set[str]()
     for place, terms in enumerate(access.terms):
@@ -189,7 +189,7 @@ def _shared(statement: Statement, moving: Mapping[str, float], copies: Mapping[s
 
 
 def _crossings(
-    access: Access, moving: Mapping[str, float], vector: str, offsets: Collection[tuple[int, ...]], lanes: int, line: int
+    access: LinearAccess, moving: Mapping[str, float], vector: str, offsets: Collection[tuple[int, ...]], lanes: int, line: int
 ) -> float:
     """The share of contiguous vectors that lie on two lines: none where all steps are whole vectors."""
     whole, element = lanes * access.element, access.element

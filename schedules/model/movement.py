@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from tensorlang.schedules.model.footprints import Box, Scope, Units, sets_used
+from tensorlang.schedules.model.footprints import BufferFootprint, Scope, Units, sets_used
 from tensorlang.schedules.model.issue import PREFETCHED
 from tensorlang.schedules.model.machine import Machine
 
@@ -22,7 +22,7 @@ KEPT: Final = ((0.8, 1.6), (0.5, 1.2), (0.1, 1.2))
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CacheGeometry:
     """What holds units: lines in a cache, or translations in a TLB."""
 
     unit: int
@@ -35,7 +35,7 @@ Key: TypeAlias = tuple[int, str]
 
 
 @dataclass(slots=True)
-class Moved:
+class CacheTraffic:
     """Units that come in, by statement and buffer: in runs that are fetched ahead, one by one, and those of both that go back."""
 
     ahead: dict[Key, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Moved:
         """All units that pass, both ways."""
         return sum(self.ahead.values()) + sum(self.alone.values()) + sum(self.back.values())
 
-    def add(self, box: Box, units: Units, unit: int, times: float) -> None:
+    def add(self, box: BufferFootprint, units: Units, unit: int, times: float) -> None:
         """Count what a box moves."""
         key, alone = (box.place, box.name), min(1.0, PREFETCHED * unit / box.access.run) if box.reads else 0.0
         self.alone[key] = self.alone.get(key, 0.0) + units.total * times * alone
@@ -56,29 +56,29 @@ class Moved:
             self.back[key] = self.back.get(key, 0.0) + units.total * times
 
 
-def rooms(machine: Machine) -> tuple[Room, ...]:
+def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
     """The caches of a machine, nearest first."""
     return tuple(
-        Room(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 2)])
+        CacheGeometry(machine.line, max(1, cache.size // (cache.ways * machine.line)), cache.ways, KEPT[min(level, 2)])
         for level, cache in enumerate(machine.caches)
     )
 
 
-def translations(machine: Machine) -> Room:
+def tlb_geometry(machine: Machine) -> CacheGeometry:
     """The last level of the TLB."""
-    return Room(machine.pages.size, 1, machine.pages.entries, KEPT[0])
+    return CacheGeometry(machine.pages.size, 1, machine.pages.entries, KEPT[0])
 
 
-def moved(top: Scope, room: Room) -> Moved:
-    """What comes into a room while a program runs again and again: nothing, where it holds everything."""
-    found = Moved()
-    _moved(top, room, 1.0, {}, found)
+def cache_traffic(top: Scope, cache: CacheGeometry) -> CacheTraffic:
+    """What comes into a cache while a program runs again and again: nothing, where it holds everything."""
+    found = CacheTraffic()
+    _add_traffic(top, cache, 1.0, {}, found)
     return found
 
 
-def _moved(here: Scope, room: Room, times: float, left: Mapping[str, float], found: Moved) -> None:
+def _add_traffic(here: Scope, cache: CacheGeometry, times: float, left: Mapping[str, float], found: CacheTraffic) -> None:
     """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
-    lost = _lost(here.once, room)
+    lost = _lost(here.once, cache)
     rest: dict[str, float] = {}
     for box, share in zip(here.once, lost, strict=True):
         rest[box.name] = max(rest.get(box.name, 0.0), share * left.get(box.name, 1.0))
@@ -87,30 +87,30 @@ def _moved(here: Scope, room: Room, times: float, left: Mapping[str, float], fou
         for box in here.whole:
             share = held.get(box.name, 0.0) * left.get(box.name, 1.0)
             if share > 0:
-                found.add(box, box.units(room.unit), room.unit, times * share)
+                found.add(box, box.units(cache.unit), cache.unit, times * share)
     if max(rest.values(), default=0.0) < 1e-3:
         return
     runs = times * here.trips
     for inner in here.inner:
-        _moved(inner, room, runs, rest, found)
+        _add_traffic(inner, cache, runs, rest, found)
     for box in here.once:
         if box.place in here.places and rest[box.name] > 0:
-            found.add(box, box.units(room.unit), room.unit, runs * rest[box.name])
+            found.add(box, box.units(cache.unit), cache.unit, runs * rest[box.name])
 
 
-def _lost(boxes: tuple[Box, ...], room: Room) -> tuple[float, ...]:
+def _lost(boxes: tuple[BufferFootprint, ...], cache: CacheGeometry) -> tuple[float, ...]:
     """The share of each box that is gone before it is used again."""
-    counted = [box.units(room.unit) for box in boxes]
+    counted = [box.units(cache.unit) for box in boxes]
     total = sum(units.total for units in counted)
-    least, most = room.kept
-    if total <= least * room.ways:  # even if all fell into one set
+    least, most = cache.kept
+    if total <= least * cache.ways:  # even if all fell into one set
         return (0.0,) * len(boxes)
     found = []
     for units in counted:
-        full = total / (room.sets * room.ways)
-        if room.sets > 1:
-            used = sets_used(units, room.unit, room.sets)
+        full = total / (cache.sets * cache.ways)
+        if cache.sets > 1:
+            used = sets_used(units, cache.unit, cache.sets)
             if used < units.total:
-                full = max(full, (units.total / used + (total - units.total) / room.sets) / room.ways)
+                full = max(full, (units.total / used + (total - units.total) / cache.sets) / cache.ways)
         found.append(min(1.0, max(0.0, (full - least) / (most - least))))
     return tuple(found)

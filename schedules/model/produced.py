@@ -15,7 +15,7 @@ from dataclasses import replace
 from tensorlang.ir import Buffer
 from tensorlang.schedules.model.program import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch
-from tensorlang.schedules.model.walks import Access, Term, Terms, added, follow
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
 
 
 def copied(sketch: Sketch, buffer: str) -> Sketch:
@@ -38,7 +38,7 @@ def copied(sketch: Sketch, buffer: str) -> Sketch:
 def inlined(sketch: Sketch, producer: Sketch) -> None:
     """Compute the producer anew wherever the stage reads what it makes."""
     made = _written(producer)
-    accesses: list[Access] = []
+    accesses: list[LinearAccess] = []
     statement = sketch.statement
     for access in statement.accesses:
         if access.buffer.name != made.buffer.name:
@@ -85,7 +85,7 @@ def computed_at(sketch: Sketch, producer: Sketch, at: str) -> Sketch:
     )
 
 
-def _written(producer: Sketch) -> Access:
+def _written(producer: Sketch) -> LinearAccess:
     return next(access for access in producer.statement.accesses if access.writes)
 
 
@@ -94,7 +94,7 @@ def _reach(terms: Terms, trips: Mapping[str, float]) -> float:
     return 1 + sum(abs(term.coefficient) * (trips[name] - 1) for name, term in terms.items() if name in trips)
 
 
-def _moved(access: Access, axes: Mapping[str, Terms], shifts: Mapping[str, float]) -> Access:
+def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str, float]) -> LinearAccess:
     """An access whose loops are made of others, and shifted."""
     offsets = (
         offset + sum(term.coefficient * shifts.get(name, 0.0) for name, term in terms.items())
@@ -103,7 +103,7 @@ def _moved(access: Access, axes: Mapping[str, Terms], shifts: Mapping[str, float
     return access._replace(terms=tuple(follow(terms, axes) for terms in access.terms), offsets=tuple(map(int, offsets)))
 
 
-def _stored(access: Access, buffer: Buffer, extents: Sequence[float], loops: Collection[str]) -> Access:
+def _stored(access: LinearAccess, buffer: Buffer, extents: Sequence[float], loops: Collection[str]) -> LinearAccess:
     """An access to storage of other extents, along which some loops move."""
     strides = [float(access.element)]
     for extent in reversed(extents[1:]):

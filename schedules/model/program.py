@@ -41,7 +41,7 @@ from tensorlang.ir.linear import linear
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of
 from tensorlang.schedules.legality.code_size import FUNCTIONS
-from tensorlang.schedules.model.walks import Access, Term, Terms, added, run_of
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
 
 UNKNOWN: Final = 1024.0
@@ -66,7 +66,7 @@ class Statement(NamedTuple):
     stage: str
     place: int
     operations: float
-    accesses: tuple[Access, ...]
+    accesses: tuple[LinearAccess, ...]
     moving: frozenset[str]
     combines: bool
     joining: float
@@ -256,7 +256,7 @@ class _Reader:
 
     def _statement(self, store: Store) -> Statement:
         self.count += 1
-        reads: dict[int, Access] = {}
+        reads: dict[int, LinearAccess] = {}
         self.asked = {}
         operations = sum(self._operations(value, reads, set()) for value in store.values)
         sums = store.reducer is not None and all(isinstance(value, Binary) and value.op == "mul" for value in store.values)
@@ -272,10 +272,10 @@ class _Reader:
         kept = tuple(access for access in accesses if access.buffer.memory != "register")
         return Statement(store.stage, self.count, operations, kept, moving, combines, joining, bits, tuple(self.asked))
 
-    def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> Access:
+    def _access(self, buffer: Buffer, index: tuple[Expr, ...], *, reads: bool, writes: bool, streams: bool = False) -> LinearAccess:
         extents, strides = self._shape(buffer)
         offsets, terms = zip(*map(self._index, index), strict=True) if index else ((), ())
-        access = Access(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
+        access = LinearAccess(buffer, buffer.dtype.bytes, extents, strides, offsets, terms, reads, writes, streams)
         return access._replace(run=run_of(access, self.around))
 
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -288,7 +288,7 @@ class _Reader:
             known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
         return known
 
-    def _operations(self, expr: Expr, reads: dict[int, Access], seen: set[int]) -> float:
+    def _operations(self, expr: Expr, reads: dict[int, LinearAccess], seen: set[int]) -> float:
         """Issue slots of an expression, each shared part once; what only says where (indices, conditions on loops) costs nothing."""
         if id(expr) in seen or isinstance(expr, Const | Axis | Dim):
             return 0.0

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
 from tensorlang.schedules.model.program import Loop, Part, Statement
-from tensorlang.schedules.model.walks import Access, Term, Terms, follow, run_of
+from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, follow, run_of
 
 PACKED: Final = "_pack"
 """What the names of packed copies end with."""
@@ -107,7 +107,7 @@ class Sketch:
             strides.append(strides[-1] * extent)
         terms = tuple({loop.name: Term(1.0)} for loop in inside)
         memory = replaced(use.buffer, name=f"{buffer}{PACKED}", memory="heap")
-        packed = Access(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
+        packed = LinearAccess(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
         kept = tuple(packed if access in uses else access for access in self.statement.accesses)
         self.statement = self.statement._replace(accesses=kept)
         if not copied:
@@ -169,7 +169,7 @@ class Sketch:
         conditions = tuple(_made_of(loops, axes) for loops in self.statement.conditions)
         self.statement = self.statement._replace(accesses=accesses, moving=moving, conditions=conditions)
 
-    def _vectorize_copy(self, source: Access, lanes: int) -> None:
+    def _vectorize_copy(self, source: LinearAccess, lanes: int) -> None:
         """Walk memory along both sides of a copy: by vectors of its last loop, or across, by tiles that are transposed in registers."""
         steps = source.steps()
         last = self.loops[-1]

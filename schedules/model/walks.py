@@ -25,7 +25,7 @@ class Term(NamedTuple):
 Terms: TypeAlias = dict[str, Term]
 
 
-class Access(NamedTuple):
+class LinearAccess(NamedTuple):
     """One read or write of an iteration, its index by dimension: a literal, and terms of loops.
 
     `extents` are the buffer's, those that only a call tells guessed; `strides` the bytes between neighbours along each dimension; `run`
@@ -78,7 +78,7 @@ def follow(terms: Terms, axes: Mapping[str, Terms]) -> Terms:
     ))  # fmt: skip
 
 
-def run_of(access: Access, around: Sequence[tuple[str, float]]) -> float:
+def run_of(access: LinearAccess, around: Sequence[tuple[str, float]]) -> float:
     """Bytes of neighbours that are touched in turn in loops (names and trips, outermost first), as far as a prefetcher follows."""
     run, places = float(access.element), 1.0
     for name, trips in reversed(around):

@@ -171,6 +171,8 @@ def extent_of(loop: For) -> Expr:
 
 def literal_extent(loop: For) -> int | None:
     """The number of iterations where it is a literal."""
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return max(0, int(loop.hi.value) - int(loop.lo.value))
     extent = extent_of(loop)
     return max(0, int(extent.value)) if isinstance(extent, Const) else None
 

@@ -5,9 +5,10 @@ points; if it reads a knob, that knob is decided in every possible way, and it i
 the knobs that the constraints really read, and a branch of it ends as soon as the answer is known: a constraint between two tile sizes
 costs as many questions as there are pairs, however many points the space has. Constraints that read different knobs have trees of their
 own, and the points are their product. A leaf stands for all values of what nobody read, which are counted without being listed. A
-constraint that reads everything, or the point as a whole, is asked about each point in turn.
+constraint that reads everything, or the point as a whole, is asked about each point in turn. What a constraint has read and answered is
+kept: where others decide knobs that it does not read, it is not asked again.
 
-The questions are bounded; a space whose constraints need more is left to sampling by rejection (`Space.sample`).
+Questions and answers are bounded; a space whose constraints need more is left to sampling by rejection (`Space.sample`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Config: TypeAlias = dict[str, Any]
 Predicate: TypeAlias = Callable[[Config], bool]
 
 QUESTIONS: Final = 20_000
-"""How often constraints are asked before a space is left to rejection: about a tenth of a second."""
+"""How often constraints are asked before a space is left to rejection: some tenths of a second."""
+ANSWERS: Final = 50_000
+"""How often their answers are looked at, those included that are known by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +73,15 @@ class Feasible:
 
 
 def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate]) -> Feasible | None:
-    """The feasible points, or None where that takes more than `QUESTIONS`. What a predicate raises at a whole point is passed on."""
-    survey = _Survey(itertools.count())
+    """The feasible points, or None where that takes too much. What a predicate raises at a whole point is passed on."""
+    survey = _Survey()
     try:
         try:
-            groups = _groups(survey, tuple(knobs), constraints)
+            groups = _groups(survey, tuple(knobs), [_Constraint(holds) for holds in constraints])
         except _TooMany:
             raise
         except Exception:  # noqa: BLE001 - it relies on an earlier constraint: all together, in order
-            groups = [(frozenset(knob.name for knob in knobs), tuple(constraints))]
+            groups = [(frozenset(knob.name for knob in knobs), tuple(_Constraint(holds) for holds in constraints))]
         trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), {}, held) for read, held in groups]
     except _TooMany:
         return None
@@ -114,46 +117,109 @@ def unrank(knobs: Sequence[Knob], rank: int, config: Config) -> None:
             at -= below
 
 
-_Groups: TypeAlias = list[tuple[frozenset[str], tuple[Predicate, ...]]]
+_Groups: TypeAlias = "list[tuple[frozenset[str], tuple[_Constraint, ...]]]"
 
 
-def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[Predicate]) -> _Groups:
+def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[_Constraint]) -> _Groups:
     """Constraints that read a knob in common, together and in order, each group with the outermost knobs that it reads."""
     groups: _Groups = []
-    for holds in constraints:
+    for constraint in constraints:
         survey.read.clear()
-        survey.tree(knobs, {}, (holds,))
+        survey.tree(knobs, {}, (constraint,))
         own = survey.read & {knob.name for knob in knobs}
         joined = [group for group in groups if group[0] & own]
         groups = [group for group in groups if not group[0] & own]
-        groups.append((frozenset(own).union(*(read for read, _ in joined)), (*(one for _, held in joined for one in held), holds)))
+        groups.append((frozenset(own).union(*(read for read, _ in joined)), (*(one for _, held in joined for one in held), constraint)))
     return groups
 
 
 @dataclass(slots=True)
-class _Survey:
-    """Builds decision trees; `asked` counts the questions, `read` gathers the knobs that were decided."""
+class _Answer:
+    """What a constraint says after some reads: its answer, or what it `reads` next, and what it says `after` each value of that.
 
-    asked: Iterator[int]
+    None of both: nobody has asked. Values go by their identity, which the knobs keep; None stands for a knob that a point does not have.
+    """
+
+    reads: str | None = None
+    answer: bool | None = None
+    after: dict[int | None, _Answer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Constraint:
+    """A predicate, all that it has read and answered so far, and where in that a point stands of which some knobs are decided."""
+
+    holds: Predicate
+    first: _Answer = field(default_factory=_Answer)
+    here: _Answer | None = None
+
+    def followed(self, config: Config, undecided: tuple[Knob, ...]) -> tuple[_Constraint, bool | Knob | None]:
+        """The same with these values decided, and the answer or the knob to decide next, where that is known."""
+        here = self.here or self.first
+        while here.reads is not None:
+            knob = None if here.reads in config else _knob_of(here.reads, undecided)
+            if knob is not None:
+                return _Constraint(self.holds, self.first, here), knob
+            here = here.after.setdefault(id(config[here.reads]) if here.reads in config else None, _Answer())
+        return _Constraint(self.holds, self.first, here), here.answer
+
+    def ask(self, config: Config, undecided: tuple[Knob, ...]) -> bool | Knob:
+        """What the predicate says of all points with these values, or the knob to decide next."""
+        if not undecided:
+            return bool(self.holds(dict(config)))
+        point = _Undecided(config, undecided)
+        try:
+            answer = bool(self.holds(point))  # type: ignore[arg-type]  # behaves as the dict would
+        except _Reads as read:
+            if read.name is not None:
+                self._keep(point).reads = read.name
+            return read.knob
+        except Exception:  # noqa: BLE001 - it wants a real dict: decide one knob after the other until it can be given one
+            return undecided[0]
+        self._keep(point).answer = answer
+        return answer
+
+    def _keep(self, point: _Undecided) -> _Answer:
+        """Where what the predicate read of a point leads."""
+        here = self.first
+        for name, value in point.read.items():
+            here.reads = name
+            here = here.after.setdefault(value, _Answer())
+        return here
+
+
+@dataclass(slots=True)
+class _Survey:
+    """Builds decision trees; `read` gathers the knobs that were decided."""
+
+    asked: int = 0
+    answered: int = 0
     read: set[str] = field(default_factory=set)
 
-    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[Predicate, ...]) -> Tree:
-        for place, holds in enumerate(constraints):
-            if next(self.asked) >= QUESTIONS:
+    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Constraint, ...]) -> Tree:
+        for place, constraint in enumerate(constraints):
+            followed, answer = constraint.followed(config, undecided)
+            self.answered += 1
+            if answer is None:
+                self.asked += 1
+                answer = constraint.ask(config, undecided)
+            if self.answered > ANSWERS or self.asked > QUESTIONS:
                 raise _TooMany
-            answer = _ask(holds, config, undecided)
             if isinstance(answer, Knob):
-                return self._branch(answer, undecided, config, constraints[place:])
+                return self._branch(answer, undecided, config, (followed, *constraints[place + 1 :]))
             if not answer:
                 return Branch((), ())
         return Leaf(config, undecided, size(undecided))
 
-    def _branch(self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[Predicate, ...]) -> Tree:
+    def _branch(self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Constraint, ...]) -> Tree:
         self.read.add(knob.name)
         rest = tuple(other for other in undecided if other is not knob)
-        children = (self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints) for value in knob.values)
-        kept = tuple(child for child in children if child.count)
-        return Branch(kept, tuple(itertools.accumulate(child.count for child in kept)))
+        kept = []
+        for value in knob.values:
+            child = self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints)
+            if child.count:
+                kept.append(child)
+        return Branch(tuple(kept), tuple(itertools.accumulate(child.count for child in kept)))
 
 
 def _descend(tree: Tree, rank: int, config: Config) -> None:
@@ -165,21 +231,12 @@ def _descend(tree: Tree, rank: int, config: Config) -> None:
     unrank(tree.free, rank, config)
 
 
-def _ask(holds: Predicate, config: Config, undecided: tuple[Knob, ...]) -> bool | Knob:
-    """What the predicate says of all points with these values, or the knob to decide next."""
-    if not undecided:
-        return bool(holds(dict(config)))
-    try:
-        return bool(holds(_Undecided(config, undecided)))  # type: ignore[arg-type]  # behaves as the dict would
-    except _Reads as read:
-        return read.knob
-    except Exception:  # noqa: BLE001 - it wants a real dict: decide one knob after the other until it can be given one
-        return undecided[0]
-
-
 class _Reads(BaseException):
-    def __init__(self, knob: Knob) -> None:
+    """A knob has to be decided: that of what is read by its `name`, or the next one where the point is wanted as a whole."""
+
+    def __init__(self, knob: Knob, name: str | None = None) -> None:
         self.knob = knob
+        self.name = name
 
 
 class _TooMany(Exception):  # noqa: N818 - the ordinary end of a large space
@@ -187,18 +244,22 @@ class _TooMany(Exception):  # noqa: N818 - the ordinary end of a large space
 
 
 class _Undecided(Mapping[str, Any]):
-    """A point of which only some knobs are decided; reading another one asks for it."""
+    """A point of which only some knobs are decided; reading another one asks for it. `read`: the decided ones, in the order of reading."""
 
     def __init__(self, config: Config, undecided: tuple[Knob, ...]) -> None:
+        self.read: dict[str, int | None] = {}
         self._config = config
         self._undecided = undecided
 
     def __getitem__(self, name: str) -> Any:
         if name in self._config:
-            return self._config[name]
-        for knob in self._undecided:
-            if name in names(knob):
-                raise _Reads(knob)
+            value = self._config[name]
+            self.read[name] = id(value)
+            return value
+        knob = _knob_of(name, self._undecided)
+        if knob is not None:
+            raise _Reads(knob, name)
+        self.read[name] = None
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -206,6 +267,14 @@ class _Undecided(Mapping[str, Any]):
 
     def __len__(self) -> int:
         raise _Reads(self._undecided[0])
+
+
+def _knob_of(name: str, undecided: tuple[Knob, ...]) -> Knob | None:
+    """The knob of a name, or the one that may open it."""
+    for knob in undecided:
+        if knob.name == name or (knob.opens and name in names(knob)):
+            return knob
+    return None
 
 
 def names(knob: Knob) -> frozenset[str]:

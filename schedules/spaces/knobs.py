@@ -23,9 +23,12 @@ INACTIVE: Final = -1.0
 MOST_VALUES: Final = 50_000
 
 
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
 def spelling(value: Value) -> str:
     """One text for one JSON value (or point), whatever the order of its keys: what equality and hashing go by."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return str(value) if type(value) is int else _ENCODER.encode(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,22 +86,33 @@ class StageInfo:
 
     def moves(self, load: Load, loop: For) -> int | None:
         """How far a load moves in memory per iteration of a loop, in elements of its last dimension: 0, 1, another stride, or None."""
-        axis = Axis(loop.loop)
-        if all(loop.loop not in axes_of(part) for part in load.index):
+        moved = [loop.loop in axes_of(part) for part in load.index]
+        if not any(moved):
             return 0
-        if any(loop.loop in axes_of(part) for part in load.index[:-1]):
-            return None
-        return linear(load.index[-1]).terms.get(axis)
+        return None if any(moved[:-1]) else linear(load.index[-1]).terms.get(Axis(loop.loop))
+
+    @cached_property
+    def _strides(self) -> dict[tuple[int, str], tuple[Load | Store, int | None]]:
+        """Those that were asked for, by the identities of accesses, which are kept with them."""
+        return {}
 
     def stride(self, access: Load | Store, loop: For) -> int | None:
         """How far an access moves in memory per iteration of a loop, in elements; None where that is not a constant."""
+        key = id(access), loop.loop
+        if key not in self._strides:
+            self._strides[key] = access, self._stride(access, loop)
+        return self._strides[key][1]
+
+    @staticmethod
+    def _stride(access: Load | Store, loop: For) -> int | None:
         buffer = access.buffer if isinstance(access, Load) else access.buffers[0]
         shape = buffer.shape if isinstance(buffer, Buffer) else ()
         total, step = 0, 1
         for place, extent in zip(reversed(access.index), reversed(shape), strict=True):
             if loop.loop in axes_of(place):
-                factor = linear(place).terms.get(Axis(loop.loop))
-                rest = linear(place).terms.keys() - {Axis(loop.loop)}
+                terms = linear(place).terms
+                factor = terms.get(Axis(loop.loop))
+                rest = terms.keys() - {Axis(loop.loop)}
                 if factor is None or step < 0 or any(loop.loop in axes_of(part) for part in rest):
                     return None
                 total += factor * step
@@ -112,15 +123,15 @@ class StageInfo:
         """Does some load walk its tensor element by element along this loop?"""
         return any(self.moves(load, loop) == 1 for load in self.loads)
 
-    def groups(self, loops: tuple[For, ...]) -> tuple[Group, ...]:
+    def groups(self, loops: tuple[For, ...]) -> tuple[LoopGroup, ...]:
         """The loops of more than one iteration, those joined that every access walks as one (the rows and columns of an image)."""
-        found: list[Group] = []
+        found: list[LoopGroup] = []
         for loop in (loop for loop in loops if size(loop) != 1):
             last = found[-1].loops[-1] if found else None
             if last is not None and self._adjacent(last, loop) and self._walked_as_one(last, loop):
-                found[-1] = Group((*found[-1].loops, loop))
+                found[-1] = LoopGroup((*found[-1].loops, loop))
             else:
-                found.append(Group((loop,)))
+                found.append(LoopGroup((loop,)))
         return tuple(found)
 
     def _adjacent(self, outer: For, inner: For) -> bool:
@@ -135,8 +146,8 @@ class StageInfo:
         return all(far is not None and near is not None and far == size(inner) * near for far, near in pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+@dataclass(frozen=True)
+class LoopGroup:
     """Adjacent loops that every access of a stage walks as if they were one."""
 
     loops: tuple[For, ...]
@@ -146,7 +157,7 @@ class Group:
         """The innermost, whose stride is the group's."""
         return self.loops[-1]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Iterations of them all."""
         return math.prod(max(1, size(loop)) for loop in self.loops)

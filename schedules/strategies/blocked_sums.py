@@ -39,7 +39,7 @@ UNKNOWN: Final = 8192
 """Additions that the levels of a loop take together whose extent is known only at run time; an outermost loop adds any number of those."""
 
 
-class Level(NamedTuple):
+class ChainLoop(NamedTuple):
     """A loop of a chain of additions once it is split: the iterations of one of it (None: unknown), and whether a new chain starts here."""
 
     extent: int | None
@@ -57,7 +57,7 @@ def rounds(store: Store) -> bool:
             return False
 
 
-def levels(extents: Sequence[int | None], block: int, least: int = 1, unknown: int = UNKNOWN) -> tuple[tuple[Level, ...], ...]:
+def levels(extents: Sequence[int | None], block: int, least: int = 1, unknown: int = UNKNOWN) -> tuple[tuple[ChainLoop, ...], ...]:
     """How the loops of a chain, innermost first, are split into levels, each innermost first.
 
     `least` additions stand inside of them already; `unknown` are taken together of an extent that is not known. Without a level that
@@ -67,14 +67,14 @@ def levels(extents: Sequence[int | None], block: int, least: int = 1, unknown: i
     for extent in extents:
         total = None if extent is None or total is None else total * max(1, extent)
     if total is not None and total <= SLACK * block:
-        return tuple((Level(extent, starts=False),) for extent in extents)
+        return tuple((ChainLoop(extent, starts=False),) for extent in extents)
     return tuple(_levels(extents, block, least, unknown))
 
 
-def _levels(extents: Sequence[int | None], block: int, length: int, unknown: int) -> Iterator[tuple[Level, ...]]:
+def _levels(extents: Sequence[int | None], block: int, length: int, unknown: int) -> Iterator[tuple[ChainLoop, ...]]:
     room, starts = block, False
     for extent in extents:
-        found: list[Level] = []
+        found: list[ChainLoop] = []
         left = extent
         while prod(part.extent or 1 for part in found) < unknown if left is None else length * left > SLACK * room:
             step = max(1, room // length)
@@ -82,10 +82,10 @@ def _levels(extents: Sequence[int | None], block: int, length: int, unknown: int
                 even = -(-left // -(-left // step))
                 step = next((part for part in range(step, step // 2, -1) if left % part == 0), even)
             if step > 1:
-                found.append(Level(step, starts))
+                found.append(ChainLoop(step, starts))
                 left = None if left is None else -(-left // step)
             room, length, starts = GROUP, 1, True
-        found.append(Level(left, starts and left != 1))
+        found.append(ChainLoop(left, starts and left != 1))
         starts, length = starts and left == 1, length * (room if left is None else max(1, left))
         yield tuple(found)
 
@@ -112,7 +112,7 @@ def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int
     chosen = levels(extents, BLOCK, unknown=BLOCK * GROUP if any(size(loop) > 1 for loop in around) else UNKNOWN)
     if not any(part.starts for parts in chosen for part in parts):
         return False
-    lane, *first = split_levels(s, vector, (Level(lanes, starts=False), *chosen[0]), "l")
+    lane, *first = split_levels(s, vector, (ChainLoop(lanes, starts=False), *chosen[0]), "l")
     split = [first, *(split_levels(s, loop, parts, "0") for loop, parts in zip(reversed(others), chosen[1:], strict=True))]
     lanewise, before = fresh_buffer(s.nest, f"{stage.store.buffers[0].name}_rf"), s.stages()
     if not s.attempt(Rfactor(lane)):
@@ -139,7 +139,7 @@ def _extent(s: Schedule, loop: str) -> int | None:
     return literal_extent(find_loop(s.nest, loop))
 
 
-def split_levels(s: Schedule, loop: str, parts: Sequence[Level], innermost: str, tail: Any = "mask") -> list[str]:
+def split_levels(s: Schedule, loop: str, parts: Sequence[ChainLoop], innermost: str, tail: Any = "mask") -> list[str]:
     """The loops of the levels, innermost first, each but the outermost of its `extent`; `tail` is that of an unknown extent."""
     tail = tail if _extent(s, loop) is None else "peel"
     found: list[str] = []
@@ -151,7 +151,7 @@ def split_levels(s: Schedule, loop: str, parts: Sequence[Level], innermost: str,
     return [rest, *reversed(found)]
 
 
-def _chain_starts(split: Sequence[Sequence[str]], chosen: Sequence[Sequence[Level]]) -> list[str]:
+def _chain_starts(split: Sequence[Sequence[str]], chosen: Sequence[Sequence[ChainLoop]]) -> list[str]:
     """The loops of the levels that start a chain, the outermost first: each of their iterations keeps a tile of partial results."""
     pairs = [pair for loops, parts in zip(split, chosen, strict=True) for pair in zip(loops, parts, strict=True)]
     return [loop for loop, part in reversed(pairs) if part.starts]

@@ -31,7 +31,7 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel, lane_kernels
 from tensorlang.schedules.strategies.partition import partitioning_loop
 from tensorlang.schedules.strategies.producer import WHOLE, Producer
-from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.sliding import producer_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import cheapest_thread_loop, parallelize
@@ -105,7 +105,7 @@ class Contraction:
             loop = partitioning_loop(self.stage, load, self.kernel.roles.outside_panels)
             producer = producer_of(self.stage, load.buffer, s) if loop else None
             if producer is not None:
-                placed = Producer(Rows.of(producer, machine, self.threads, self.plain), (IN_PARTS, WHOLE))
+                placed = Producer(RowVectors.of(producer, machine, self.threads, self.plain), (IN_PARTS, WHOLE))
                 return replace(self, producer=placed, producer_loop=loop)
         return self
 

@@ -91,7 +91,7 @@ class MicroKernel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class LanewiseProducts:
     """Multiply-adds of vectors: lanes are elements of the output. LLVM takes vectors of any width apart, so a row is one vector to us."""
 
     roles: Roles
@@ -147,7 +147,7 @@ class Lanes:
         s.vectorize(lanes)
 
 
-def lane_kernels(stage: StageInfo, machine: Machine) -> tuple[Lanes, ...]:
+def lane_kernels(stage: StageInfo, machine: Machine) -> tuple[LanewiseProducts, ...]:
     """Every way to run a stage in plain lanes; none where it is no contraction that reuses operands."""
     lanes = machine.lanes(stage.widest)
-    return tuple(Lanes(roles, lanes) for roles in roles_of(stage))
+    return tuple(LanewiseProducts(roles, lanes) for roles in roles_of(stage))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
-from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.rows import RowVectors
 
 INLINED: Final = "inlined"
 WHOLE: Final = "apart"
@@ -22,7 +22,7 @@ WHOLE: Final = "apart"
 class Producer:
     """The stage as rows, and the places where it can be computed."""
 
-    rows: Rows
+    rows: RowVectors
     places: tuple[str, ...]
 
     @property

@@ -26,7 +26,7 @@ from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_point
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
-from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.transpose import Transpose
@@ -159,7 +159,7 @@ class ProgramStrategy:
         return product
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
-        rows = Rows.of(info, self.machine, self.threads, self._parts)
+        rows = RowVectors.of(info, self.machine, self.threads, self._parts)
         if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(rows, vector=None)
         return rows if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts) or rows
@@ -272,7 +272,7 @@ class ProgramStrategy:
     def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
         """The sum of unknown length that a stage is, in a program without tiles: of those there is too much code for two versions."""
         rows = self._rows.get(name)
-        if self._tiles or not isinstance(rows, Rows):
+        if self._tiles or not isinstance(rows, RowVectors):
             return None
         prefix = "" if name == self._main_name else f"{name}."
         return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)

@@ -14,7 +14,7 @@ from math import prod
 from typing import Final
 
 from tensorlang.ir import For, Load
-from tensorlang.schedules.strategies.analysis import Group, StageInfo, is_literal, size, tensor_of
+from tensorlang.schedules.strategies.analysis import LoopGroup, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
 LEAST_LANES: Final = 4
@@ -35,8 +35,8 @@ class Roles:
     """
 
     stage: StageInfo
-    vector: Group
-    row: Group | None
+    vector: LoopGroup
+    row: LoopGroup | None
     depth: For
     rest: tuple[For, ...]
     reduced: tuple[For, ...]
@@ -139,6 +139,6 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         yield roles
 
 
-def _only_axis(stage: StageInfo, vector: Group) -> bool:
+def _only_axis(stage: StageInfo, vector: LoopGroup) -> bool:
     """Is the output's extent unknown, so that its stride is, and the lanes its last axis?"""
     return stage.store.index != () and stage.outer[-1] is vector.last and stage.stride(stage.store, vector.last) is None

@@ -34,7 +34,7 @@ RAGGED_FROM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowVectors:
     """The vector loop of a stage without reuse."""
 
     stage: StageInfo
@@ -48,7 +48,7 @@ class Rows:
     """May a sum along rows be added up in blocks? Not where it is known to be short."""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> Rows:
+    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
         vector = _vector(stage, lanes)

@@ -28,7 +28,7 @@ from tensorlang.schedules.rewriting.copies import over
 from tensorlang.schedules.rewriting.edit import extent_of, loops
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds
-from tensorlang.schedules.strategies.rows import Rows
+from tensorlang.schedules.strategies.rows import RowVectors
 
 VECTORS: Final = 4
 """Vectors in flight in a short sum, at most."""
@@ -38,14 +38,14 @@ VECTORS: Final = 4
 class RowSum:
     """A sum along rows, the point at which it is scheduled, and what holds where each of its lanes adds at most a block."""
 
-    rows: Rows
+    rows: RowVectors
     config: Mapping[str, Any]
     prefix: str
     alone: bool
     condition: Expr
 
     @classmethod
-    def of(cls, rows: Rows, config: Mapping[str, Any], prefix: str, *, alone: bool) -> RowSum | None:
+    def of(cls, rows: RowVectors, config: Mapping[str, Any], prefix: str, *, alone: bool) -> RowSum | None:
         """The sum that a stage is; None where it has no blocks, or its length is not an extent over dims."""
         if rows.vector is None or not rows.reduces or rows.ragged or not rounds(rows.stage.store):
             return None

@@ -27,7 +27,7 @@ MOST_SHARED = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Slide:
+class SlidingIndex:
     """`step * outer + dilation * tap` is an index of what is read."""
 
     outer: For
@@ -41,11 +41,11 @@ class Slide:
 
 
 @dataclass(frozen=True)
-class Sliding:
+class SlidingReduction:
     """A reduction over a window: its lanes, the `row` loop whose neighbours share what they read (or None), and what it slides over."""
 
     stage: StageInfo
-    slides: tuple[Slide, ...]
+    slides: tuple[SlidingIndex, ...]
     source: Load
 
     @property
@@ -54,7 +54,7 @@ class Sliding:
         return self.stage.outer[-1]
 
     @cached_property
-    def row(self) -> Slide | None:
+    def row(self) -> SlidingIndex | None:
         """The innermost slide along another axis than the lanes."""
         places = {slide.outer.loop: slide for slide in self.slides if slide.outer is not self.vector}
         return next((places[loop.loop] for loop in reversed(self.stage.outer) if loop.loop in places), None)
@@ -95,7 +95,7 @@ class Sliding:
         return self.stage.outer[:first]
 
 
-def sliding(stage: StageInfo) -> Sliding | None:
+def sliding(stage: StageInfo) -> SlidingReduction | None:
     """The stage as a sliding window, or None where it is none, or where an operand is reused by other elements than neighbours."""
     store = stage.store
     if store.reducer is None or len(store.buffers) > 1 or not stage.outer or not all(map(is_literal, stage.reduced)):
@@ -113,7 +113,7 @@ def sliding(stage: StageInfo) -> Sliding | None:
     read = frozenset().union(*(axes_of(part) for load in moved for part in load.index))
     if any(size(loop) >= LEAST_REUSE and loop.loop not in read for loop in stage.outer):
         return None
-    return Sliding(stage, slides, moved[0])
+    return SlidingReduction(stage, slides, moved[0])
 
 
 def _few(stage: StageInfo, moved: list[Load], others: list[For]) -> bool:
@@ -144,13 +144,13 @@ def nearly_contiguous(stage: StageInfo, load: Load, loop: For, lanes: int) -> bo
     return all(place.is_constant for place in places) and max(found) - min(found) < lanes
 
 
-def _slides(stage: StageInfo, load: Load) -> Iterator[Slide]:
+def _slides(stage: StageInfo, load: Load) -> Iterator[SlidingIndex]:
     for part in load.index:
         terms = linear(part).terms
         outer = [loop for loop in stage.outer if Axis(loop.loop) in terms and size(loop) != 1]
         inner = [loop for loop in stage.reduced if Axis(loop.loop) in terms and size(loop) != 1]
         if len(outer) == len(inner) == 1:
-            yield Slide(outer[0], inner[0], terms[Axis(outer[0].loop)], terms[Axis(inner[0].loop)])
+            yield SlidingIndex(outer[0], inner[0], terms[Axis(outer[0].loop)], terms[Axis(inner[0].loop)])
 
 
 def producer_of(stage: StageInfo, buffer: Source, s: Schedule) -> StageInfo | None:
@@ -163,7 +163,7 @@ def producer_of(stage: StageInfo, buffer: Source, s: Schedule) -> StageInfo | No
     return None
 
 
-def inlines_cheaply(window: Sliding, producer: StageInfo) -> bool:
+def inlines_cheaply(window: SlidingReduction, producer: StageInfo) -> bool:
     """May the producer be computed anew at every tap: a copy or little more, its lanes as side by side as before?"""
     (value, *others) = producer.store.values
     if others or len(producer.loads) != 1 or any(isinstance(node, Call) for node in walk(value)):

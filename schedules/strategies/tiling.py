@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import Group, is_literal, label, size, tail_of, tensor_of
+from tensorlang.schedules.strategies.analysis import LoopGroup, is_literal, label, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.blocked_sums import (
     GROUP,
     TILE_BLOCK,
-    Level,
+    ChainLoop,
     keep_partial_sums,
     levels,
     rounds,
@@ -112,9 +112,9 @@ class Tiling:
         tail = tail_of(is_literal(loop), "guard")
         if len(chosen) == 1 or not known:
             return tuple(reversed(s.split(loop.loop, depth, tail)))
-        return split_levels(s, loop.loop, (Level(depth, starts=False), *chosen), "0", tail)
+        return split_levels(s, loop.loop, (ChainLoop(depth, starts=False), *chosen), "0", tail)
 
-    def _split_rows(self, s: Schedule, row: Group, config: Mapping[str, Any]) -> dict[str, str]:
+    def _split_rows(self, s: Schedule, row: LoopGroup, config: Mapping[str, Any]) -> dict[str, str]:
         """The loops over the rows: of cache blocks (b), if there are any, of tiles (i), of a tile (r)."""
         if "b" not in self.order.present(config):
             return dict(zip("ir", split_group(s, row, config["rows"]), strict=True))
@@ -123,7 +123,7 @@ class Tiling:
         return {"b": block, **dict(zip("ir", tiles, strict=True))}
 
 
-def split_group(s: Schedule, group: Group, width: int, letters: str = "oi") -> tuple[str, str]:
+def split_group(s: Schedule, group: LoopGroup, width: int, letters: str = "oi") -> tuple[str, str]:
     """A group as one loop, split into tiles; the loops end on `letters`."""
     first, *others = (loop.loop for loop in group.loops)
     for other in others:

@@ -8,13 +8,13 @@ from typing import Any
 
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
-from tensorlang.schedules.strategies.analysis import Group, size, tensor_of
+from tensorlang.schedules.strategies.analysis import LoopGroup, size, tensor_of
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.tile_order import TileOrder
 
 
 @dataclass(slots=True)
-class Split:
+class SplitStage:
     """A stage whose loops are split: the tile loops by letters, the loop over the depth, the unrolled loops, the lanes."""
 
     sketch: Sketch
@@ -35,7 +35,7 @@ class TilingSketches:
     order: TileOrder
     plain: Sequence[Part]
     constants: Collection[str] = ()
-    known: dict[tuple[Any, ...], Split] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], SplitStage] = field(default_factory=dict)
 
     def parts(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
         """The loops and statements of a point."""
@@ -53,14 +53,14 @@ class TilingSketches:
         sketch.accumulate(around[-1] if around else "", loads="k" in outer)
         return numbered(sketch.parts())
 
-    def _split(self, config: Mapping[str, Any], present: str) -> Split:
+    def _split(self, config: Mapping[str, Any], present: str) -> SplitStage:
         rows = self.order.block_rows(config) if "b" in present else None
         key = tuple(config.get(name) for name in ("vectors", "rows", "depth", "unroll")), rows
         if key not in self.known:
             self.known[key] = self._split_anew(config, rows)
         return self.known[key]
 
-    def _split_anew(self, config: Mapping[str, Any], block_rows: int | None) -> Split:
+    def _split_anew(self, config: Mapping[str, Any], block_rows: int | None) -> SplitStage:
         roles, sketch = self.kernel.roles, Sketch.of(self.plain, self.kernel.roles.stage.name)
         j_o, j_i = sketch.split(_fused(sketch, roles.vector), config["vectors"] * self.kernel.lanes)
         outer, k = {"j": j_o}, roles.depth.loop
@@ -79,10 +79,10 @@ class TilingSketches:
         for loop in unrolled:
             sketch.mark(loop, "unroll")
         sketch.mark(j_i, "vector")
-        return Split(sketch, outer, k, unrolled, j_i)
+        return SplitStage(sketch, outer, k, unrolled, j_i)
 
 
-def _fused(sketch: Sketch, group: Group) -> str:
+def _fused(sketch: Sketch, group: LoopGroup) -> str:
     first, *others = (loop.loop for loop in group.loops)
     for other in others:
         first = sketch.fuse(first, other)

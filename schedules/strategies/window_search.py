@@ -19,7 +19,7 @@ from tensorlang.schedules.strategies.descent import descend
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.producer import INLINED, Producer
 from tensorlang.schedules.strategies.register_tile import vector_counts
-from tensorlang.schedules.strategies.sliding import Sliding
+from tensorlang.schedules.strategies.sliding import SlidingReduction
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.window_sketch import IN_PLACE, WindowSketches
 
@@ -39,7 +39,7 @@ FIRST_ROWS: Final = 4
 class WindowTiles:
     """The sizes of tiles that are worth trying."""
 
-    window: Sliding
+    window: SlidingReduction
     machine: Machine
 
     @property

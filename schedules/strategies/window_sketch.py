@@ -11,7 +11,7 @@ from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import tensor_of
 from tensorlang.schedules.strategies.producer import INLINED, WHOLE, Producer
-from tensorlang.schedules.strategies.sliding import Sliding
+from tensorlang.schedules.strategies.sliding import SlidingReduction
 
 IN_PLACE: Final = "direct"
 """Where no stage makes the source: it is read as it is."""
@@ -27,7 +27,7 @@ COPIED: Final = 2
 class WindowSketches:
     """The sketches of a window whose vectors have so many lanes, in a program that is `plain` before the stage is scheduled."""
 
-    window: Sliding
+    window: SlidingReduction
     lanes: int
     plain: Sequence[Part]
     producer: Producer | None = None

@@ -32,8 +32,8 @@ from tensorlang.schedules.strategies.blocked_sums import TILE_BLOCK, rounds, sum
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.producer import INLINED, WHOLE, Producer
-from tensorlang.schedules.strategies.rows import Rows
-from tensorlang.schedules.strategies.sliding import Sliding, inlines_cheaply, producer_of, sliding
+from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.sliding import SlidingReduction, inlines_cheaply, producer_of, sliding
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import ThreadLoop, cheapest_thread_loop, outer_loop_knob, parallelize
 from tensorlang.schedules.strategies.window_search import WindowSearch, WindowTiles
@@ -51,7 +51,7 @@ class Windows:
     `copies` tells that rows of it may be copied. `consumer` (or "") takes its result.
     """
 
-    window: Sliding
+    window: SlidingReduction
     machine: Machine
     threads: int
     plain: tuple[Part, ...] = ()
@@ -113,7 +113,7 @@ class Windows:
             found.append(IN_PLANE)
         if by_rows and s.can("compute_at", producer.name, first.loop):
             found.append(IN_ROWS)
-        return replace(self, producer=Producer(Rows.of(producer, machine, self.threads, self.plain), (*found, WHOLE)))
+        return replace(self, producer=Producer(RowVectors.of(producer, machine, self.threads, self.plain), (*found, WHOLE)))
 
     # The space --------------------------------------------------------------------------------------------------------------
 

@@ -44,24 +44,31 @@ class Linear:
 
 def linear(expr: Expr) -> Linear:
     """The linear form of an int64 expression."""
+    terms: dict[Expr, int] = {}
+    constant = _add(expr, 1, terms)
+    return Linear(constant, {atom: factor for atom, factor in terms.items() if factor} if 0 in terms.values() else terms)
+
+
+def _add(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
+    """Add `factor` times an expression to terms; what it adds to the constant."""
     match expr:
-        case Const(value, _):
-            return Linear(int(value))
-        case Binary("add", left, right):
-            return linear(left).plus(linear(right))
-        case Binary("sub", left, right):
-            return linear(left).plus(linear(right), -1)
-        case Unary("neg", value):
-            return linear(value).times(-1)
-        case Binary("mul", left, right):
-            a, b = linear(left), linear(right)
-            if a.is_constant:
-                return b.times(a.constant)
-            if b.is_constant:
-                return a.times(b.constant)
-            return Linear(0, {expr: 1})
+        case Const():
+            return factor * int(expr.value)
+        case Binary(op="add"):
+            return _add(expr.left, factor, terms) + _add(expr.right, factor, terms)
+        case Binary(op="sub"):
+            return _add(expr.left, factor, terms) + _add(expr.right, -factor, terms)
+        case Binary(op="mul"):
+            for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
+                form = linear(one)
+                if form.is_constant:
+                    return _add(other, factor * form.constant, terms) if form.constant else 0
+        case Unary(op="neg"):
+            return _add(expr.value, -factor, terms)
         case _:
-            return Linear(0, {expr: 1})
+            pass
+    terms[expr] = terms.get(expr, 0) + factor
+    return 0
 
 
 def expression(form: Linear) -> Expr:

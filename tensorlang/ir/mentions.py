@@ -83,6 +83,8 @@ def map_among(stmt: Stmt, names: Collection[str], fn: Callable[[Stmt], Stmt]) ->
 def parts_among(stmt: Stmt, names: Collection[str]) -> list[Stmt]:
     """The direct parts of a statement that mention any of some names, in order."""
     parts = substatements(stmt)
+    if len(parts) <= RUN:
+        return [part for part in parts if not mentions(part).names.isdisjoint(names)]
     return [parts[position] for position in positions(stmt, names)]
 
 

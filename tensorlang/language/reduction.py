@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
-from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -247,8 +246,3 @@ def argmax(expr: ExprLike, axis: Axes = None, where: object = None, dtype: objec
 def argmin(expr: ExprLike, axis: Axes = None, where: object = None, dtype: object = None) -> Expr:
     """Where the least value is: the axis value, or the row-major position over several axes. The first of equals; -1 if none."""
     return _argument("argmin", "lt", expr, axis, where, dtype)
-
-
-BUILT_IN: Final[dict[str, Callable[..., Expr]]] = {
-    row.__name__: row for row in (sum, prod, mean, max, min, reduce_fmax, reduce_fmin, any, all, argmax, argmin)
-}

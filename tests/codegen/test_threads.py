@@ -68,7 +68,7 @@ def test_a_wrong_environment_is_a_call_error(text: Any) -> None:
 
 def test_a_loaded_runtime_comes_first() -> None:
     runtime = openmp.runtime()
-    if not runtime.is_parallel:
+    if not isinstance(runtime.keep, ctypes.CDLL):
         pytest.skip("no OpenMP runtime on this machine")
     assert next(iter(openmp.candidates())).startswith("/")
     assert set(runtime.addresses) == set(openmp.SYMBOLS)
@@ -76,7 +76,6 @@ def test_a_loaded_runtime_comes_first() -> None:
 
 def test_without_a_runtime_a_parallel_loop_runs_once() -> None:
     stub = openmp.serial()
-    assert not stub.is_parallel
     out = np.zeros(16, "i4")
     machine = binding.host()
     count = ctypes.c_int32(8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tensorlang as tl
 from tensorlang.definition.tensor import Placeholder, Tensor, definitions, operands
@@ -74,3 +75,18 @@ def check(s: tl.Schedule, *, dims: dict[str, int] | None = None, rtol: float = 1
 
 def _poisoned(buffer: Buffer, like: Any) -> Any:
     return np.full(like.shape, 77, buffer.dtype.numpy)
+
+
+def refusal(s: tl.Schedule, name: str, *args: Any, **options: Any) -> tl.ScheduleError:
+    """Why a step is refused, which leaves the schedule as it was."""
+    before = str(s)
+    with pytest.raises(tl.ScheduleError) as refused:
+        getattr(s, name)(*args, **options)
+    assert str(s) == before
+    return refused.value
+
+
+def code_and_reason(s: tl.Schedule, name: str, *args: Any, **options: Any) -> tuple[str, str]:
+    """The same as the two parts of its text."""
+    refused = refusal(s, name, *args, **options)
+    return refused.code, refused.reason

@@ -8,7 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
-from tests.schedules.programs import blur, check, matmul
+from tests.schedules.programs import blur, check, matmul, refusal
 from tests.schedules.recurrences import seidel
 
 
@@ -18,14 +18,6 @@ def chain(rows: Any = 9, columns: Any = 7, read: Any = None) -> Tensor:
     h = tl.compute((rows, columns), lambda y, x_: x[y, x_] + 1, name="h")
     result: Tensor = tl.compute((rows, columns), (lambda y, x: h[y, x] * 2) if read is None else (lambda y, x: read(h, y, x)), name="v")
     return result
-
-
-def refusal(s: tl.Schedule, name: str, *args: Any) -> tl.ScheduleError:
-    before = str(s)
-    with pytest.raises(tl.ScheduleError) as refused:
-        getattr(s, name)(*args)
-    assert str(s) == before
-    return refused.value
 
 
 # fuse_loops

@@ -16,9 +16,9 @@ from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, machine_of
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.footprints import scope
-from tensorlang.schedules.model.movement import Room, moved
+from tensorlang.schedules.model.movement import CacheGeometry, cache_traffic
 from tensorlang.schedules.model.program import Loop, Part, program, statements
-from tensorlang.schedules.model.walks import Access
+from tensorlang.schedules.model.walks import LinearAccess
 from tests.goldens.steps import SCHEDULES
 from tests.strategies import programs
 
@@ -44,7 +44,7 @@ def addresses(parts: tuple[Part, ...], at: dict[str, int] | None = None) -> Iter
             yield from ((access.buffer.name, address(access, at)) for access in part.accesses)
 
 
-def address(access: Access, at: dict[str, int]) -> int:
+def address(access: LinearAccess, at: dict[str, int]) -> int:
     place = 0
     for offset, terms, extent in zip(access.offsets, access.terms, access.extents, strict=True):
         index = offset + sum(int(term.coefficient) * at.get(name, 0) for name, term in terms.items())
@@ -100,7 +100,7 @@ def test_what_a_cache_fetches_is_near_what_a_simulated_one_does(order, lines):
     parts = program(s.nest)
     stores = [box for box in scope(parts).once if box.writes]
     assert [box.name for box in stores] == ["C", "C"] or [box.name for box in stores] == ["C"]
-    found = moved(scope(parts), Room(LINE, 1, lines, (0.9, 1.1)))
+    found = cache_traffic(scope(parts), CacheGeometry(LINE, 1, lines, (0.9, 1.1)))
     fetched = sum(found.ahead.values()) + sum(found.alone.values())
     simulated = misses(list(addresses(parts)), lines)
     assert simulated / 2.5 - 8 <= fetched <= 2.5 * simulated + 8

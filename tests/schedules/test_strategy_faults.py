@@ -14,14 +14,14 @@ from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.micro_kernel import Lanes
+from tensorlang.schedules.strategies.micro_kernel import LanewiseProducts
 from tests.schedules.programs import matmul
 
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A micro-kernel that vectorizes a loop which is not there."""
-    monkeypatch.setattr(Lanes, "compute", lambda _self, s, _lanes: s.vectorize("nowhere"))
+    monkeypatch.setattr(LanewiseProducts, "compute", lambda _self, s, _lanes: s.vectorize("nowhere"))
 
 
 def default(outputs: object, threads: int = 1) -> Schedule:
