@@ -64,7 +64,7 @@ class Result:
         """The winner as a kernel, built now and here: its schedule was verified in a process of its own."""
         from tensorlang.codegen.kernel.build import build_schedule  # noqa: PLC0415 - only here is anything compiled
 
-        return build_schedule(self.best.schedule, self.target, provenance="tuned")
+        return build_schedule(self.best.schedule, self.target, provenance="tuned", reason="the winner of the final measurement")
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each trial, in order."""
