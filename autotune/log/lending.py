@@ -44,7 +44,7 @@ def by_distance(distance: float) -> Loan | None:
     return Loan(None, f"the nearest shape is too far away: its extents differ by a factor of {math.exp(distance):.3g} in all")
 
 
-def by_model(outputs: Any, target: Target, threads: int, trial: Trial, *, ahead: float = AHEAD) -> Loan:
+def by_model(outputs: Any, target: Target, threads: int, trial: Trial) -> Loan:
     """What a trial of another shape or CPU comes to here, by the model. Costs two schedules that are made and two estimates of them."""
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - the index itself needs no compiler
 
@@ -60,8 +60,8 @@ def by_model(outputs: Any, target: Target, threads: int, trial: Trial, *, ahead:
         return Loan(None, f"its configuration is refused here: {str(error).splitlines()[0]}")
     if threads > 1 and _shared(ours.nest) != _shared(lent.nest):
         return Loan(None, "its loops are shared among the threads in another way, which the model does not see")
-    if ratio < ahead:
-        return Loan(None, f"by the model it is {ratio:.2f} times as fast as the default here, and {ahead:.2f} is asked")
+    if ratio < AHEAD:
+        return Loan(None, f"by the model it is {ratio:.2f} times as fast as the default here, and {AHEAD:.2f} is asked")
     return Loan(config, f"by the model {ratio:.2f} times as fast as the default here")
 
 

@@ -68,7 +68,7 @@ class Measurer:
         made = [self._prepare(one, kernels[place] if kernels else None, place) for place, one in enumerate(candidates)]
         before = self.steady.sentinel()
         results = interleave([call for call, _ in made], self.task.policy, timer=self.timer, flush=self.flush, seconds=seconds)
-        sentinel = max(before, self.steady.sentinel())
+        sentinel = min(before, self.steady.sentinel())  # slow all the while; rounds see to the rest
         return tuple(
             msgspec.structs.replace(facts, samples=result.samples, number=result.number, sentinel=sentinel, quality=result.quality)
             for (_, facts), result in zip(made, results, strict=True)
