@@ -2,9 +2,10 @@
 
 The best of many noisy trials is partly the luckiest. The finalists are therefore built, verified and timed in fresh processes, one sample
 of each in a round, so that drift of the machine meets all alike, and in several processes, since where memory happens to lie is as good
-as fixed within one. A finalist wins only if it is ahead of the default in every process, by more than the noise, and with an interval of
-its lead that does not hold 1; where one leads and its interval is too wide for that, as many processes again are measured before the default
-stands, "undecided". Of those that win, a former winner stands before a new one: a tuned result cannot lose to not tuning, nor flip.
+as fixed within one; each process loads them in another order. A finalist wins only if it is ahead of the default in every process, by more
+than the noise and two per cent (what the same code differs by, twice in one memory), and with an interval of its lead that does not hold 1: at
+99 %, since a job looks more than once and at several. Where one leads and that is not sure, or by little, as many processes again are
+measured before the default stands, "undecided". Of those that win, a former winner stands before a new one: a tuned result cannot lose to not tuning, nor flip.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 from tensorlang.autotune.jobs.ledger import usual_sentinel
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import Decision, FailedFinalist, FinalistRecord
-from tensorlang.autotune.measurement.interval import Ratio, deviation, paired_ratio, ratios_by_process
+from tensorlang.autotune.measurement.interval import CONFIDENCE, Ratio, deviation, paired_ratio, ratios_by_process
 from tensorlang.autotune.measurement.quality import Quality, worst
 from tensorlang.autotune.measurement.slowness import SLOW
 from tensorlang.autotune.workers.evaluator import Evaluator
@@ -27,7 +28,11 @@ from tensorlang.autotune.workers.protocol import Candidate, Facts, Outcome, Wher
 from tensorlang.autotune.workers.runner import pooled
 
 COUNT: Final = 3
-MARGIN: Final = 0.01
+MARGIN: Final = 0.02
+SURE: Final = 0.99
+"""Confidence that a lead takes to win; the interval that is shown is that of `interval.CONFIDENCE`."""
+CLEARLY: Final = 1.05
+"""A lead whose interval begins above this is believed at once."""
 REPEATS: Final = 2
 """How often the processes of a final measurement are measured where one leads and its interval is too wide."""
 PROCESSES: Final = 3
@@ -127,9 +132,10 @@ def _together(one: Finalist, more: Finalist) -> Finalist:
 
 
 def _leads(found: Contest) -> bool:
-    """Does a finalist seem to be faster than the first, which is the default where that is valid, and none surely?"""
+    """Does a finalist seem to be faster than the first, which is the default where that is valid, and none surely and clearly?"""
     first, *others = found.finalists
-    return any(_ahead(other, first) for other in others) and not any(beats(other, first) for other in others)
+    clear = (other for other in others if beats(other, first) and lead(other, first).low >= CLEARLY)
+    return any(_ahead(other, first) for other in others) and next(clear, None) is None
 
 
 def winner(finalists: Sequence[Finalist], default: Trial | None, former: str | None) -> Finalist:
@@ -144,17 +150,17 @@ def winner(finalists: Sequence[Finalist], default: Trial | None, former: str | N
 
 
 def beats(one: Finalist, other: Finalist) -> bool:
-    """Is it ahead in every process, by more than its noise (two standard errors, at least one per cent), with an interval that says so?"""
+    """Is it ahead in every process, by more than its noise (two standard errors, at least two per cent), with an interval that says so?"""
     groups = ratios_by_process(one.samples, other.samples, one.runs)
     ratios = [value for group in groups for value in group]
     error = deviation(ratios) / math.sqrt(len(ratios))
-    surely = (len(groups) >= PROCESSES or len(ratios) >= ROUNDS) and lead(one, other).low > 1
+    surely = (len(groups) >= PROCESSES or len(ratios) >= ROUNDS) and lead(one, other, SURE).low > 1
     return surely and median(ratios) < 1 - max(MARGIN, 2 * error) and max(map(median, groups)) < 1
 
 
-def lead(one: Finalist, other: Finalist) -> Ratio:
+def lead(one: Finalist, other: Finalist, confidence: float = CONFIDENCE) -> Ratio:
     """How many times as fast the first is as the second, in pairs."""
-    return paired_ratio(other.samples, one.samples, one.runs)
+    return paired_ratio(other.samples, one.samples, one.runs, confidence)
 
 
 def _ahead(one: Finalist, other: Finalist) -> bool:

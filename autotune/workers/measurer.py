@@ -64,8 +64,13 @@ class Measurer:
 
     def paired(self, candidates: Sequence[Candidate], kernels: Sequence[Blob], seconds: float | None) -> tuple[Facts, ...]:
         """Several candidates, their samples interleaved, for about so many seconds."""
-        self._agree(candidates[0])
-        made = [self._prepare(one, kernels[place] if kernels else None, place) for place, one in enumerate(candidates)]
+        given = [kernels[place] if kernels else None for place in range(len(candidates))]
+        trusted = next((place for place, one in enumerate(candidates) if one.trusted), None)
+        if trusted is None:
+            self._agree(candidates[0])
+        elif trusted and any(at is not None for at in self.at):
+            self._prepare(candidates[trusted], given[trusted], trusted)  # those before it are compared with its whole result too
+        made = [self._prepare(one, given[place], place) for place, one in enumerate(candidates)]
         before = self.steady.sentinel()
         results = interleave([call for call, _ in made], self.task.policy, timer=self.timer, flush=self.flush, seconds=seconds)
         sentinel = min(before, self.steady.sentinel())  # slow all the while; rounds see to the rest

@@ -68,7 +68,10 @@ def placed(task: WorkerTask) -> WorkerTask:
 
 
 def in_turns(slot: WorkerSlot, candidates: Sequence[Candidate], kernels: Sequence[Blob], until: float | None = None) -> Outcome:
-    """Time candidates in turns in one fresh process after the other, as many as the policy says, and pool the rounds."""
+    """Time candidates in turns in one fresh process after the other, as many as the policy says, and pool the rounds.
+
+    Each process loads them in another order: who comes first finds another memory than who comes last, in every process alike.
+    """
     assert slot.task is not None, "a task is set first"
     runs: list[tuple[Facts, ...]] = []
     count = slot.task.policy.processes
@@ -77,11 +80,12 @@ def in_turns(slot: WorkerSlot, candidates: Sequence[Candidate], kernels: Sequenc
         if runs and left is not None and left <= 0:
             break
         slot.close()
-        slot.begin(Paired(tuple(candidates), tuple(kernels), left))
+        order = [(place + turn) % len(candidates) for place in range(len(candidates))]
+        slot.begin(Paired(tuple(candidates[at] for at in order), tuple(kernels[at] for at in order) if kernels else (), left))
         outcome = finish(slot)
         if outcome.status != "ok":
-            return outcome
-        runs.append(outcome.rows)
+            return msgspec.structs.replace(outcome, place=order[min(outcome.place, len(order) - 1)])
+        runs.append(tuple(outcome.rows[order.index(at)] for at in range(len(order))))
     return Outcome("ok", rows=tuple(pooled(rows) for rows in zip(*runs, strict=True)))
 
 
