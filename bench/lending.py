@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     tl.set_threads(1)
     if options.anything:
-        lending.FARTHEST, lending.AHEAD = float("inf"), 0.0  # type: ignore[misc]
+        lending.FARTHEST, lending.AHEAD, lending.LEAST = float("inf"), 0.0, 0.0  # type: ignore[misc]
     options.folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for pair in pairs(tuned(options.folder, options.trials), options.pairs, options.seed):
@@ -154,7 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"of those that were lent one: least {min(lent):.2f}, median {statistics.median(lent):.2f}, largest {max(lent):.2f}")
         print(f"below {BOUND}: {sum(value < BOUND for value in lent)}")
     looked = [row["look_up_s"] for row in rows]
-    print(f"a first look-up takes {1e3 * statistics.median(looked):.1f} ms of processor time in the median, at most {1e3 * max(looked):.0f} ms")
+    print(
+        f"a first look-up takes {1e3 * statistics.median(looked):.1f} ms of processor time in the median, at most {1e3 * max(looked):.0f} ms"
+    )
     return 0 if all(value >= BOUND for value in lent) else 1
 
 

@@ -70,10 +70,7 @@ class Request:
 
     def program(self) -> Program:
         """The program: compiled now, or from what was compiled before. With fixed operands the code is kept, and the arrays are not."""
-        if self.bound:
-            made = replace(_programs.get(self.name, self._compiled), bound=self.bound)
-        else:
-            made = self._compiled()
+        made = replace(_programs.get(self.name, self._compiled), bound=self.bound) if self.bound else self._compiled()
         return replace(made, origin=self.origin, provenance_reason=self.reason)
 
     def _compiled(self) -> Program:

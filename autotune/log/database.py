@@ -110,7 +110,7 @@ class Database:
         self._files: dict[Path, Position] = {}
         self._settled: list[Problem] = []
         self._verdicts: dict[tuple[str, ...], str | None] = {}
-        self._loans: dict[tuple[str, str, str, int], Loan] = {}
+        self._loans: dict[tuple[str, str, str, int, float | None], Loan] = {}
         self._lock = forks.short_lock()
         self.renew()
         forks.anew(self)
@@ -187,7 +187,7 @@ class Database:
             yield match(None, None, f"this program was tuned here, but {why}")
             return
         for known, kept in self._of_program(program, machine, count, cache, foreign=True):
-            if (loan := self._lent(kept.trial, program, outputs, machine, count)).config is not None:
+            if (loan := self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)).config is not None:
                 told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
                 yield match("nearest", kept.trial, told, foreign=True)
         yield self._nearest(match, outputs, program, machine, count, cache)
@@ -204,7 +204,7 @@ class Database:
             name = f"the nearest shape that was tuned, with extents {shape},"
             if (said := known.why_default) is not None:
                 return match(None, None, f"{name} has no better schedule than its default ({said}), so this one has its own")
-            loan = by_distance(distance) or self._lent(kept.trial, program, outputs, machine, count)
+            loan = by_distance(distance) or self._lent(kept.trial, program, outputs, machine, count, distance, known.gain)
             if loan.config is not None:
                 return replace(match("nearest", kept.trial, f"of {name} {_told(known, kept)}; {loan.reason}"), config=loan.config)
             why = f"{name} lends nothing: {loan.reason}"
@@ -245,11 +245,11 @@ class Database:
         """Records that were validated and must not be used: their ids, and why."""
         return {key[0]: why for key, why in list(self._verdicts.items()) if why is not None}
 
-    def _lent(self, trial: Trial, program: str, outputs: Any, target: Target, threads: int) -> Loan:
+    def _lent(self, trial: Trial, program: str, outputs: Any, target: Target, threads: int, distance: float, gain: float | None) -> Loan:
         """What a record from elsewhere comes to here, found once: it takes the analysis of the whole program."""
-        key = (trial.id, program, str(target), threads)
+        key = (trial.id, program, str(target), threads, gain)
         if key not in self._loans:
-            loan = by_model(outputs, target, threads, trial)
+            loan = by_model(outputs, target, threads, trial, distance, gain)
             if len(self._loans) >= LOANS:
                 self._loans.clear()
             self._loans[key] = loan
@@ -264,7 +264,9 @@ class Database:
             found = [copy(known) for known in studies if known.study[2:] == (threads, cache) and fits(known) is foreign]
         return sorted(found, key=lambda known: (-known.size, known.best.time))
 
-    def _of_program(self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool) -> Iterator[tuple[StudyEntry, Kept]]:
+    def _of_program(
+        self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool
+    ) -> Iterator[tuple[StudyEntry, Kept]]:
         """What each study that applies serves first, then the others."""
         ranks = [(known, known.served) for known in self._known(fingerprint, target, threads, cache, foreign=foreign)]
         yield from ((known, kept[0]) for known, kept in ranks if kept)

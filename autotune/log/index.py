@@ -158,6 +158,11 @@ class StudyEntry:
         return None
 
     @property
+    def gain(self) -> float | None:
+        """How many times as fast as the default the winner was when they were measured side by side; None without that."""
+        return None if self.standing is None else self.standing.speedup
+
+    @property
     def gained(self) -> str:
         """How much faster than the default the best is, in words."""
         standing = self.standing

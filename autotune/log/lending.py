@@ -1,10 +1,11 @@
 """May what was tuned for one shape, or on another CPU, serve here? Only where it is unlikely to hurt.
 
 A schedule that was measured on this very program has an interval that says how much faster it is. One that comes from elsewhere has not, so
-three things have to speak for it: where it was tuned, it was measured to be faster than the default; the shapes are near (`FARTHEST`); and here the
-cost model, which ranks the schedules of one space well and shapes not at all, finds it faster than this shape's own default by more than
-its usual error (`AHEAD`). If the default won there, it is taken here too, each shape its own. The model sees one core, so for several threads
-a schedule from elsewhere has to share its loops among them as the default does.
+more has to speak for it. If the default won there, it is taken here too, each shape its own. Shapes that are far apart (`FARTHEST`) have nothing to
+say to each other. In between, the cost model, which ranks the schedules of one space well, has to find it faster than this shape's own
+default by more than its usual error (`AHEAD`); of a shape that is all but the same (`NEAR`), where the gain was measured (`GAINED`), it is enough
+that the model does not find it slower (`LEAST`). The model sees one core, so for several threads a schedule from elsewhere has to share
+its loops among them as the default does.
 
 `python -m bench.lending` measures what that is worth: hundreds of pairs of a shape and a log of another one.
 """
@@ -22,8 +23,13 @@ from tensorlang.schedules.spaces.space import Config
 
 FARTHEST: Final = math.log(16)
 """The sum over the extents of the logarithms of their ratios beyond which shapes have nothing to say to each other."""
+NEAR: Final = math.log(2)
+"""The same, within which what was gained there may be expected here."""
 AHEAD: Final = 1.1
 """How many times as fast as the default a schedule from elsewhere has to be by the model."""
+LEAST: Final = 0.95
+"""The same of a near shape, where it was faster than the default by the measured factor `GAINED`."""
+GAINED: Final = 1.05
 
 
 NO_COUNTERPART: Final = "its configuration has no counterpart here"
@@ -44,8 +50,11 @@ def by_distance(distance: float) -> Loan | None:
     return Loan(None, f"the nearest shape is too far away: its extents differ by a factor of {math.exp(distance):.3g} in all")
 
 
-def by_model(outputs: Any, target: Target, threads: int, trial: Trial) -> Loan:
-    """What a trial of another shape or CPU comes to here, by the model. Costs two schedules that are made and two estimates of them."""
+def by_model(outputs: Any, target: Target, threads: int, trial: Trial, distance: float, gain: float | None) -> Loan:
+    """What a trial of another shape or CPU comes to here, by the model, that was found `gain` times as fast as the default there.
+
+    Costs two schedules that are made and two estimates of them, some tens of milliseconds.
+    """
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - the index itself needs no compiler
 
     strategy = choose(outputs, target, threads)
@@ -60,8 +69,9 @@ def by_model(outputs: Any, target: Target, threads: int, trial: Trial) -> Loan:
         return Loan(None, f"its configuration is refused here: {str(error).splitlines()[0]}")
     if threads > 1 and _shared(ours.nest) != _shared(lent.nest):
         return Loan(None, "its loops are shared among the threads in another way, which the model does not see")
-    if ratio < AHEAD:
-        return Loan(None, f"by the model it is {ratio:.2f} times as fast as the default here, and {AHEAD:.2f} is asked")
+    wanted = LEAST if distance <= NEAR and gain is not None and gain >= GAINED else AHEAD
+    if ratio < wanted:
+        return Loan(None, f"by the model it is {ratio:.2f} times as fast as the default here, and {wanted:.2f} is asked")
     return Loan(config, f"by the model {ratio:.2f} times as fast as the default here")
 
 

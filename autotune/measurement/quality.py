@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 
 class Quality(StrEnum):
@@ -24,6 +25,21 @@ class Quality(StrEnum):
     DRIFTED = "drifted"
     NOISY = "noisy"
     UNDECIDED = "undecided"
+
+
+MEANING: Final = {
+    Quality.CLEAN: "nothing else ran on the measured cores",
+    Quality.SHARED: "others ran on the measured core: times are what the thread itself spent on it",
+    Quality.DRIFTED: "the machine was slower than at its best: times do not compare with those of other days",
+    Quality.NOISY: "others ran on the measured cores, and times hold waiting: measure again when it is quiet",
+    Quality.UNDECIDED: "a candidate led, but not surely: the default stands; measure again when it is quiet",
+}
+"""What a reader is told."""
+
+
+def shown(quality: Quality | None) -> str:
+    """The word for a table; a dash where a record does not say."""
+    return "-" if quality is None else str(quality)
 
 
 def worst(qualities: Iterable[Quality | None]) -> Quality | None:
