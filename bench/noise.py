@@ -4,9 +4,9 @@
     python -m bench.noise --runs 5 --beside 0 4
     python -m bench.noise --units 4000          calls longer than a share of the core, of which no sample is ever undisturbed
 
-Each job is a whole one, search and final measurement, of two points: the default, and one that does the same work (1.0x) or five sixths of it
-(1.2x). A verdict is right where the 1.2x wins and where the default stands beside the 1.0x. The exit code is 1 where a wrong one won, or where in
-more than one run of twenty the verdict was neither right nor "undecided".
+Each job is a whole one, search and final measurement, of two points: the default, and one that does the same work (1.0x) or five sixths
+of it (1.2x). A verdict is right where the 1.2x wins and where the default stands beside the 1.0x. The exit code is 1 where a wrong one
+won, or where in more than one run of twenty the verdict was neither right nor "undecided".
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 The best of many noisy trials is partly the luckiest. The finalists are therefore built, verified and timed in fresh processes, one sample
 of each in a round, so that drift of the machine meets all alike, and in several processes, since where memory happens to lie is as good
-as fixed within one; each process loads them in another order. A finalist wins only if it is ahead of the default in every process, by more
-than the noise and two per cent (what the same code differs by, twice in one memory), and with an interval of its lead that does not hold 1: at
-99 %, since a job looks more than once and at several. Where one leads and that is not sure, or by little, as many processes again are
-measured before the default stands, "undecided". Of those that win, a former winner stands before a new one: a tuned result cannot lose to not tuning, nor flip.
+as fixed within one; each process loads them in another order. A finalist wins only if it is ahead of the default in every process, by
+more than the noise and two per cent (what the same code differs by, twice in one memory), and with an interval of its lead that does not
+hold 1: at 99 %, since a job looks more than once and at several. Where one leads and that is not sure, or by little, as many processes
+again are measured before the default stands, "undecided". Of those that win, a former winner stands before a new one: a tuned result
+cannot lose to not tuning, nor flip.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ as it was tuned on another CPU of the same instruction set may serve, and then t
 configuration, projected to what this shape allows. A match always says which of the three it is, and whether it has to be validated
 before use: a record that another version of this software wrote, or another CPU, vouches for nothing here.
 
-A database must not hurt. A winner that is doubtful is not served, and a neighbour whose default won gives this shape's default; what comes from
-another shape or CPU has to be faster than this shape's default by the cost model (`lending`). Every choice says why (`Match.reason`).
+A database must not hurt. A winner that is doubtful is not served, and a neighbour whose default won gives this shape's default; what
+comes from another shape or CPU has to be faster than this shape's default by the cost model (`lending`). Every choice says why
+(`Match.reason`).
 """
 
 from __future__ import annotations
@@ -180,9 +181,10 @@ class Database:
         def match(kind: Literal["tuned", "nearest"] | None, trial: Trial | None, reason: str, **more: Any) -> Match:
             return Match(kind, trial, None if trial is None else trial.config, outputs, machine, count, reason=reason, **more)
 
-        exact = self._of_program(program, machine, count, cache, foreign=False)
-        for known, kept in exact:
-            yield match("tuned", kept.trial, f"tuned: {_told(known, kept)}")
+        for known, kept in self._of_program(program, machine, count, cache, foreign=False):
+            found = match("tuned", kept.trial, f"tuned: {_told(known, kept)}")
+            if not (found.stale and known.why_default is not None):  # the default of another version is not ours
+                yield found
         if (why := next((known.why_default for known in self._known(program, machine, count, cache, foreign=False)), None)) is not None:
             yield match(None, None, f"this program was tuned here, but {why}")
             return
@@ -190,7 +192,10 @@ class Database:
             if (loan := self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)).config is not None:
                 told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
                 yield match("nearest", kept.trial, told, foreign=True)
-        yield self._nearest(match, outputs, program, machine, count, cache)
+        found = self._nearest(match, outputs, program, machine, count, cache)
+        yield found
+        if found.kind is not None:
+            yield match(None, None, "nothing else that was tuned applies")
 
     def _nearest(self, match: Callable[..., Match], outputs: Any, program: str, machine: Target, count: int, cache: str) -> Match:
         """What the nearest shape of the family comes to."""

@@ -1,11 +1,11 @@
 """May what was tuned for one shape, or on another CPU, serve here? Only where it is unlikely to hurt.
 
-A schedule that was measured on this very program has an interval that says how much faster it is. One that comes from elsewhere has not, so
-more has to speak for it. If the default won there, it is taken here too, each shape its own. Shapes that are far apart (`FARTHEST`) have nothing to
-say to each other. In between, the cost model, which ranks the schedules of one space well, has to find it faster than this shape's own
-default by more than its usual error (`AHEAD`); of a shape that is all but the same (`NEAR`), where the gain was measured (`GAINED`), it is enough
-that the model does not find it slower (`LEAST`). The model sees one core, so for several threads a schedule from elsewhere has to share
-its loops among them as the default does.
+A schedule that was measured on this very program has an interval that says how much faster it is. One that comes from elsewhere has not,
+so more has to speak for it. If the default won there, it is taken here too, each shape its own. Shapes that are far apart (`FARTHEST`)
+have nothing to say to each other. In between, the cost model, which ranks the schedules of one space well, has to find it faster than
+this shape's own default by more than its usual error (`AHEAD`); of a shape that is all but the same (`NEAR`), where the gain was measured
+(`GAINED`), it is enough that the model does not find it slower (`LEAST`). The model sees one core, so for several threads a schedule from
+elsewhere has to share its loops among them as the default does.
 
 `python -m bench.lending` measures what that is worth: hundreds of pairs of a shape and a log of another one.
 """

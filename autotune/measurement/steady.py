@@ -1,7 +1,7 @@
 """A measurement beside which the machine was as fast as it can be, or the least slow of a few.
 
-The sentinel runs before and after. Where it is slow, what was measured in between is too, by an amount that nobody knows (a kernel slows down in
-its own proportion), so it is measured again after a moment: before it ranks among others, and before it draws more of the budget.
+The sentinel runs before and after. Where it is slow, what was measured in between is too, by an amount that nobody knows (a kernel slows
+down in its own proportion), so it is measured again after a moment: before it ranks among others, and before it draws more of the budget.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Steady:
     told: float | None = None
 
     def __call__(self, attempt: Callable[[], Measurement], seconds: float) -> tuple[Measurement, float]:
-        """The measurement, marked where the machine was slow beside all attempts, and the sentinel's time; after `seconds` no more attempts."""
+        """The measurement, marked where the machine was slow beside all attempts, and the sentinel's time.
+
+        After `seconds` there are no more attempts.
+        """
         start, tried = self.clock(), list[tuple[float, Measurement]]()
         while True:
             before = self.sentinel()

@@ -155,8 +155,8 @@ def _waited() -> dict[str, int]:
     """Nanoseconds that each thread of this process stood ready without a core so far; empty where the system does not tell."""
     found = {}
     try:
-        for task in os.listdir(_TASKS):
-            found[task] = int((_TASKS / task / "schedstat").read_bytes().split()[1])
+        for task in _TASKS.iterdir():
+            found[task.name] = int((task / "schedstat").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):  # it ended meanwhile, or there is no such file
         pass
     return found
