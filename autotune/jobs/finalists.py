@@ -23,7 +23,7 @@ from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import Decision, FailedFinalist, FinalistRecord
 from tensorlang.autotune.measurement.interval import CONFIDENCE, Ratio, deviation, paired_ratio, ratios_by_process
 from tensorlang.autotune.measurement.quality import Quality, worst
-from tensorlang.autotune.measurement.slowness import SLOW
+from tensorlang.autotune.measurement.sentinel import SLOW
 from tensorlang.autotune.workers.evaluator import Evaluator
 from tensorlang.autotune.workers.protocol import Candidate, Facts, Outcome, Where
 from tensorlang.autotune.workers.runner import pooled

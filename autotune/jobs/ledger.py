@@ -22,7 +22,8 @@ from tensorlang.autotune.log.record import Trial, summary
 from tensorlang.autotune.log.study_records import Decision, FinalRecord, Noise, RunEnd, RunPlan, StrategyFields, StudyFields
 from tensorlang.autotune.log.writer import this_process
 from tensorlang.autotune.measurement import host
-from tensorlang.autotune.measurement.slowness import Slow, slow_stretches, usual_best
+from tensorlang.autotune.measurement.sentinel import usual_best
+from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
 from tensorlang.autotune.settings import Settings
 from tensorlang.autotune.task import Task

@@ -8,6 +8,7 @@ counts by the processor time it took: what is asked is how fast the machine is, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,13 @@ import numpy as np
 from tensorlang.autotune.measurement.timer import ThreadTimer, Timer
 
 REPEATS: Final = 3
+SLOW: Final = 0.10
+"""The drift that is worth a word; single times scatter by less."""
+
+
+def usual_best(seconds: Sequence[float]) -> float:
+    """The time where the machine is at its usual best: the lower quartile, since a single lucky time is none."""
+    return sorted(seconds)[len(seconds) // 4]
 
 
 class Sentinel:

@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
 
-SLOW: Final = 0.10
-"""The drift that is worth a word; single times of the sentinel scatter by less."""
-
-
-def usual_best(seconds: Sequence[float]) -> float:
-    """The sentinel's time where the machine is at its usual best: the lower quartile, since a single lucky time is none."""
-    return sorted(seconds)[len(seconds) // 4]
+from tensorlang.autotune.measurement.sentinel import SLOW, usual_best
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 
 from tensorlang.autotune.measurement.measure import Measurement
 from tensorlang.autotune.measurement.quality import Quality, worst
-from tensorlang.autotune.measurement.slowness import SLOW, usual_best
+from tensorlang.autotune.measurement.sentinel import SLOW, usual_best
 
 AGAIN: Final = 2
 """How often a measurement beside a slow machine is repeated."""

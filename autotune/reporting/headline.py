@@ -72,7 +72,7 @@ def _verdict(tuned: Tuned, won: Gain | None) -> str:
 def _warning(tuned: Tuned) -> str:
     """A word where the times are not to be trusted, or samples scatter so much that small differences mean nothing; else empty."""
     if tuned.quality in (Quality.SHARED, Quality.DRIFTED, Quality.NOISY):
-        return f"The machine was busy: {MEANING[tuned.quality]}."
+        return f"The machine was busy ({tuned.quality}): {MEANING[tuned.quality]}."
     trials = tuned.trials
     levels = [trial.noise for trial in trials if trial.time is not None]
     if not levels or median(levels) < NOISY:

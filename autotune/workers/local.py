@@ -21,7 +21,7 @@ import msgspec
 
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import MachineFields
-from tensorlang.autotune.measurement.slowness import usual_best
+from tensorlang.autotune.measurement.sentinel import usual_best
 from tensorlang.autotune.measurement.steady import REMEMBERED
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import NOTHING, UNMEASURED, Build, Candidate, Facts, Measure, Outcome, Request, Spans, WorkerTask
