@@ -31,6 +31,8 @@ ATTEMPTS: Final = 4
 """Attempts at a sample of a round that nothing interrupts."""
 SHORTEST_S: Final = 0.2e-3
 """Samples are not made shorter than this: the clocks are read beside each."""
+SHARE_S: Final = 4e-3
+"""About what a scheduler gives a thread before it lets others run."""
 MOSTLY: Final = 2 / 3
 """The share of a finalist's samples that nothing may have interrupted for the whole to count as clean."""
 
@@ -83,6 +85,8 @@ class Sampler:
     began: float = field(init=False)
     used: float = 0.0
     """Seconds of the clean samples."""
+    tried: float = 0.0
+    """Seconds of all samples."""
 
     def __post_init__(self) -> None:
         self.began = self.timer.now()
@@ -96,6 +100,11 @@ class Sampler:
     def samples(self) -> list[float]:
         """The clean ones where there are enough of them, else all, in which case no clean one is lost."""
         return self.clean if len(self.clean) >= FEW or not self.others else [*self.clean, *self.others]
+
+    @property
+    def is_long(self) -> bool:
+        """Does a single call last longer than a share of the core?"""
+        return self.number == 1 and bool(self.others) and min(self.others) > SHARE_S
 
     @property
     def quality(self) -> Quality:
@@ -123,7 +132,7 @@ class Sampler:
         """One attempt at a sample; its seconds for one call, and whether nothing interrupted it."""
         if self.interrupted:
             self.timer.rest()
-            if self.flush is None:
+            if self.flush is None and not self.is_long:
                 self.call()  # with the caches as a warm call finds them, whatever those who ran meanwhile left
         sample = self._attempt()
         self._keep(*sample)
@@ -151,6 +160,7 @@ class Sampler:
         (self.clean if undisturbed else self.others).append(seconds)
         self.interrupted = 0 if undisturbed else self.interrupted + 1
         self.used += seconds * self.number if undisturbed else 0.0
+        self.tried += seconds * self.number
 
 
 def measure(
@@ -188,9 +198,10 @@ def _in_vain(sampler: Sampler) -> bool:
     clean, others, policy = sampler.clean, sampler.others, sampler.policy
     if len(others) < FEW:
         return False
-    if sampler.waited > PATIENCE * policy.total_s or len(others) >= PATIENCE * policy.most:
+    taken, more = len(clean) + len(others), 1.0 if sampler.is_long else PATIENCE
+    if sampler.tried > policy.total_s or sampler.waited > PATIENCE * policy.total_s or taken >= more * policy.most:
         return True
-    hopeless = len(clean) < FEW and len(others) >= PATIENCE * policy.least
+    hopeless = len(clean) < FEW and taken >= more * policy.least
     return hopeless and sampler.tells_own and _agree([*clean, *others], policy)
 
 

@@ -36,7 +36,7 @@ class Steady:
     def __call__(self, attempt: Callable[[], Measurement], seconds: float) -> tuple[Measurement, float]:
         """The measurement, marked where the machine was slow beside all attempts, and the sentinel's time.
 
-        After `seconds` there are no more attempts.
+        There are no more attempts than fit into `seconds`.
         """
         start, tried = self.clock(), list[tuple[float, Measurement]]()
         while True:
@@ -45,7 +45,8 @@ class Steady:
             beside = max(before, after := self.sentinel())
             self.seen += (before, after)
             tried.append((beside, result))
-            if not self.slow(beside) or len(tried) > AGAIN or self.clock() - start > seconds:
+            another = (self.clock() - start) * (1 + 1 / len(tried))
+            if not self.slow(beside) or len(tried) > AGAIN or another > seconds:
                 break
             self.wait(MOMENT_S)
         beside, result = min(tried, key=lambda one: one[0])

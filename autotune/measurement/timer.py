@@ -1,8 +1,8 @@
 """A span of work by the clock, and whether anything else had its cores meanwhile.
 
 Work on one thread was interrupted where it took longer by the clock than by the thread's own processor time (`CLOCK_THREAD_CPUTIME_ID`):
-the difference was spent waiting for the core, or in interrupts. It is not where the thread only waited of its own accord, which the
-system's count of voluntary and involuntary switches tells.
+the difference was spent waiting for the core, or in interrupts. It was not where the thread only waited of its own accord, which the
+system's count of voluntary and involuntary switches tells; its own time is then no measure of the work.
 
 Of several threads no such difference can be taken, since they also wait for one another. Linux tells for each how long it stood ready
 to run with no core to run on (the second number of `/proc/self/task/*/schedstat`); elsewhere the involuntary switches of the whole process
@@ -79,10 +79,12 @@ class ThreadTimer:
         wall = self.wall() - start
         own = self.own() - busy
         lost = wall - own > max(TOLERANCE * wall, RESOLUTION_NS)
+        slept = False
         if lost and before is not None and self.switches is not None:
             after = self.switches()
-            lost = not (after[0] > before[0] and after[1] == before[1])
-        return Span(wall * 1e-9, min(own, wall) * 1e-9, not lost)
+            slept = after[0] > before[0]
+            lost = not (slept and after[1] == before[1])
+        return Span(wall * 1e-9, None if slept else min(own, wall) * 1e-9, not lost)
 
     def now(self) -> float:
         """Seconds by the clock."""
