@@ -202,7 +202,7 @@ def _in_vain(sampler: Sampler) -> bool:
     if sampler.tried > policy.total_s or sampler.waited > PATIENCE * policy.total_s or taken >= more * policy.most:
         return True
     hopeless = len(clean) < FEW and taken >= more * policy.least
-    return hopeless and sampler.tells_own and _agree([*clean, *others], policy)
+    return hopeless and _agree([*clean, *others], policy)
 
 
 def _agree(samples: Sequence[float], policy: Policy) -> bool:

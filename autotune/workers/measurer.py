@@ -54,7 +54,7 @@ class Measurer:
         policy = self.task.policy
         self.steady.learn(candidate.usual)
         result, sentinel = self.steady(
-            lambda: measure(call, policy, candidate.incumbent, timer=self.timer, flush=self.flush), policy.total_s
+            lambda: measure(call, policy, candidate.incumbent, timer=self.timer, flush=self.flush), policy.total_s / 2
         )
         run_s = (facts.run_s or 0.0) + time.perf_counter() - start
         return msgspec.structs.replace(
