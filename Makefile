@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -26,6 +26,16 @@ bench-tuner:
 	for bench in "bench tuner" "bench.database" "bench.search" "bench.log_faults" "bench.tuner_faults --kills $(KILLS)"; do \
 	    echo "== $$bench"; $(PYTHON) -m $$bench || failed=1; \
 	done; exit $$failed
+
+# Verdicts beside busy processes on the measured core; and what a database lends, of logs that are made in LENT.
+RUNS ?= 20
+bench-noise:
+	$(PYTHON) -m bench.noise --runs $(RUNS)
+
+LENT ?= out/lent
+PAIRS ?= 200
+bench-lending:
+	$(PYTHON) -m bench.lending $(LENT) --pairs $(PAIRS)
 
 # Beside every peer that is installed (the extra `peers`): the comparison and its page; and the same workloads as pytest-benchmark suites.
 BUDGET ?= 25

@@ -52,6 +52,7 @@ class Request:
     """A program that is wanted: what it comes from, for which target, with which operands fixed.
 
     `how` tells how its nest was scheduled, as far as the program's name depends on it; `shared`: other processes may have its file.
+    `reason` is why the schedule was chosen, on which the code does not depend.
     """
 
     origin: Origin
@@ -60,6 +61,7 @@ class Request:
     provenance: Provenance | None
     how: tuple[object, ...]
     shared: bool = True
+    reason: str = ""
 
     @cached_property
     def name(self) -> str:
@@ -68,9 +70,8 @@ class Request:
 
     def program(self) -> Program:
         """The program: compiled now, or from what was compiled before. With fixed operands the code is kept, and the arrays are not."""
-        if self.bound:
-            return replace(_programs.get(self.name, self._compiled), bound=self.bound, origin=self.origin)
-        return replace(self._compiled(), origin=self.origin)
+        made = replace(_programs.get(self.name, self._compiled), bound=self.bound) if self.bound else self._compiled()
+        return replace(made, origin=self.origin, provenance_reason=self.reason)
 
     def _compiled(self) -> Program:
         if not self.shared or not self.target.is_native:
@@ -85,6 +86,7 @@ def of_schedule(
     name: str | None = None,
     inputs: Sequence[Tensor] | None = None,
     provenance: Provenance | None = None,
+    reason: str = "",
 ) -> Request:
     """The program of a schedule. Raises `BuildError` for a name that a C function cannot have, and for too much code."""
     program, label = schedule.program, name or schedule.nest.name
@@ -92,7 +94,7 @@ def of_schedule(
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
     made = scheduled(plain, schedule)
-    return of_nest(Origin(program, plain, lambda: made, provenance == "default"), target, program.bound, provenance)
+    return of_nest(Origin(program, plain, lambda: made, provenance == "default"), target, program.bound, provenance, reason)
 
 
 def of_default(
@@ -102,6 +104,7 @@ def of_default(
     name: str | None = None,
     inputs: Sequence[Tensor] | None = None,
     provenance: Provenance | None = None,
+    reason: str = "",
 ) -> Request:
     """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`.
 
@@ -118,13 +121,15 @@ def of_default(
         return scheduled(plain, default_schedule(program, target, threads=threads))
 
     how = ("default", threads, machine_digest(target.core))
-    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, how)
+    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, how, reason=reason)
 
 
-def of_nest(origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None) -> Request:
+def of_nest(
+    origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None, reason: str = ""
+) -> Request:
     """The program of a scheduled nest whose operands `bound` are fixed."""
     shared = all(map(_is_shipped, statements(origin.nest.body)))
-    return Request(origin, target, bound, provenance, ("nest", origin.nest), shared)
+    return Request(origin, target, bound, provenance, ("nest", origin.nest), shared, reason)
 
 
 def scheduled(plain: Nest, schedule: Schedule) -> Scheduled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,8 @@ from tensorlang.errors import InternalError, TensorlangError
 if TYPE_CHECKING:
     from tensorlang.autotune.log.database import Database, Match
 
+_log: Final = logging.getLogger("tensorlang")
+
 ATTEMPTS: Final = 8
 """Records that are looked at before the default schedule is taken."""
 
@@ -25,19 +28,29 @@ def compile(
     """The kernel of the best schedule that `database` knows for these outputs, else of their default schedule.
 
     `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, or of another CPU) or
-    "default". A record whose schedule this version does not accept is passed over for the next best. One that another version or
-    another CPU wrote is first compared with the definition, and passed over where its kernel computes something else. Raises
-    `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
+    "default", and `kernel.provenance_reason` says why. A record whose schedule this version does not accept is passed over for the next
+    best. One that another version or another CPU wrote is first compared with the definition, and passed over where its kernel computes
+    something else. What is served was measured to be faster than the default schedule, or is of a near shape and faster by the cost model
+    (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
     """
     tensors, machine = as_outputs(outputs), find_target(target)
+    why = "no database was asked"
     if database is not None:
         from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of the tuner is loaded
 
+        passed = ""
         known = database if isinstance(database, Database) else Database(database)
         for match in islice(known.matches(tensors, machine), ATTEMPTS):
+            if match.kind is None:
+                why = "; ".join(filter(None, (passed, match.reason)))
+                break
             if (kernel := _kernel(match, known, tensors, name)) is not None:
+                _log.info("%s: %s: %s", kernel.name, kernel.provenance, kernel.provenance_reason)
                 return kernel
-    return cached_kernel(of_default(tensors, machine, name=name, provenance="default"))
+            why = passed = f"passed over, since it cannot be used here: {match.reason}"
+    kernel = cached_kernel(of_default(tensors, machine, name=name, provenance="default", reason=why))
+    _log.info("%s: default: %s", kernel.name, why)
+    return kernel
 
 
 def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
@@ -46,7 +59,7 @@ def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name:
     if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
         return None
     try:
-        kernel = cached_kernel(of_schedule(schedule, machine, name=name, provenance=match.kind))
+        kernel = cached_kernel(of_schedule(schedule, machine, name=name, provenance=match.kind, reason=match.reason))
     except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
         return None
     if unsure:

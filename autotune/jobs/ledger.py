@@ -22,6 +22,7 @@ from tensorlang.autotune.log.record import Trial, summary
 from tensorlang.autotune.log.study_records import Decision, FinalRecord, Noise, RunEnd, RunPlan, StrategyFields, StudyFields
 from tensorlang.autotune.log.writer import this_process
 from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.sentinel import usual_best
 from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 from tensorlang.autotune.search.searcher import Proposal
 from tensorlang.autotune.settings import Settings
@@ -104,6 +105,7 @@ class Ledger:
             "wall_s": round(wall_s, 6),
             "spans": spans,
             "sentinel": facts.sentinel,
+            "quality": facts.quality,
             "drift": self._drifted(outcome),
             "load": host.load(),
             **_host_fields(outcome.where),
@@ -171,6 +173,12 @@ def slowed(trials: Sequence[Trial]) -> tuple[Slow, ...]:
         if isinstance(seconds, float):
             groups.setdefault((trial.fields.get("run"), str(machine)), []).append((trial.seq, seconds))
     return tuple(stretch for times in groups.values() for stretch in slow_stretches(times))
+
+
+def usual_sentinel(trials: Sequence[Trial]) -> float | None:
+    """The sentinel's time beside these trials where the machine was at its usual best; None where no trial says."""
+    times = [seconds for trial in trials if isinstance(seconds := trial.fields.get("sentinel"), float) and seconds > 0]
+    return usual_best(times) if times else None
 
 
 def why_no_winner(op: str, trials: Sequence[Trial], budget: float | None) -> str:

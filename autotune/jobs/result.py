@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.autotune.measurement.slowness import Slow
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import Target
@@ -17,7 +18,7 @@ from tensorlang.system.lazy import cached_property
 if TYPE_CHECKING:
     import pandas as pd
 
-_COLUMNS = ("id", "seq", "config", "status", "time", "median", "mad", "compile_s", "run_s", "wall_s", "source", "censored")
+_COLUMNS = ("id", "seq", "config", "status", "time", "median", "mad", "compile_s", "run_s", "wall_s", "source", "censored", "quality")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class VerifiedSchedule:
 class Result:
     """The outcome of a job. `speedup` is the median of the paired ratios of the default's time to the winner's; None without a default.
 
-    `speedup_interval` is its 95 % interval (see `interval`), `noise` the stretches of trials in which the machine was slower than usual.
+    `speedup_interval` is its 95 % interval (see `interval`), `noise` the stretches of trials in which the machine was slower than usual,
+    `quality` how far the verdict can be trusted (see `quality`).
     """
 
     task: Task
@@ -55,13 +57,14 @@ class Result:
     reason: str
     speedup_interval: tuple[float, float] | None = None
     noise: tuple[Slow, ...] = ()
+    quality: Quality | None = None
 
     @cached_property
     def kernel(self) -> Any:
         """The winner as a kernel, built now and here: its schedule was verified in a process of its own."""
         from tensorlang.codegen.kernel.build import build_schedule  # noqa: PLC0415 - only here is anything compiled
 
-        return build_schedule(self.best.schedule, self.target, provenance="tuned")
+        return build_schedule(self.best.schedule, self.target, provenance="tuned", reason="the winner of the final measurement")
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each trial, in order."""
@@ -77,7 +80,8 @@ class Result:
 
     def __str__(self) -> str:
         gain = "" if self.speedup is None else f", {self.speedup:.2f} times the default"
-        return f"{self.task.op}: {self.best.time * 1e6:.1f} us{gain}, after {len(self.records)} trials: {self.best.config}"
+        sure = "" if self.quality is None else f" ({self.quality})"
+        return f"{self.task.op}: {self.best.time * 1e6:.1f} us{gain}{sure}, after {len(self.records)} trials: {self.best.config}"
 
 
 def failures(trials: Sequence[Trial]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from tensorlang.autotune.jobs.finalists import contest, decision, nominate
-from tensorlang.autotune.jobs.ledger import Ledger, slowed, why_no_winner
+from tensorlang.autotune.jobs.ledger import Ledger, slowed, usual_sentinel, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, best_of
 from tensorlang.autotune.log.database import Database, study_of
@@ -307,7 +307,8 @@ class Session:
         if not found.finalists:
             (trial, outcome), *_ = found.failed
             raise TuningError(f"no finalist could be verified again; {trial.config}: {outcome.why}")
-        self.final = self._ledger.final(decision(found, len(self.trials), self.default, former), found.where)
+        verdict = decision(found, len(self.trials), self.default, former, usual_sentinel(self.trials))
+        self.final = self._ledger.final(verdict, found.where)
 
     def _result(self, reason: str) -> Result:
         final = self.final
@@ -321,7 +322,7 @@ class Session:
         }
         return Result(
             self.task, self.target, self.settings.threads, choices[final.winner], choices.get(final.default or ""),
-            final.speedup, tuple(self.trials), reason, final.speedup_interval, slowed(self.trials),
+            final.speedup, tuple(self.trials), reason, final.speedup_interval, slowed(self.trials), final.verdict,
         )  # fmt: skip
 
     # The log ---------------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tensorlang.autotune.log.shown import spelled
+from tensorlang.autotune.measurement.quality import MEANING
 from tensorlang.codegen.reports.spelling import seconds
 from tensorlang.errors import TensorlangError
 from tensorlang.system import markup
@@ -34,6 +35,7 @@ def html(result: Result) -> str:
                 ("trials", f"{len(result.records):,}, {result.reason}"),
                 ("failed", ", ".join(f"{count} {status}" for status, count in failed.most_common())),
                 ("measured on", f"{result.target}, {result.threads} thread{'s' * (result.threads != 1)}"),
+                ("quality", "" if result.quality is None else f"{result.quality}: {MEANING[result.quality]}"),
                 ("disturbed", "; ".join(map(str, result.noise))),
             ]
         ),

@@ -5,6 +5,10 @@ and cache policy. The winner of a paired re-measurement stands before a mere tri
 as it was tuned on another CPU of the same instruction set may serve, and then the nearest shape of the same family lends its
 configuration, projected to what this shape allows. A match always says which of the three it is, and whether it has to be validated
 before use: a record that another version of this software wrote, or another CPU, vouches for nothing here.
+
+A database must not hurt. A winner that is doubtful is not served, and a neighbour whose default won gives this shape's default; what
+comes from another shape or CPU has to be faster than this shape's default by the cost model (`lending`). Every choice says why
+(`Match.reason`).
 """
 
 from __future__ import annotations
@@ -12,12 +16,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tensorlang.autotune.log.index import Index, LineAt, Study, StudyEntry, dims_of, study_of
+from tensorlang.autotune.log.index import Index, Kept, LineAt, Study, StudyEntry, dims_of, study_of
+from tensorlang.autotune.log.lending import NO_COUNTERPART, Loan, by_distance, by_model
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import RecordParser, Trial
 from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Position, Problem
@@ -34,7 +40,7 @@ __all__ = ["Database", "Match", "Study", "study_of"]
 NEAREST_TRIED: Final = 5
 BATCH: Final = 8
 """Records parsed before they are put into the index: few, since parsed ones are many objects."""
-PROJECTIONS: Final = 10_000
+LOANS: Final = 10_000
 
 _MAKERS: Final = ("tensorlang", "llvmlite")
 """The packages whose versions decide what code a schedule becomes."""
@@ -42,9 +48,9 @@ _MAKERS: Final = ("tensorlang", "llvmlite")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What was found: `kind` is "tuned" (this very program, here), "nearest" (another shape or CPU) or None (nothing).
+    """What was found: `kind` is "tuned" (this very program, here), "nearest" (another shape or CPU) or None (the default is best known).
 
-    `foreign` records were measured on another CPU of the same instruction set.
+    `foreign` records were measured on another CPU of the same instruction set. `reason` says why this is the choice.
     """
 
     kind: Literal["tuned", "nearest"] | None
@@ -54,6 +60,7 @@ class Match:
     target: Target | None = None
     threads: int = 1
     foreign: bool = False
+    reason: str = ""
 
     @property
     def stale(self) -> bool:
@@ -104,7 +111,7 @@ class Database:
         self._files: dict[Path, Position] = {}
         self._settled: list[Problem] = []
         self._verdicts: dict[tuple[str, ...], str | None] = {}
-        self._projections: dict[tuple[str, str, str, int], Config | None] = {}
+        self._loans: dict[tuple[str, str, str, int, float | None], Loan] = {}
         self._lock = forks.short_lock()
         self.renew()
         forks.anew(self)
@@ -158,36 +165,77 @@ class Database:
                         index.decide(record)
 
     def best(self, outputs: Any, target: str | Target | None = None, threads: int | None = None, cache: str = "warm") -> Match:
-        """The best schedule known for these outputs; a `Match` of kind None if there is none that applies."""
-        return next(self.matches(outputs, target, threads, cache), Match(None))
+        """The best schedule known for these outputs; a `Match` of kind None if there is none that applies, or the default is best."""
+        return next(self.matches(outputs, target, threads, cache))
 
     def matches(self, outputs: Any, target: str | Target | None = None, threads: int | None = None, cache: str = "warm") -> Iterator[Match]:
-        """All that may serve for these outputs, the best first: exact, then of other CPUs, then of the nearest shapes."""
+        """All that may serve for these outputs, the best first: exact, then of other CPUs, then of the nearest shapes.
+
+        The last is of kind None: the default schedule, and why nothing else.
+        """
         from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
 
         machine, count = named_target(target), threads or get_threads()
         program = canonical.fingerprint(outputs)
-        for foreign in (False, True):
-            for trial in self._of_program(program, machine, count, cache, foreign=foreign):
-                yield Match("nearest" if foreign else "tuned", trial, trial.config, outputs, machine, count, foreign)
-        for trial in self.near(canonical.family(outputs), canonical.extents(outputs), machine, count, cache, NEAREST_TRIED):
-            if (config := self._projected(trial, program, outputs, machine, count)) is not None:
-                yield Match("nearest", trial, config, outputs, machine, count)
+
+        def match(kind: Literal["tuned", "nearest"] | None, trial: Trial | None, reason: str, **more: Any) -> Match:
+            return Match(kind, trial, None if trial is None else trial.config, outputs, machine, count, reason=reason, **more)
+
+        for known, kept in self._of_program(program, machine, count, cache, foreign=False):
+            found = match("tuned", kept.trial, f"tuned: {_told(known, kept)}")
+            if not (found.stale and known.why_default is not None):  # the default of another version is not ours
+                yield found
+        if (why := next((known.why_default for known in self._known(program, machine, count, cache, foreign=False)), None)) is not None:
+            yield match(None, None, f"this program was tuned here, but {why}")
+            return
+        for known, kept in self._of_program(program, machine, count, cache, foreign=True):
+            if (loan := self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)).config is not None:
+                told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
+                yield match("nearest", kept.trial, told, foreign=True)
+        found = self._nearest(match, outputs, program, machine, count, cache)
+        yield found
+        if found.kind is not None:
+            yield match(None, None, "nothing else that was tuned applies")
+
+    def _nearest(self, match: Callable[..., Match], outputs: Any, program: str, machine: Target, count: int, cache: str) -> Match:
+        """What the nearest shape of the family comes to."""
+        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
+
+        extents = canonical.extents(outputs)
+        why = "no record of this program, or of another shape of it, applies"
+        for distance, known in self._neighbours(canonical.family(outputs), extents, machine, count, cache, NEAREST_TRIED):
+            kept = known.best
+            shape = "x".join(map(str, kept.trial.task.get("extents") or ()))
+            name = f"the nearest shape that was tuned, with extents {shape},"
+            if (said := known.why_default) is not None:
+                return match(None, None, f"{name} has no better schedule than its default ({said}), so this one has its own")
+            loan = by_distance(distance) or self._lent(kept.trial, program, outputs, machine, count, distance, known.gain)
+            if loan.config is not None:
+                return replace(match("nearest", kept.trial, f"of {name} {_told(known, kept)}; {loan.reason}"), config=loan.config)
+            why = f"{name} lends nothing: {loan.reason}"
+            if loan.reason != NO_COUNTERPART:
+                break
+        return match(None, None, why)
 
     def find(self, fingerprint: str, target: Target, threads: int, cache: str = "warm") -> Trial | None:
         """The best record of this very program that applies."""
-        return next(self._of_program(fingerprint, target, threads, cache, foreign=False), None)
+        return next((kept.trial for _, kept in self._of_program(fingerprint, target, threads, cache, foreign=False)), None)
 
     def near(
         self, family: str, extents: tuple[int, ...], target: Target, threads: int, cache: str = "warm", limit: int = 16
     ) -> Iterator[Trial]:
         """The best records of at most `limit` other shapes of this family that apply, nearest first."""
+        return (known.best.trial for _, known in self._neighbours(family, extents, target, threads, cache, limit))
+
+    def _neighbours(
+        self, family: str, extents: tuple[int, ...], target: Target, threads: int, cache: str, limit: int
+    ) -> list[tuple[float, StudyEntry]]:
+        """Studies of at most `limit` other shapes of this family that apply, nearest first, with their distance."""
         fits = _Fits(target)
         with self._lock:
             shapes = self._index.families.get((family, threads, cache, len(extents)))
-            found = () if shapes is None else islice((known for known in shapes.near(extents) if fits(known) is False), limit)
-            kept = [known.best for known in found]
-        return (one.trial for one in kept)
+            found = () if shapes is None else islice((one for one in shapes.near(extents) if fits(one[1]) is False), limit)
+            return [(distance, copy(known)) for distance, known in found]
 
     def verdict(self, match: Match, check: Callable[[], str | None]) -> str | None:
         """Why a match that needs validation must not be used, as `check` says; None if it may. Asked once for each record and target."""
@@ -202,29 +250,32 @@ class Database:
         """Records that were validated and must not be used: their ids, and why."""
         return {key[0]: why for key, why in list(self._verdicts.items()) if why is not None}
 
-    def _projected(self, trial: Trial, program: str, outputs: Any, target: Target, threads: int) -> Config | None:
-        """The configuration of another shape as this one allows it, found once: it takes the analysis of the whole program."""
-        key = (trial.id, program, str(target), threads)
-        if key not in self._projections:
-            from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - the index itself needs no compiler
+    def _lent(self, trial: Trial, program: str, outputs: Any, target: Target, threads: int, distance: float, gain: float | None) -> Loan:
+        """What a record from elsewhere comes to here, found once: it takes the analysis of the whole program."""
+        key = (trial.id, program, str(target), threads, gain)
+        if key not in self._loans:
+            loan = by_model(outputs, target, threads, trial, distance, gain)
+            if len(self._loans) >= LOANS:
+                self._loans.clear()
+            self._loans[key] = loan
+            return loan
+        return self._loans[key]
 
-            strategy = choose(outputs, target, threads)
-            if len(self._projections) >= PROJECTIONS:
-                self._projections.clear()
-            self._projections[key] = strategy.space.project(trial.config) if _strategy(trial) == strategy.name else None
-        return self._projections.get(key)
-
-    def _of_program(self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool) -> Iterator[Trial]:
-        """The fastest of each study that applies, then the others."""
+    def _known(self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool) -> list[StudyEntry]:
+        """The studies of a program that apply, as they are now; of the dims that were measured at, the largest first."""
         fits = _Fits(target)
         with self._lock:
             studies = self._index.programs.get(fingerprint, ())
-            found = [known for known in studies if known.study[2:] == (threads, cache) and fits(known) is foreign]
-            found.sort(key=lambda known: (-known.size, known.best.time))  # of the dims that were measured at, the largest
-            ranks = [known.kept for known in found]
-        heads = [kept[0] for kept in ranks]
-        others = sorted((one for kept in ranks for one in kept[1:]), key=lambda one: one.time)
-        return (one.trial for one in (*heads, *others))
+            found = [copy(known) for known in studies if known.study[2:] == (threads, cache) and fits(known) is foreign]
+        return sorted(found, key=lambda known: (-known.size, known.best.time))
+
+    def _of_program(
+        self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool
+    ) -> Iterator[tuple[StudyEntry, Kept]]:
+        """What each study that applies serves first, then the others."""
+        ranks = [(known, known.served) for known in self._known(fingerprint, target, threads, cache, foreign=foreign)]
+        yield from ((known, kept[0]) for known, kept in ranks if kept)
+        yield from sorted(((known, one) for known, kept in ranks for one in kept[1:]), key=lambda pair: pair[1].time)
 
 
 class _Fits:
@@ -257,6 +308,10 @@ def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Trial | FinalRecord
             scan.problems.append(Problem(scan.path, located.line, located.offset, str(reason)[:200]))
 
 
-def _strategy(trial: Trial) -> object:
-    strategy = trial.fields.get("strategy")
-    return strategy.get("name") if isinstance(strategy, dict) else None
+def _told(known: StudyEntry, kept: Kept) -> str:
+    """Which record that is."""
+    best = known.best.id == kept.id
+    word = "the winner" if best and known.standing is not None else "the fastest trial" if best else "a trial"
+    gained = f", {known.gained}" if best and known.gained else ""
+    quality = known.standing.quality if best and known.standing is not None else kept.trial.quality
+    return f"{word} {kept.id[:8]}{gained}" + ("" if quality is None else f" ({quality})")

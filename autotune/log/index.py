@@ -11,17 +11,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlang.autotune.log.record import Trial, from_line
 from tensorlang.autotune.log.study_records import FinalRecord
+from tensorlang.autotune.measurement.quality import Quality, doubtful
 from tensorlang.system.files import opened
 
 KEPT: Final = 4
 NEAR: Final = 64
+LEAD: Final = 1.1
+"""How many times as fast as the default a trial has to be to be served where no final measurement says that it is."""
 
 Study: TypeAlias = tuple[str, str, int, str]
 """Records that compete: fingerprints of program and target, threads, cache policy."""
@@ -74,9 +77,20 @@ class Kept:
         return self.parsed
 
 
+class Standing(NamedTuple):
+    """What a final measurement said: did the default win, how far can that be trusted, and how much faster is the winner?"""
+
+    default: bool
+    quality: Quality | None
+    speedup: float | None
+
+
 @dataclass(slots=True, eq=False)
 class StudyEntry:
-    """A study, at some values of its dims whose product is `size`: the winner of its last final measurement, and its fastest trials."""
+    """A study, at some values of its dims whose product is `size`: the winner of its last final measurement, and its fastest trials.
+
+    `default` is the least time of a trial of the default schedule.
+    """
 
     study: Study
     triple: object
@@ -86,10 +100,14 @@ class StudyEntry:
     winner: Kept | None = None
     decided: float = -math.inf
     ranked: tuple[Kept, ...] = ()
+    standing: Standing | None = None
+    default: float = math.inf
 
     def rank(self, trial: Trial, line: bytes) -> None:
         """Keep a trial if it is among the fastest; of equal ones the earlier."""
         assert trial.time is not None
+        if trial.source == "default":
+            self.default = min(self.default, trial.time)
         if len(self.ranked) < KEPT or trial.time < self.ranked[-1].time:
             self.ranked = tuple(sorted((*self.ranked, Kept(trial.time, trial.id, line)), key=lambda kept: kept.time))[:KEPT]
 
@@ -107,10 +125,50 @@ class StudyEntry:
         return True
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
-        """The winner, then the fastest others."""
-        winner = self.winner
-        return self.ranked if winner is None else (winner, *(kept for kept in self.ranked if kept.id != winner.id))
+    def served(self) -> tuple[Kept, ...]:
+        """What may stand before the default schedule, or is it: the winner unless that is doubtful, then trials that are clearly ahead."""
+        winner, standing = self.winner, self.standing
+        if standing is not None and doubtful(standing.quality):
+            return ()
+        if winner is not None and standing is not None and standing.default:
+            return (winner,)
+        others = (kept for kept in self.ranked if (winner is None or kept.id != winner.id) and self._leads(kept))
+        return (*(() if winner is None else (winner,)), *others)
+
+    def _leads(self, kept: Kept) -> bool:
+        """Is a trial that was not measured again surely faster than the default, or that itself?"""
+        try:
+            trial = kept.trial
+        except ValueError:
+            return False
+        if doubtful(trial.quality) or trial.quality is Quality.DRIFTED:
+            return False
+        return trial.source == "default" or self.default == math.inf or kept.time * LEAD <= self.default
+
+    @property
+    def why_default(self) -> str | None:
+        """Why nothing but the default is served for this program, and is none of this program's neighbours' business; None if more is."""
+        standing = self.standing
+        if standing is not None and doubtful(standing.quality):
+            return f"the final measurement of its log is {standing.quality}, so nothing stands before the default"
+        if standing is not None and standing.default:
+            return "the default won the final measurement of its log"
+        if not self.served:
+            return "no trial of its log is clearly ahead of the default, and there is no final measurement"
+        return None
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast as the default the winner was when they were measured side by side; None without that."""
+        return None if self.standing is None else self.standing.speedup
+
+    @property
+    def gained(self) -> str:
+        """How much faster than the default the best is, in words."""
+        standing = self.standing
+        if standing is not None:
+            return "the default itself" if standing.default else "" if standing.speedup is None else f"{standing.speedup:.2f}x its default"
+        return "" if self.default == math.inf else f"{self.default / self.best.time:.2f}x its default, in single trials"
 
     @property
     def best(self) -> Kept:
@@ -132,17 +190,18 @@ class Shapes:
         self.logs.append(_logs(extents))
         self.rows = None
 
-    def near(self, extents: tuple[int, ...]) -> Iterator[StudyEntry]:
-        """Studies of other extents, nearest first: the distance is the sum of the logarithms of the ratios."""
+    def near(self, extents: tuple[int, ...]) -> Iterator[tuple[float, StudyEntry]]:
+        """Studies of other extents with their distance, nearest first: that is the sum of the logarithms of the ratios."""
         if self.rows is None:
             self.rows = np.array(self.logs)
         distances = np.abs(self.rows - np.array(_logs(extents))).sum(axis=1)
         few = np.argpartition(distances, NEAR)[:NEAR] if len(distances) > 2 * NEAR else np.arange(len(distances))
         first = sorted((float(distances[at]), self.studies[at].best.id, int(at)) for at in few)
         chosen = {at for _, _, at in first}
-        yield from (self.studies[at] for distance, _, at in first if distance > 0)
+        yield from ((distance, self.studies[at]) for distance, _, at in first if distance > 0)
         if len(few) < len(distances):
-            yield from (self.studies[at] for at in np.argsort(distances, kind="stable").tolist() if at not in chosen and distances[at] > 0)
+            rest = (at for at in np.argsort(distances, kind="stable").tolist() if at not in chosen and distances[at] > 0)
+            yield from ((float(distances[at]), self.studies[at]) for at in rest)
 
 
 @dataclass(slots=True)
@@ -176,6 +235,7 @@ class Index:
         when = -math.inf if final.time_unix is None else final.time_unix
         if when >= known.decided and known.decide(final.winner, final.time, place.line()):
             known.decided = when
+            known.standing = Standing(final.default_stands, final.verdict, final.speedup)
 
     def _new(self, study: Study, trial: Trial) -> StudyEntry:
         """The study of a first trial."""

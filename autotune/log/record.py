@@ -31,6 +31,7 @@ from msgspec import Meta, Struct
 from tensorlang.autotune.log.migrate import JsonObject, migrate
 from tensorlang.autotune.log.status import STATUSES
 from tensorlang.autotune.measurement.interval import DEVIATION
+from tensorlang.autotune.measurement.quality import Quality
 
 SCHEMA: Final = 1
 KINDS: Final = ("run_start", "trial", "final", "run_end", "task")
@@ -183,11 +184,15 @@ class _Line(Struct):
     threads: _Whole
     cache: str
     error: JsonObject | None
+    quality: Quality | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One measured or failed candidate, as the log has it. `time` is the least of `samples`, in seconds; None unless `status` is "ok"."""
+    """One measured or failed candidate, as the log has it. `time` is the least of `samples`, in seconds; None unless `status` is "ok".
+
+    `quality` says how far the samples can be trusted; None in a record that is older than this field.
+    """
 
     id: str
     seq: int
@@ -209,6 +214,7 @@ class Trial:
     cache: str
     error: JsonObject | None
     fields: JsonObject = field(repr=False)
+    quality: Quality | None = None
 
     @property
     def noise(self) -> float:
@@ -255,6 +261,7 @@ class Trial:
             cache=said.cache,
             error=fields["error"],
             fields=fields,
+            quality=said.quality,
         )
 
 

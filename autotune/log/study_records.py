@@ -16,7 +16,9 @@ from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Number
 from tensorlang.autotune.log.writer import Owner
 from tensorlang.autotune.measurement.host import MachineFields, Software, TargetFields
+from tensorlang.autotune.measurement.interval import paired_ratio
 from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.autotune.measurement.slowness import Slow
 
 Seconds: TypeAlias = Annotated[int, Meta(gt=0, lt=1 << 53)] | Annotated[float, Meta(gt=0, le=sys.float_info.max)]
@@ -88,7 +90,8 @@ class FailedFinalist(_Record, frozen=True, kw_only=True):
 class Decision(_Record, frozen=True, kw_only=True):
     """The outcome of a final measurement after so many trials. `winner` and `default` are trials by id; times are seconds.
 
-    `speedup` is the paired ratio of the default's time to the winner's; None where there is no valid default.
+    `speedup` is the paired ratio of the default's time to the winner's; None where there is no valid default. `quality` says how far the
+    verdict can be trusted; None in a record that is older than this field (see `verdict`).
     """
 
     trials: NonNegative = 0
@@ -100,6 +103,25 @@ class Decision(_Record, frozen=True, kw_only=True):
     default_time: Seconds | None = None
     speedup: Seconds | None = None
     speedup_interval: tuple[Seconds, Seconds] | None = None
+    quality: Quality | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the speed-up, as written down or of the samples; None where neither tells."""
+        if self.speedup_interval is not None:
+            return self.speedup_interval
+        base, won = self.finalist(self.default), self.finalist(self.winner)
+        if base is None or won is None or not len(base.samples) == len(won.samples) > 1:
+            return None
+        found = paired_ratio(base.samples, won.samples, won.by_process)
+        return found.low, found.high
+
+    @property
+    def verdict(self) -> Quality | None:
+        """The quality; of a record that does not say, "undecided" where a candidate won whose interval holds 1, and else None."""
+        if self.quality is not None or self.default_stands or (interval := self.interval) is None:
+            return self.quality
+        return Quality.UNDECIDED if interval[0] <= 1 else None
 
     @property
     def default_stands(self) -> bool:

@@ -45,23 +45,23 @@ def ratios_by_process(above: Sequence[float], below: Sequence[float], runs: Sequ
     return groups
 
 
-def paired_ratio(above: Sequence[float], below: Sequence[float], runs: Sequence[int] = ()) -> Ratio:
+def paired_ratio(above: Sequence[float], below: Sequence[float], runs: Sequence[int] = (), confidence: float = CONFIDENCE) -> Ratio:
     """The ratio of times that are paired by place, `runs` of them in each process (default: all in one)."""
     groups = ratios_by_process(above, below, runs)
     medians = tuple(map(median, groups))
     if len(medians) < 3:
         ratios = sorted(value for group in groups for value in group)
-        order = max(_order_of_limits(len(ratios)), 1)  # too few values have no such limits
+        order = max(_order_of_limits(len(ratios), confidence), 1)  # too few values have no such limits
         low, high = ratios[order - 1], ratios[-order]
         return Ratio(median(ratios), low, high, medians)
     from scipy.special import stdtrit  # noqa: PLC0415 - a third of a second of processor time, once in a job
 
     logs = [math.log(value) for value in medians]
-    half = float(stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2)) * stdev(logs) / math.sqrt(len(logs))
+    half = float(stdtrit(len(logs) - 1, (1 + confidence) / 2)) * stdev(logs) / math.sqrt(len(logs))
     return Ratio(math.exp(mean(logs)), math.exp(mean(logs) - half), math.exp(mean(logs) + half), medians)
 
 
-def _order_of_limits(count: int) -> int:
-    """Which least and which largest of `count` values hold the median between them: the binomial quantile of (1 - CONFIDENCE) / 2."""
+def _order_of_limits(count: int, confidence: float) -> int:
+    """Which least and which largest of `count` values hold the median between them: the binomial quantile of (1 - confidence) / 2."""
     ways = accumulate(math.comb(count, below) for below in range(count + 1))
-    return next(below for below, total in enumerate(ways) if total / 2**count >= (1 - CONFIDENCE) / 2)
+    return next(below for below, total in enumerate(ways) if total / 2**count >= (1 - confidence) / 2)

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
 
-SLOW: Final = 0.10
-"""The drift that is worth a word; single times of the sentinel scatter by less."""
+from tensorlang.autotune.measurement.sentinel import SLOW, usual_best
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +29,13 @@ class Slow:
 def slow_stretches(times: Sequence[tuple[int, float]]) -> tuple[Slow, ...]:
     """Where the sentinel, (number of the trial, seconds) in order, stayed above its usual best.
 
-    The best is the lower quartile, since a single lucky time is none; each time is smoothed by the median with its neighbours, so one
+    Each time is smoothed by the median with its neighbours, so one
     interruption is no stretch.
     """
     if len(times) < 4:
         return ()
     values = [seconds for _, seconds in times]
-    best = sorted(values)[len(values) // 4]
+    best = usual_best(values)
     smooth = [median(values[max(place - 1, 0) : place + 2]) / best - 1 for place in range(len(values))]
     found, run = list[Slow](), list[int]()
     for place, drift in enumerate([*smooth, 0.0]):

@@ -16,7 +16,7 @@ import numpy as np
 from tensorlang.autotune.jobs.ledger import seconds_covered
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import Decision, RunStart
-from tensorlang.autotune.measurement.interval import paired_ratio
+from tensorlang.autotune.measurement.interval import Ratio, paired_ratio
 from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 
 
@@ -135,6 +135,18 @@ def gain(final: Decision | None, trials: Sequence[Trial], best: Trial | None) ->
     if default is None or best is None or not default.time or not best.time:
         return None
     return Gain(default.time / best.time, None, None, "least times of single trials, not yet measured side by side")
+
+
+def contender(final: Decision | None) -> Ratio | None:
+    """How many times as fast as the default the finalist was that came closest to it or led; None without both."""
+    if final is None or (base := final.finalist(final.default)) is None:
+        return None
+    found = [
+        paired_ratio(base.samples, other.samples, base.by_process)
+        for other in final.finalists
+        if other.id != base.id and len(other.samples) == len(base.samples) > 0
+    ]
+    return max(found, key=lambda ratio: ratio.middle, default=None)
 
 
 def number(value: object) -> float | None:

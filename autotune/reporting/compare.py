@@ -20,6 +20,7 @@ from tensorlang.autotune.log.database import study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.interval import deviation
+from tensorlang.autotune.measurement.quality import Quality, shown as named
 from tensorlang.autotune.reporting.analysis import default_of, number
 from tensorlang.autotune.reporting.display import duration
 from tensorlang.autotune.reporting.report import Tuned, studies
@@ -31,17 +32,21 @@ LEAST: Final = 0.01
 MACHINE: Final = frozenset(("cpu", "model", "host"))
 COMPILER: Final = frozenset(("tensorlang", "llvmlite"))
 
-Finding: TypeAlias = Literal["A faster", "B faster", "tie", "only in A", "only in B", "nothing valid"]
+Finding: TypeAlias = Literal["A faster", "B faster", "tie", "undecided", "only in A", "only in B", "nothing valid"]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """A task in one log: its best time in seconds, trials, failed ones, and the first trial (from 1) within 5% of the best of both logs."""
+    """A task in one log: its best time in seconds, trials, failed ones, and the first trial (from 1) within 5% of the best of both logs.
+
+    `quality` says how far the time can be trusted; None where the log does not say.
+    """
 
     time: float | None
     trials: int
     failed: int
     reached: int | None
+    quality: Quality | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,10 @@ def compare(a: Log, b: Log) -> list[TaskComparison]:
 def table(rows: Sequence[TaskComparison]) -> Table:
     """The comparison as a table for the terminal."""
     shown = Table(
-        caption=f"A / B above 1: B is faster; tie: the interval holds 1. To reach: trials until within {NEAR - 1:.0%} of the best."
+        caption="A / B above 1: B is faster; tie: the interval holds 1; undecided: the times of one are not to be trusted. "
+        f"To reach: trials until within {NEAR - 1:.0%} of the best."
     )
-    for column in ("task", "best A", "best B", "A / B", "", "to reach (A, B)", "failed (A, B)", "differs (A | B)"):
+    for column in ("task", "best A", "best B", "A / B", "", "quality (A, B)", "to reach (A, B)", "failed (A, B)", "differs (A | B)"):
         shown.add_column(column, justify="right" if column.startswith("best") else "left", overflow="fold")
     for row in rows:
         interval = "" if row.low is None else f" ({row.low:.3f} to {row.high:.3f})"
@@ -86,7 +92,8 @@ def table(rows: Sequence[TaskComparison]) -> Table:
         best = (duration(side.time) if side else "-" for side in sides)
         reached = ", ".join(str(side.reached or "never") if side else "-" for side in sides)
         failed = ", ".join(f"{side.failed} of {side.trials}" if side else "-" for side in sides)
-        shown.add_row(row.title, *best, ratio, row.verdict, reached, failed, "; ".join(row.differs))
+        quality = ", ".join("-" if side is None else named(side.quality) for side in sides)
+        shown.add_row(row.title, *best, ratio, row.verdict, quality, reached, failed, "; ".join(row.differs))
     return shown
 
 
@@ -113,12 +120,15 @@ def _row(a: Tuned | None, b: Tuned | None) -> TaskComparison:
     drifts += [] if apart or not names.isdisjoint(COMPILER) else [_default_changed(a, b)]
     width = max(LEAST, 2 * math.hypot(_error(a), _error(b)), *drifts)
     low, high = ratio * math.exp(-width), ratio * math.exp(width)
-    return TaskComparison(a.title, *sides, "B faster" if low > 1 else "A faster" if high < 1 else "tie", ratio, low, high, differs)
+    found: Finding = "B faster" if low > 1 else "A faster" if high < 1 else "tie"
+    if found != "tie" and any(tuned.quality is Quality.NOISY for tuned in (a, b)):
+        found = "undecided"
+    return TaskComparison(a.title, *sides, found, ratio, low, high, differs)
 
 
 def _side(tuned: Tuned, goal: float) -> TaskSummary:
     reached = next((count for count, trial in enumerate(tuned.trials, 1) if trial.time is not None and trial.time <= NEAR * goal), None)
-    return TaskSummary(tuned.time, len(tuned.trials), sum(trial.time is None for trial in tuned.trials), reached)
+    return TaskSummary(tuned.time, len(tuned.trials), sum(trial.time is None for trial in tuned.trials), reached, tuned.quality)
 
 
 def _fastest(tuned: Tuned) -> float:

@@ -13,6 +13,7 @@ from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, failures
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.quality import MEANING, Quality
 
 
 def plural(count: int, noun: str) -> str:
@@ -75,10 +76,15 @@ class Monitor(ProgressBar):
         if self.console.is_terminal:
             self.move(state.done, state.total, best_so_far(state))
         elif state.last is not None:
-            outcome = duration(state.last.time) if state.last.time is not None else state.last.status
+            outcome = _measured(state.last) if state.last.time is not None else state.last.status
             plain(self.console, f"[{state.done:>4}/{state.total}] {state.last.source:<9} {outcome:<16} {best_so_far(state)}")
         else:
             plain(self.console, "measuring the finalists and the default again, side by side")
+
+
+def _measured(trial: Trial) -> str:
+    """Its time, and why that is not to be trusted, if so."""
+    return duration(trial.time) + ("" if trial.quality in (None, Quality.CLEAN) else f" {trial.quality}")
 
 
 def best_so_far(state: Progress) -> str:
@@ -106,6 +112,8 @@ def final_table(result: Result, peak: Peak) -> Table:
     if result.default is not None:
         table.add_row("default", *_row(result.default, 1.0, peak, result.target.l3))
     table.add_row("best", *_row(result.best, result.speedup, peak, result.target.l3))
+    if result.quality is not None:
+        table.caption = f"{result.quality}: {MEANING[result.quality]}"
     least = None if result.default is None else result.default.time / result.best.time
     if least is not None and result.speedup is not None and not 1 / AGREE < result.speedup / least < AGREE:
         said = f"paired rounds say {result.speedup:.2f}x, least times {least:.2f}x"

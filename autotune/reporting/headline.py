@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.reporting.analysis import Gain, elapsed, gain, number, overhead
+from tensorlang.autotune.measurement.quality import MEANING, Quality, doubtful, shown
+from tensorlang.autotune.reporting.analysis import Gain, contender, elapsed, gain, number, overhead
 from tensorlang.autotune.reporting.display import clock, duration, plural
 from tensorlang.autotune.reporting.report import Tuned
 
@@ -37,7 +38,7 @@ class Headline:
     def of(cls, tuned: Tuned, peak: Peak | None) -> Headline:
         """What there is to say of a study; `peak` is None where this machine is not that of the log."""
         won = gain(tuned.final, tuned.trials, tuned.best)
-        return cls(_verdict(tuned, won), _warning(tuned.trials), tuple(_tiles(tuned, won, peak)))
+        return cls(_verdict(tuned, won), _warning(tuned), tuple(_tiles(tuned, won, peak)))
 
 
 def cost(trial: Trial | None) -> tuple[float, float]:
@@ -53,16 +54,26 @@ def _verdict(tuned: Tuned, won: Gain | None) -> str:
     if tuned.final is None:
         return "The search has not reached its final measurement: what follows is from single trials and may flatter the luckiest."
     if tuned.default_stands:
+        led = contender(tuned.final)
+        if tuned.quality is Quality.UNDECIDED and led is not None:
+            told = f"{led.middle:.3g}x (95%: {led.low:.3g} to {led.high:.3g})"
+            return (
+                f"Undecided: a candidate led the default by {told}, but not surely, so the default stands; measure again when it is quiet."
+            )
         return "The default schedule stands: nothing that was tried beat it beyond the noise when measured side by side."
     if won is None:
         return "The winner was measured again in a fresh process; there is no valid default to compare it with."
-    if won.low is not None and won.low <= 1:
-        return f"{won}: the interval reaches 1, so the gain is not beyond the noise."
+    if (won.low is not None and won.low <= 1) or doubtful(tuned.quality):
+        why = "the interval reaches 1" if won.low is not None and won.low <= 1 else f"the measurement is {tuned.quality}"
+        return f"{won}: {why}, so the gain is not beyond the noise, and a database serves the default."
     return f"The tuned schedule is {won.ratio:.3g} times as fast as the default ({won.how})."
 
 
-def _warning(trials: Sequence[Trial]) -> str:
-    """A word where samples scatter so much that small differences mean nothing; empty where they do not."""
+def _warning(tuned: Tuned) -> str:
+    """A word where the times are not to be trusted, or samples scatter so much that small differences mean nothing; else empty."""
+    if tuned.quality in (Quality.SHARED, Quality.DRIFTED, Quality.NOISY):
+        return f"The machine was busy ({tuned.quality}): {MEANING[tuned.quality]}."
+    trials = tuned.trials
     levels = [trial.noise for trial in trials if trial.time is not None]
     if not levels or median(levels) < NOISY:
         return ""
@@ -78,6 +89,8 @@ def _tiles(tuned: Tuned, won: Gain | None, peak: Peak | None) -> Iterator[Tile]:
     else:
         interval = "no interval yet" if won.low is None else f"95%: {won.low:.3f} to {won.high:.3f}"
         yield Tile("over the default", f"{won.ratio:.2f}x", "the default won" if tuned.default_stands else interval)
+    of = "of the final measurement" if tuned.final is not None else "of the fastest trial"
+    yield Tile("quality", shown(tuned.quality), of if tuned.quality is not None else "the log does not say")
     flops, moved = cost(tuned.best)
     if tuned.time and flops:
         rate = flops / tuned.time

@@ -15,7 +15,8 @@ from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart
-from tensorlang.autotune.reporting.analysis import gain, improvements, ordered, overhead, slow
+from tensorlang.autotune.measurement.quality import MEANING, Quality, doubtful, shown
+from tensorlang.autotune.reporting.analysis import contender, gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
 from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.errors import LogError
@@ -71,6 +72,11 @@ class Tuned:
     def default_stands(self) -> bool:
         """Did the default win the final measurement?"""
         return self.final is not None and self.final.default_stands
+
+    @property
+    def quality(self) -> Quality | None:
+        """How far the verdict can be trusted, or the fastest trial where there is none yet; None where the log does not say."""
+        return self.final.verdict if self.final is not None else None if self.best is None else self.best.quality
 
     @property
     def best(self) -> Trial | None:
@@ -132,13 +138,13 @@ def _tuned(own: tuple[Trial, ...], final: FinalRecord | None, ended: dict[str, s
 def status(console: Console, log: Log) -> None:
     """One row for each study: trials, best, speed-up, failures, whether the last run ended."""
     table = Table()
-    for column in ("task", "trials", "best", "speed-up", "failed", "last run"):
+    for column in ("task", "trials", "best", "speed-up", "quality", "failed", "last run"):
         table.add_column(column, overflow="fold")
     for tuned in studies(log):
         failed = ", ".join(f"{count} {name}" for name, count in failures(tuned.trials).items()) or "none"
         gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
         state = tuned.ended or "running, or killed"
-        table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, failed, state)
+        table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, shown(tuned.quality), failed, state)
     console.print(table)
     _skipped(console, log)
 
@@ -148,13 +154,31 @@ def best(console: Console, log: Log) -> None:
     from tensorlang.autotune.reporting.replay import texts  # noqa: PLC0415 - other reports need no compiler
 
     for tuned in studies(log):
-        plain(console, f"{tuned.title}: {duration(tuned.time)}" + ("" if tuned.speedup is None else f", {tuned.speedup:.2f}x default"))
+        plain(console, f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}")
         if tuned.best is None:
             plain(console, "no valid schedule\n" + failure_line(tuned.trials))
             continue
         plain(console, f"configuration: {spelling(tuned.best.config)}")
         nest, python = texts(tuned.best)
         plain(console, (python if python.startswith("s = ") else f"{nest}\n{python}") + "\n")
+
+
+def _sure(tuned: Tuned) -> str:
+    """How much faster than the default, and how surely."""
+    gain = "" if tuned.speedup is None else f", {tuned.speedup:.2f}x default"
+    if (
+        tuned.speedup is not None
+        and tuned.final is not None
+        and not tuned.default_stands
+        and (interval := tuned.final.interval) is not None
+    ):
+        gain += f" ({interval[0]:.2f} to {interval[1]:.2f})"
+    said = "" if tuned.quality is None else f", {tuned.quality}"
+    if doubtful(tuned.quality) and tuned.quality is not None:
+        said += f": {MEANING[tuned.quality]}"
+    if tuned.quality is Quality.UNDECIDED and tuned.default_stands and (led := contender(tuned.final)) is not None:
+        said += f" (the candidate: {led.middle:.2f}x, {led.low:.2f} to {led.high:.2f})"
+    return gain + said + ("" if tuned.final is not None or tuned.best is None else ", of a single trial, not measured again yet")
 
 
 def report(console: Console, log: Log) -> None:
@@ -168,7 +192,7 @@ def report(console: Console, log: Log) -> None:
                 str(places[trial.id]),
                 trial.source,
                 duration(trial.time),
-                f"{trial.noise:.1%}",
+                f"{trial.noise:.1%}" + ("" if trial.quality in (None, Quality.CLEAN) else f" {trial.quality}"),
                 duration(trial.compile_s),
                 spelling(trial.config),
             )
@@ -184,7 +208,8 @@ def report(console: Console, log: Log) -> None:
             plain(console, f"best so far: {', '.join(steps)}")
         if tuned.final is not None:
             won = gain(tuned.final, tuned.trials, tuned.best) or "no valid default"
-            plain(console, f"measured again, side by side: {duration(tuned.time)}, {won}")
+            said = "" if tuned.quality is None else f"; {tuned.quality}: {MEANING[tuned.quality]}"
+            plain(console, f"measured again, side by side: {duration(tuned.time)}, {won}{said}")
         if effects := knob_effects(tuned.trials):
             plain(console, "knobs:\n" + "\n".join(f"  {effect}" for effect in effects))
         if failed := failure_line(tuned.trials):

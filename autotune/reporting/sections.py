@@ -16,6 +16,7 @@ from typing import Any, Final
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.result import failures
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.quality import Quality, shown
 from tensorlang.autotune.reporting import measurement_figures, replay, search_figures
 from tensorlang.autotune.reporting.analysis import default_of, elapsed, number, slow
 from tensorlang.autotune.reporting.charts import Scale
@@ -103,7 +104,7 @@ def study(tuned: Tuned, most: int, *, measure: bool) -> Study:
         title=tuned.title,
         name=tuned.name,
         where=", ".join(where),
-        overview=(f"{len(trials):,}", duration(tuned.time), gained, f"{failed:,}"),
+        overview=(f"{len(trials):,}", duration(tuned.time), gained, shown(tuned.quality), f"{failed:,}"),
         headline=Headline.of(tuned, peak),
         progress=_progress(tuned, most),
         knobs=_knobs(trials, most),
@@ -218,10 +219,14 @@ def _winner(tuned: Tuned, peak: Peak | None, why: str) -> Winner | None:
 def _fastest(trials: Sequence[Trial]) -> Table:
     valid = sorted(((trial.time, count, trial) for count, trial in enumerate(trials, 1) if trial.time is not None), key=lambda row: row[:2])
     rows = [
-        (count, trial.source, duration(trial.time), f"{trial.noise:.1%}", duration(trial.compile_s), spelling(trial.config))
+        (count, trial.source, duration(trial.time), _noise(trial), duration(trial.compile_s), spelling(trial.config))
         for _, count, trial in valid[:TOP]
     ]
     return Table(("trial", "source", "time", "noise", "compile", "configuration"), rows, numbers=(0, 2, 3, 4))
+
+
+def _noise(trial: Trial) -> str:
+    return f"{trial.noise:.1%}" + ("" if trial.quality in (None, Quality.CLEAN) else f" {trial.quality}")
 
 
 def _facts(tuned: Tuned) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,7 @@ from tensorlang.autotune.jobs.batch import Batch, Overview
 from tensorlang.autotune.jobs.batch_task import BatchTask
 from tensorlang.autotune.jobs.peak import Peak, measure_peak
 from tensorlang.autotune.jobs.result import Result, failures
+from tensorlang.autotune.measurement.quality import shown
 from tensorlang.autotune.reporting.display import ProgressBar, best_so_far, clock, duration, plain, share_of
 
 EVERY_S: Final = 10.0
@@ -45,7 +46,7 @@ class BatchMonitor(ProgressBar):
 def summary(batch: Batch, *, measured: bool) -> Table:
     """One row for each task; `measured`: with the share of the machine's peak, which takes a few seconds to measure."""
     table = Table(title=batch.job.path.name)
-    for column in ("task", "trials", "best", "speed-up", "share of measured peak", "status"):
+    for column in ("task", "trials", "best", "speed-up", "quality", "share of measured peak", "status"):
         table.add_column(column, justify="right" if column in ("trials", "best") else "left", overflow="fold")
     peaks: dict[tuple[int, str], Peak] = {}
     for task in batch.tasks:
@@ -56,7 +57,8 @@ def summary(batch: Batch, *, measured: bool) -> Table:
                 peaks[key] = measure_peak(task.result.target, *key)
             share = share_of(task.result.best, peaks[key], task.result.target.l3)
         best = task.result.best.time if task.result is not None else None if task.best is None else task.best.time
-        table.add_row(task.title, str(len(task.trials)), duration(best), _gain(task.result), share, status_of(task))
+        quality = task.result.quality if task.result is not None else None if task.best is None else task.best.quality
+        table.add_row(task.title, str(len(task.trials)), duration(best), _gain(task.result), shown(quality), share, status_of(task))
     return table
 
 

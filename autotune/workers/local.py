@@ -21,6 +21,8 @@ import msgspec
 
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.host import MachineFields
+from tensorlang.autotune.measurement.sentinel import usual_best
+from tensorlang.autotune.measurement.steady import REMEMBERED
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import NOTHING, UNMEASURED, Build, Candidate, Facts, Measure, Outcome, Request, Spans, WorkerTask
 from tensorlang.autotune.workers.runner import allowed, in_turns, incumbent, kernels_of, placed, with_builds
@@ -49,6 +51,7 @@ class LocalEvaluator:
         self._finished: deque[tuple[str, Outcome]] = deque()
         self._flights: dict[int, Flight] = {}
         self._best = math.inf
+        self._sentinels: deque[float] = deque(maxlen=REMEMBERED)
         self._alone = True
         self._spare: list[int] = []
         self._usable = host.cores()
@@ -156,6 +159,8 @@ class LocalEvaluator:
         facts = facts.without_kernel()
         if outcome.status == "ok" and facts.time:
             self._best = min(self._best, facts.time)
+        if facts.sentinel is not None:
+            self._sentinels.append(facts.sentinel)
         if flight.candidate.trusted and outcome.status != "ok" and self._measurer.task is not None:
             self._measurer.task = msgspec.structs.replace(self._measurer.task, default=None)
         self._finished.append((flight.key, msgspec.structs.replace(outcome, facts=facts, place=0, spans=flight.spans)))
@@ -164,7 +169,8 @@ class LocalEvaluator:
         """Begin what may begin; while the caller is `thinking`, nothing is measured that needs every core."""
         quiet = not thinking and not any(slot.busy for slot in self._builders)
         if self._ready and not self._measurer.busy and (quiet or not self._alone) and (flight := self._first()) is not None:
-            candidate, kernel = incumbent(flight.candidate, self._best), flight.facts.kernel
+            usual = usual_best(self._sentinels) if self._sentinels else None
+            candidate, kernel = incumbent(flight.candidate, self._best, usual), flight.facts.kernel
             flight.facts = flight.facts.without_kernel()
             self._begin(self._measurer, flight, Measure(candidate, kernel), allowed(candidate, self.limits))
         for slot in self._builders:

@@ -18,6 +18,8 @@ from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, fill, i
 from tensorlang.autotune.measurement.cold_caches import Flush
 from tensorlang.autotune.measurement.measure import interleave, measure
 from tensorlang.autotune.measurement.sentinel import Sentinel
+from tensorlang.autotune.measurement.steady import Steady
+from tensorlang.autotune.measurement.timer import timer_of
 from tensorlang.autotune.workers.builder import Builder, Wrong, pin
 from tensorlang.autotune.workers.protocol import NOTHING, Blob, Candidate, Compiling, Facts, Running, WorkerTask
 from tensorlang.codegen.target.caches import host_caches
@@ -40,7 +42,8 @@ class Measurer:
         self.outputs = [Guarded(spec) for spec in task.results]
         self.agreed: list[Array] | None = None
         self._asked = False
-        self.sentinel = Sentinel()
+        self.timer = timer_of(task.threads)
+        self.steady = Steady(Sentinel())
         self.flush = Flush(host_caches(), self.cores) if task.policy.cache == "cold" else None
 
     def trial(self, candidate: Candidate, kernel: Blob | None = None) -> Facts:
@@ -48,20 +51,31 @@ class Measurer:
         self._agree(candidate)
         call, facts = self._prepare(candidate, kernel)
         start = time.perf_counter()
-        sentinel = self.sentinel()
-        result = measure(call, self.task.policy, candidate.incumbent, flush=self.flush)
+        policy = self.task.policy
+        self.steady.learn(candidate.usual)
+        result, sentinel = self.steady(
+            lambda: measure(call, policy, candidate.incumbent, timer=self.timer, flush=self.flush), policy.total_s / 2
+        )
         run_s = (facts.run_s or 0.0) + time.perf_counter() - start
         return msgspec.structs.replace(
-            facts, run_s=run_s, samples=result.samples, number=result.number, censored=result.censored, sentinel=sentinel
-        )
+            facts, run_s=run_s, samples=result.samples, number=result.number, censored=result.censored, sentinel=sentinel,
+            quality=result.quality,
+        )  # fmt: skip
 
     def paired(self, candidates: Sequence[Candidate], kernels: Sequence[Blob], seconds: float | None) -> tuple[Facts, ...]:
         """Several candidates, their samples interleaved, for about so many seconds."""
-        self._agree(candidates[0])
-        made = [self._prepare(one, kernels[place] if kernels else None, place) for place, one in enumerate(candidates)]
-        results = interleave([call for call, _ in made], self.task.policy, flush=self.flush, seconds=seconds)
+        given = [kernels[place] if kernels else None for place in range(len(candidates))]
+        trusted = next((place for place, one in enumerate(candidates) if one.trusted), None)
+        if trusted is None:
+            self._agree(candidates[0])
+        elif trusted and any(at is not None for at in self.at):
+            self._prepare(candidates[trusted], given[trusted], trusted)  # those before it are compared with its whole result too
+        made = [self._prepare(one, given[place], place) for place, one in enumerate(candidates)]
+        before = self.steady.sentinel()
+        results = interleave([call for call, _ in made], self.task.policy, timer=self.timer, flush=self.flush, seconds=seconds)
+        sentinel = min(before, self.steady.sentinel())  # slow all the while; rounds see to the rest
         return tuple(
-            msgspec.structs.replace(facts, samples=result.samples, number=result.number)
+            msgspec.structs.replace(facts, samples=result.samples, number=result.number, sentinel=sentinel, quality=result.quality)
             for (_, facts), result in zip(made, results, strict=True)
         )
 

@@ -26,6 +26,7 @@ from tensorlang.autotune.log.status import Failure, Status
 from tensorlang.autotune.measurement.arrays import Spec
 from tensorlang.autotune.measurement.host import MachineFields, Software
 from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import DType, dtype
 from tensorlang.schedules.spaces.feasible import Config
@@ -94,13 +95,14 @@ class Candidate(Struct, frozen=True, omit_defaults=True):
     """A point of the space, or a schedule as JSON, which comes first.
 
     `incumbent` is the best time known, in seconds, beside which a clear loser is given up; `trusted` says that this is the default, with
-    which others are compared.
+    which others are compared. `usual` are the seconds of the sentinel where the machine is at its best, as far as that is known.
     """
 
     config: Config | None = None
     schedule: str | None = None
     incumbent: float | None = None
     trusted: bool = False
+    usual: float | None = None
 
 
 class Take(Struct, frozen=True, tag="take"):
@@ -141,7 +143,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a candidate, as far as it has come: seconds to compile, to run and of each sample; operations and bytes of a call.
 
     `number` is how many calls a sample is the mean of, `sentinel` the seconds of the fixed work beside it, `runs` the number of samples
-    from each process, one after the other.
+    from each process, one after the other, `quality` how far the samples can be trusted.
     """
 
     schedule: str | None = None
@@ -154,6 +156,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     censored: bool = False
     sentinel: float | None = None
     runs: tuple[int, ...] = ()
+    quality: Quality | None = None
     kernel: Blob | None = None
 
     @property

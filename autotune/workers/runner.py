@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from statistics import median
 from typing import Self
 
 import msgspec
 
 from tensorlang.autotune.measurement import host
+from tensorlang.autotune.measurement.quality import worst
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Blob, Build, Candidate, Facts, Measure, Outcome, Paired, WorkerTask
 from tensorlang.autotune.workers.worker_slot import WorkerSlot, finish
@@ -66,7 +68,10 @@ def placed(task: WorkerTask) -> WorkerTask:
 
 
 def in_turns(slot: WorkerSlot, candidates: Sequence[Candidate], kernels: Sequence[Blob], until: float | None = None) -> Outcome:
-    """Time candidates in turns in one fresh process after the other, as many as the policy says, and pool the rounds."""
+    """Time candidates in turns in one fresh process after the other, as many as the policy says, and pool the rounds.
+
+    Each process loads them in another order: who comes first finds another memory than who comes last, in every process alike.
+    """
     assert slot.task is not None, "a task is set first"
     runs: list[tuple[Facts, ...]] = []
     count = slot.task.policy.processes
@@ -75,18 +80,23 @@ def in_turns(slot: WorkerSlot, candidates: Sequence[Candidate], kernels: Sequenc
         if runs and left is not None and left <= 0:
             break
         slot.close()
-        slot.begin(Paired(tuple(candidates), tuple(kernels), left))
+        order = [(place + turn) % len(candidates) for place in range(len(candidates))]
+        slot.begin(Paired(tuple(candidates[at] for at in order), tuple(kernels[at] for at in order) if kernels else (), left))
         outcome = finish(slot)
         if outcome.status != "ok":
-            return outcome
-        runs.append(outcome.rows)
-    return Outcome("ok", rows=tuple(_pooled(rows) for rows in zip(*runs, strict=True)))
+            return msgspec.structs.replace(outcome, place=order[min(outcome.place, len(order) - 1)])
+        runs.append(tuple(outcome.rows[order.index(at)] for at in range(len(order))))
+    return Outcome("ok", rows=tuple(pooled(rows) for rows in zip(*runs, strict=True)))
 
 
-def _pooled(rows: tuple[Facts, ...]) -> Facts:
-    """What is known of a finalist after all processes."""
+def pooled(rows: tuple[Facts, ...]) -> Facts:
+    """What is known of a finalist after all processes: samples in turn, the worst quality, the median sentinel."""
     samples = tuple(sample for row in rows for sample in row.samples)
-    return msgspec.structs.replace(rows[0], samples=samples, runs=tuple(len(row.samples) for row in rows))
+    runs = tuple(count for row in rows for count in (row.runs or (len(row.samples),)))
+    sentinels = [row.sentinel for row in rows if row.sentinel is not None]
+    return msgspec.structs.replace(
+        rows[0], samples=samples, runs=runs, sentinel=median(sentinels) if sentinels else None, quality=worst(row.quality for row in rows)
+    )
 
 
 def allowed(candidate: Candidate, limits: Limits) -> float:
@@ -94,10 +104,10 @@ def allowed(candidate: Candidate, limits: Limits) -> float:
     return limits.run_s if candidate.incumbent is None else min(limits.run_s, 10 + 40 * candidate.incumbent)
 
 
-def incumbent(candidate: Candidate, best: float) -> Candidate:
-    """The candidate, told of the best time known here too, in seconds; infinite for none."""
+def incumbent(candidate: Candidate, best: float, usual: float | None = None) -> Candidate:
+    """The candidate, told of the best time known here too, in seconds (infinite for none), and of the sentinel's usual time."""
     known = min(candidate.incumbent or math.inf, best)
-    return msgspec.structs.replace(candidate, incumbent=None if known == math.inf else known)
+    return msgspec.structs.replace(candidate, incumbent=None if known == math.inf else known, usual=usual)
 
 
 def kernels_of(built: Sequence[Facts]) -> tuple[Blob, ...]:

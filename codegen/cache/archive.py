@@ -30,7 +30,7 @@ from tensorlang.ir.dtype import dtype
 from tensorlang.system import files
 
 MAGIC: Final = b"TLKERNEL"
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """Version of the format and of the calling convention of the code in it."""
 
 _DIGEST: Final = len(MAGIC)
@@ -77,6 +77,7 @@ def encode(program: Program, key: str = "") -> bytes:
         "bytes": extents.to_json(program.bytes),
         "workspace_bytes": program.workspace_bytes,
         "provenance": program.provenance,
+        "provenance_reason": program.provenance_reason,
         "object": len(program.compiled.object),
         "bound": [[name, str(dtype(array.dtype)), array.shape] for name, array in bound],
     }
@@ -139,5 +140,6 @@ def _program(head: Header, blobs: bytes) -> Program:
         bytes=head.bytes,
         workspace_bytes=head.workspace_bytes,
         provenance=head.provenance,
+        provenance_reason=head.provenance_reason,
         bound=bound,
     )

@@ -24,13 +24,14 @@ from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_l
 
 KEYS: Final = (
     "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "source", "nest", "flops", "bytes", "workspace_bytes",
-    "provenance", "object", "bound",
+    "provenance", "provenance_reason", "object", "bound",
 )  # fmt: skip
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]{1,100}")
 _FEATURES: Final = re.compile(r"(?:[+-][A-Za-z0-9_.-]{1,60}(?:,|\Z)){0,2000}")
 _PROVENANCES: Final = ("tuned", "nearest", "default")
 _MOST_TEXT: Final = 1 << 26
+_MOST_REASON: Final = 1 << 16
 _MOST_BYTES: Final = 1 << 62
 
 
@@ -50,6 +51,7 @@ class Header:
     bytes: Expr
     workspace_bytes: int
     provenance: Provenance | None
+    provenance_reason: str
     object: int
     bound: tuple[tuple[str, DType, tuple[int, ...]], ...]
 
@@ -101,6 +103,7 @@ def _read(data: dict[str, Any], size: int) -> Header:
         extents.from_json(data["bytes"], signature.dims),
         read_number(data["workspace_bytes"], "workspace_bytes", _MOST_BYTES),
         cast("Provenance | None", provenance),
+        read_text(data["provenance_reason"], "provenance_reason", _MOST_REASON),
         code,
         bound,
     )

@@ -65,9 +65,9 @@ class Origin:
 class Program:
     """Compiled code with its signature, what it was made from, and what it costs.
 
-    `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature.
-    `bound` holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the
-    schedule came from, None for one that was given. `origin` is None for a kernel that was read from a file.
+    `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature. `bound`
+    holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the schedule came
+    from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file.
     """
 
     signature: Signature
@@ -78,5 +78,6 @@ class Program:
     bytes: Expr = _NONE
     workspace_bytes: int = 0
     provenance: Provenance | None = None
+    provenance_reason: str = ""
     bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     origin: Origin | None = None

@@ -107,6 +107,11 @@ class Runnable:
         """Where the schedule came from: "tuned", "nearest" or "default"; None for one that was given."""
         return self.program.provenance
 
+    @property
+    def provenance_reason(self) -> str:
+        """Why this schedule: which record of a database it is, or why it is the default one; empty for one that was given."""
+        return self.program.provenance_reason
+
     def cost(self, **dims: int) -> dict[str, int]:
         """Arithmetic and compulsory memory traffic of one call: "flops" and "bytes". Dims are given by keyword.
 

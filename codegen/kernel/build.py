@@ -31,8 +31,10 @@ def build(
     return cached_kernel(compilation.of_default(program, machine, name=name, inputs=inputs))
 
 
-def build_schedule(schedule: Schedule, target: Target, *, name: str | None = None, provenance: Provenance | None = None) -> Kernel:
+def build_schedule(
+    schedule: Schedule, target: Target, *, name: str | None = None, provenance: Provenance | None = None, reason: str = ""
+) -> Kernel:
     """The kernel of a schedule for a target, compiled now."""
-    request = compilation.of_schedule(schedule, target, name=name, provenance=provenance)
+    request = compilation.of_schedule(schedule, target, name=name, provenance=provenance, reason=reason)
     program = compilation.compile_nest(request.origin, target, provenance)
-    return Kernel(replace(program, bound=request.bound, origin=request.origin))
+    return Kernel(replace(program, bound=request.bound, origin=request.origin, provenance_reason=reason))

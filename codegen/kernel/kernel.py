@@ -59,7 +59,7 @@ class Kernel(Runnable):
         told = [
             ("C", self.signature),
             ("target", str(self.target)),
-            ("schedule", self.provenance or ""),
+            ("schedule", ": ".join(filter(None, (self.provenance, self.provenance_reason)))),
             ("workspace", f"{self.workspace_bytes:,} bytes" if self.workspace_bytes else ""),
         ]
         return markup.display(markup.title(str(self.program.signature)), markup.facts(told), markup.nest(self.program.nest))
@@ -76,7 +76,8 @@ def cached_kernel(request: Request) -> Kernel:
     """The kernel of a program that is wanted, the one that was made before if it is there. Raises `BuildError`."""
     if request.bound:
         return Kernel(request.program())
-    return _kernels.get(request.name, lambda: Kernel(request.program()))
+    name = f"{request.name} {request.reason}" if request.reason else request.name  # the same code, for another reason
+    return _kernels.get(name, lambda: Kernel(request.program()))
 
 
 def forget() -> None:

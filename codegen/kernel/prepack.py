@@ -79,7 +79,7 @@ def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[
             kernel(of_nest(Origin.of(parts.packer), program.target, {}))(array, out=packed)
             array, operand, nest = packed, parts.packed, parts.rest
         bound[operand.name] = array
-    return of_nest(origin.under(Scheduled(nest, faults)), program.target, bound, program.provenance)
+    return of_nest(origin.under(Scheduled(nest, faults)), program.target, bound, program.provenance, program.provenance_reason)
 
 
 def split(nest: Nest, operand: Buffer) -> PackedOperand | None:

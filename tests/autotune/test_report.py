@@ -13,9 +13,11 @@ from scipy.stats import kruskal
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, RunStart
-from tensorlang.autotune.reporting import report
+from tensorlang.autotune.reporting import report, sections
 from tensorlang.autotune.reporting.analysis import Gain, elapsed, gain, improvements, ordered, overhead, slow
+from tensorlang.autotune.reporting.compare import compare, table
 from tensorlang.autotune.reporting.display import share_of_peak
+from tensorlang.autotune.reporting.headline import Headline
 from tensorlang.autotune.reporting.knob_effects import explained, knob_effects
 from tensorlang.autotune.reporting.random_search import baseline
 from tensorlang.errors import LogError
@@ -185,3 +187,38 @@ def test_a_share_above_what_was_measured_says_that_the_machine_was_busy() -> Non
     assert share_of_peak(105.0, 5.0, Peak(100.0, 10.0)) == "105% FMA, 50% memory"
     assert share_of_peak(200.0, 0.0, Peak(100.0, 10.0)) == "? (busy)"
     assert share_of_peak(200.0, 0.0, Peak(None, None)) == "-"
+
+
+@pytest.mark.parametrize("quality", ["shared", "noisy"])
+def test_every_report_says_how_far_a_verdict_can_be_trusted(made: Made, tmp_path: Path, quality: str) -> None:
+    records = made.study()
+    told = {"quality": quality, "speedup_interval": [1.1, 1.3]}
+    log = write(tmp_path / "a.jsonl", [record | told if record["kind"] == "final" else record for record in records])
+    for what in (report.status, report.best, report.report):
+        assert quality in said(log, what)
+    assert quality in Headline.of(report.studies(log)[0], None).warning + Headline.of(report.studies(log)[0], None).verdict
+    (row,) = compare(log, log)
+    assert row.a is not None and row.a.quality == quality
+    assert quality in said(log, lambda console, _: console.print(table([row])))
+    page = sections.study(report.studies(log)[0], 100, measure=False)
+    assert quality in page.overview and any(tile.value == quality for tile in page.headline.tiles)
+
+
+def test_an_undecided_verdict_tells_by_how_much_the_candidate_led(made: Made, tmp_path: Path) -> None:
+    *records, end = made.study()
+    base = records[1]
+    rows = records[-1]["finalists"]
+    for row, times in zip(rows, ([1.0, 1.0, 1.0], [0.5, 1.1, 0.6]), strict=True):
+        row |= {"samples": times, "runs": [1, 1, 1]}
+    undecided = records[-1] | {"finalists": rows, "winner": base["id"], "speedup": 1.0, "quality": "undecided"}
+    log = write(tmp_path / "a.jsonl", [*records[:-1], undecided, end])
+    assert "undecided" in said(log, report.status)
+    assert "the candidate: 1.45x, 0.5" in said(log, report.best)
+    assert Headline.of(report.studies(log)[0], None).verdict.startswith("Undecided: a candidate led the default by 1.45x")
+
+
+def test_two_logs_of_which_one_is_noisy_are_not_ranked(made: Made, tmp_path: Path) -> None:
+    records = made.study()
+    quick = [record | {"time": record["time"] / 2, "quality": "noisy"} if record["kind"] == "final" else record for record in records]
+    (row,) = compare(write(tmp_path / "a.jsonl", records), write(tmp_path / "b.jsonl", quick))
+    assert row.verdict == "undecided"
