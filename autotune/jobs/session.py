@@ -247,7 +247,7 @@ class Session:
                 del flying[key]
                 former = now
                 self.trials.append(trial)
-                search.tell(Observation(trial.config, trial.time, trial.noise))
+                search.tell(_observed(trial))
                 self._tell("search", trial)
         finally:
             for proposal, _ in flying.values():
@@ -261,7 +261,7 @@ class Session:
             wanted = self.settings
             self._searcher = searcher(wanted.strategy, self.plan.space, self.plan.default, seed=wanted.seed, seeds=self._seeds())
             for trial in self.trials:
-                self._searcher.tell(Observation(trial.config, trial.time, trial.noise))
+                self._searcher.tell(_observed(trial))
         return self._searcher
 
     def _prepared(self, search: Searcher, trials: int, *, now: bool) -> None:
@@ -374,6 +374,11 @@ class Session:
         if self._progress is not None:
             done, best = len(self.trials), best_of(self.trials)
             self._progress(Progress(done, self.settings.trials, last, best, self.default, stage, self._ledger.drift))
+
+
+def _observed(trial: Trial) -> Observation:
+    """What a searcher is told of a trial."""
+    return Observation(trial.config, trial.time, trial.noise, trial.compile_s + trial.run_s)
 
 
 def _usable(record: JsonObject) -> FinalRecord | None:
