@@ -18,9 +18,10 @@ def status(logs: LogArguments) -> None:
 
     screen = console()
     for log in map(open_log, logs):
-        running = activity.show(screen, log)
+        records = list(log.glimpses())
+        running = activity.show(screen, log, records=records)
         try:
-            report.status(screen, log)
+            report.status(screen, log, records)
         except LogError:
             if not running:
                 raise

@@ -17,9 +17,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tensorlang.autotune.log.index import Index, LineAt, Study, StudyEntry, dims_of, study_of
+from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser, LineAt
+from tensorlang.autotune.log.index import Index, Study, StudyEntry, dims_of, study_of
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import RecordParser, Trial
+from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Position, Problem
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.host import software, target_fields
@@ -130,7 +131,7 @@ class Database:
             else:
                 index, files, settled = Index(), dict[Path, Position](), list[Problem]()
             unsettled: list[Problem] = []
-            read = RecordParser()
+            read = GlimpseParser()
             for path in paths:
                 scan = FileScan(path, files.get(path, Position()), read)
                 try:
@@ -152,7 +153,7 @@ class Database:
         while batch := list(islice(found, BATCH)):
             with self._lock:
                 for located, record in batch:
-                    if isinstance(record, Trial):
+                    if isinstance(record, Glimpse):
                         index.add(record, located.data, LineAt(scan.path, located.offset, len(located.data)))
                     else:
                         index.decide(record)
@@ -242,17 +243,21 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Trial | FinalRecord]]:
+def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Glimpse | FinalRecord]]:
     """Valid trials and final measurements; a malformed one is one more problem."""
     for located in scan:
         fields = located.fields
+        if isinstance(fields, Glimpse):
+            if fields.status == "ok":
+                yield located, fields
+            continue
         if not located.known or fields["kind"] not in ("trial", "final"):
             continue
         try:
             if fields["kind"] == "final":
                 yield located, FinalRecord.of(fields)
             elif fields.get("status") == "ok":
-                yield located, Trial.of(fields)
+                yield located, Glimpse.of(Trial.of(fields))
         except ValueError as reason:
             scan.problems.append(Problem(scan.path, located.line, located.offset, str(reason)[:200]))
 

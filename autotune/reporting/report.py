@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
+from tensorlang.autotune.log.glimpse import Glimpse
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart
 from tensorlang.autotune.reporting.analysis import gain, improvements, ordered, overhead, slow
@@ -26,7 +30,10 @@ TOP = 10
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The trials of one study, its last final measurement and how its last run ended."""
+    """The trials of one study, its last final measurement and how its last run ended.
+
+    Those of `standings` are glimpses of trials, which have what tables show, and `best` reads the one that it gives.
+    """
 
     trials: tuple[Trial, ...]
     final: FinalRecord | None
@@ -76,7 +83,8 @@ class Tuned:
     def best(self) -> Trial | None:
         """The winner of the final measurement, else the fastest trial."""
         winner = None if self.final is None else self.final.winner
-        return next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
+        best: Trial | Glimpse | None = next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
+        return best.trial() if isinstance(best, Glimpse) else best
 
     @property
     def time(self) -> float | None:
@@ -94,13 +102,22 @@ class Tuned:
 
 def studies(log: Log) -> list[Tuned]:
     """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
-    trials: dict[Study, list[Trial]] = {}
+    return _studies(log, log.records())
+
+
+def standings(log: Log, records: Iterable[Glimpse | JsonObject] | None = None) -> list[Tuned]:
+    """The same as far as tables need it, in a fraction of the time; `records` are the log's, where they have been read."""
+    return _studies(log, log.glimpses() if records is None else records)
+
+
+def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
+    trials: dict[Study, list[Any]] = {}
     finals: list[FinalRecord] = []
     ended: dict[str, str] = {}
     homes: dict[str, Study] = {}
     starts: dict[str, RunStart] = {}
-    for record in log.records():
-        if isinstance(record, Trial):
+    for record in records:
+        if isinstance(record, Trial | Glimpse):
             if (study := study_of(record)) is not None:
                 trials.setdefault(study, []).append(record)
                 homes[record.id] = study
@@ -124,17 +141,17 @@ def studies(log: Log) -> list[Tuned]:
     return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
 
 
-def _tuned(own: tuple[Trial, ...], final: FinalRecord | None, ended: dict[str, str], starts: dict[str, RunStart]) -> Tuned:
+def _tuned(own: tuple[Any, ...], final: FinalRecord | None, ended: dict[str, str], starts: dict[str, RunStart]) -> Tuned:
     runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
     return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
 
 
-def status(console: Console, log: Log) -> None:
+def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] | None = None) -> None:
     """One row for each study: trials, best, speed-up, failures, whether the last run ended."""
     table = Table()
     for column in ("task", "trials", "best", "speed-up", "failed", "last run"):
         table.add_column(column, overflow="fold")
-    for tuned in studies(log):
+    for tuned in standings(log, records):
         failed = ", ".join(f"{count} {name}" for name, count in failures(tuned.trials).items()) or "none"
         gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
         state = tuned.ended or "running, or killed"
@@ -147,7 +164,7 @@ def best(console: Console, log: Log) -> None:
     """For each study the best configuration, and its schedule as Python."""
     from tensorlang.autotune.reporting.replay import texts  # noqa: PLC0415 - other reports need no compiler
 
-    for tuned in studies(log):
+    for tuned in standings(log):
         plain(console, f"{tuned.title}: {duration(tuned.time)}" + ("" if tuned.speedup is None else f", {tuned.speedup:.2f}x default"))
         if tuned.best is None:
             plain(console, "no valid schedule\n" + failure_line(tuned.trials))

@@ -119,7 +119,7 @@ def correlation(features: Array, values: Array, weights: Array) -> Array:
     both = (weights * gaps) @ offsets
     alone = (weights @ offsets**2) * float(weights @ gaps**2)
     shares = both**2 / np.maximum(alone, 1e-12)
-    return np.maximum(shares - 1 / max(len(values) - 1, 1), 0.0)
+    return np.asarray(np.maximum(shares - 1 / max(len(values) - 1, 1), 0.0))
 
 
 def importance(features: Array, logs: Array, weights: Array, noise: float, seed: int) -> Array:
@@ -130,7 +130,7 @@ def importance(features: Array, logs: Array, weights: Array, noise: float, seed:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trees = ExtraTreesRegressor(n_estimators=TREES, min_samples_leaf=1, min_variance=least, n_jobs=1, random_state=seed)
-        return np.nan_to_num(np.asarray(trees.fit(features, logs, sample_weight=weights).feature_importances_))
+        return np.asarray(np.nan_to_num(trees.fit(features, logs, sample_weight=weights).feature_importances_))
 
 
 def preload() -> None:
