@@ -48,9 +48,11 @@ def run(
     screen = console()
     given = _given(cache=cache, workers=workers, dask=dask)
     try:
-        name, outputs = definitions.program(operator, operators.parse_shape(shape), dtype, limit_s=timeout)
+        extents = operators.parse_shape(shape)
+        name, outputs = definitions.program(operator, extents, dtype, limit_s=timeout)
         job = jobs.session(
-            outputs, log, name=name, threads=threads, trials=trials, seed=seed, strategy=strategy,
+            outputs, log, name=name, extents=operators.named_extents(operator, extents),
+            threads=threads, trials=trials, seed=seed, strategy=strategy,
             budget=settings.seconds(budget), timeout=timeout, resume=resume, **given,
         )  # fmt: skip
     except (LogError, LimitError):

@@ -67,17 +67,18 @@ def session(
     space: Space | Callable[[Space], Space] | None = None,
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
+    extents: Mapping[str, int] | None = None,
     threads: int | None = None,
     **settings: Any,
 ) -> Session:
-    """The job that `tune` runs, checked and ready."""
+    """The job that `tune` runs, checked and ready; `extents` are what the log calls those of its task."""
     if name is not None and not isinstance(name, str):
         raise TuningError(f"name= is the operator's in the log, not {name!r:.60}")
     if space is not None and not callable(space) and not isinstance(space, Space):
         raise TuningError(f"space= is a space, or a function that edits one, not {space!r:.60}")
     wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
     machine = _machine(target, wanted.dask)
-    task = Task.of(outputs, name, dims)
+    task = Task.of(outputs, name, dims, extents)
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
 
     strategy = choose(task.outputs, machine, wanted.threads)

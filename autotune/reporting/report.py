@@ -18,7 +18,7 @@ from tensorlang.autotune.log.glimpse import Glimpse
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart
+from tensorlang.autotune.log.study_records import FinalRecord, Noise, RunEnd, RunStart
 from tensorlang.autotune.reporting.analysis import gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
 from tensorlang.autotune.reporting.knob_effects import knob_effects
@@ -40,6 +40,8 @@ class Tuned:
     ended: str | None
     starts: tuple[RunStart, ...] = ()
     """What its runs set out to do."""
+    noise: Noise | None = None
+    """What its last run noted of the machine."""
 
     @property
     def op(self) -> str:
@@ -73,6 +75,17 @@ class Tuned:
         """The feasible points of its space, as its last run counted them; None if the log does not say."""
         points = self.starts[-1].points if self.starts else None
         return None if points is None else int(points)
+
+    @property
+    def exhausted(self) -> bool:
+        """Was every point of its space tried?"""
+        return self.ended == "exhausted" or (self.points is not None and len(self.trials) >= self.points)
+
+    @property
+    def busy(self) -> str | None:
+        """That the machine was slower than usual while this was measured, as its last run noted; None where it was not."""
+        slow = self.noise.slow if self.noise is not None else ()
+        return "; ".join(map(str, slow)) or None
 
     @property
     def default_stands(self) -> bool:
@@ -113,7 +126,7 @@ def standings(log: Log, records: Iterable[Glimpse | JsonObject] | None = None) -
 def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
     trials: dict[Study, list[Any]] = {}
     finals: list[FinalRecord] = []
-    ended: dict[str, str] = {}
+    ended: dict[str, RunEnd] = {}
     homes: dict[str, Study] = {}
     starts: dict[str, RunStart] = {}
     for record in records:
@@ -130,7 +143,7 @@ def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
                     start = RunStart.of(record)
                     starts[start.run] = start
                 case "run_end":
-                    ended[str(record.get("run"))] = RunEnd.of(record).reason
+                    ended[str(record.get("run"))] = RunEnd.of(record)
     if not trials:
         lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
         raise LogError(f"{log.path} holds no trial{lines}")
@@ -141,9 +154,11 @@ def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
     return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
 
 
-def _tuned(own: tuple[Any, ...], final: FinalRecord | None, ended: dict[str, str], starts: dict[str, RunStart]) -> Tuned:
+def _tuned(own: tuple[Any, ...], final: FinalRecord | None, ended: dict[str, RunEnd], starts: dict[str, RunStart]) -> Tuned:
     runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
-    return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
+    end = ended.get(next(reversed(runs)))
+    plans = tuple(starts[run] for run in runs if run in starts)
+    return Tuned(own, final, None if end is None else end.reason, plans, None if end is None else end.noise)
 
 
 def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] | None = None) -> None:
@@ -154,7 +169,8 @@ def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] |
     for tuned in standings(log, records):
         failed = ", ".join(f"{count} {name}" for name, count in failures(tuned.trials).items()) or "none"
         gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
-        state = tuned.ended or "running, or killed"
+        state = "space exhausted" if tuned.exhausted and tuned.ended else tuned.ended or "running, or killed"
+        state += "; busy machine" if tuned.busy else ""
         table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, failed, state)
     console.print(table)
     _skipped(console, log)

@@ -14,7 +14,7 @@ from tensorlang.autotune.jobs.compile import compile as tuned
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.glimpse import GlimpseParser
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import Trial, from_line, to_line
+from tensorlang.autotune.log.record import from_line, to_line
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.verification.check import why_wrong
 from tensorlang.codegen.compilation import of_schedule
