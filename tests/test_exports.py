@@ -27,7 +27,7 @@ LANGUAGE |= {
     *BUILT_IN,
 }
 MACHINE = {"build", "compile", "get_threads", "load", "machine", "set_threads", "target"}
-TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Tensor", "Verdict"}
+TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Space", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
 
 

@@ -65,7 +65,10 @@ COLUMNS: Final = (
     "load",
     "error",
 )
-"""Columns of a table: times in seconds, `shape` the extents by name, `task` and `target` are fingerprints, `prediction` is what the search expected."""
+"""Columns of a table: times in seconds, `shape` has extents by name, `task` and `target` are fingerprints.
+
+`prediction` is what the search expected.
+"""
 
 T4_VERSION: Final = "1.0.0"
 

@@ -1,6 +1,6 @@
 """What a task is called: its operator and its extents by name, as `matmul M=128,N=256,K=512`.
 
-The shape of a result does not tell a product of depth 512 from one of depth 64. A record therefore has the extents by name (`shape`), as the
+The shape of a result does not tell a product of depth 512 from one of depth 64. So a record has the extents by name (`shape`), as the
 command or the job file gave them. Where it does not, as in older records and for a definition made in Python, they are those of the axes
 in the definition: those of the results, then those that are reduced on the way, by a name that is not taken.
 """

@@ -56,7 +56,7 @@ class Bayesian(Searcher):
 
     def propose(self, rng: np.random.Generator) -> Proposal | None:
         """The unseen candidate of the highest score."""
-        valid = [observation for observation in self.history.values() if observation.time is not None]
+        valid = [observation for key, observation in self.history.items() if observation.time is not None and key != self._outside]
         if len(valid) + len(self._told) < 2 or self._seen < self._initial() or rng.random() < EXPLORE:
             return self._spread(rng)
         elites = [elite.config for elite in self.elites(ELITES)]
@@ -78,6 +78,11 @@ class Bayesian(Searcher):
     def _known(self, key: str) -> bool:
         return key in self.history or key in self.pending
 
+    @cached_property
+    def _outside(self) -> str | None:
+        """The default where it is no point of the space, as beside a template: its time is a scale, its features mean nothing."""
+        return None if self.space.contains(self.default) else spelling(self.default)
+
     def _initial(self) -> int:
         """Points before the model is asked, the default among them; but never most of a small space."""
         return min(1 if self._told else FIRST, 1 + self.space.total // 2)
@@ -93,6 +98,7 @@ class Bayesian(Searcher):
         if not points:
             return None
         known = {key: observation.config for key, observation in self.history.items()} | _configs(self.pending)
+        known.pop(self._outside or "", None)
         if not known:
             return Proposal(points[0], "random")
         rows = self._candidates.rows({spelling(config): config for config in points})
@@ -109,15 +115,16 @@ class Bayesian(Searcher):
         middle = float(np.mean([_log(observation, scale) for observation in valid] or [prior.log for prior in told]))
         least = min((_log(observation, scale) for observation in valid), default=0.0)
         chosen = _instructive(valid)
-        believed = [proposal.prediction["mean"] if proposal.prediction else middle for proposal in self.pending.values()]
-        here = self._features(chosen, self.pending)
+        flying = {key: proposal for key, proposal in self.pending.items() if key != self._outside}
+        believed = [proposal.prediction["mean"] if proposal.prediction else middle for proposal in flying.values()]
+        here = self._features(chosen, flying)
         rows = np.vstack([here, self._candidates.rows({spelling(prior.config): prior.config for prior in told})])
         logs = np.array([*(_log(observation, scale) for observation in chosen), *believed, *(prior.log for prior in told)])
         weights = np.array([*(1.0 for _ in here), *(prior.weight for prior in told)])
         logs = _winsorised(logs)
         shares = self._trees(scale)
         relevance = stretch(correlation(rows, logs, weights) if shares is None else shares)
-        failed = [observation for observation in self.history.values() if observation.time is None]
+        failed = [observation for key, observation in self.history.items() if observation.time is None and key != self._outside]
         return fit(rows, logs, weights, self._features(failed[-MODELLED:]), relevance, least)
 
     def _features(self, observations: Sequence[Observation], flying: dict[str, Proposal] | None = None) -> Array:
@@ -136,7 +143,8 @@ class Bayesian(Searcher):
     def _trees(self, scale: float) -> Array | None:
         """What the trees say of the relevance of features; None while they are not worth their time."""
         count = self._patience()
-        valid = [observation for observation in list(self.history.values())[:count] if observation.time is not None]
+        first = list(self.history.items())[:count]
+        valid = [observation for key, observation in first if observation.time is not None and key != self._outside]
         if len(valid) < 2:
             return None
         if self._asked_trees is None or self._asked_trees[0] != count:

@@ -151,7 +151,8 @@ def test_a_search_of_a_large_space_is_resumed_as_it_would_have_gone_on(seconds: 
     live = searcher("bayesian", large, default, seed=3)
     told = []
     for _ in range(20):
-        assert (proposal := live.ask()) is not None
+        proposal = live.ask()
+        assert proposal is not None
         told.append(outcome(proposal.config))
         live.tell(told[-1])
     resumed = searcher("bayesian", large, default, seed=3)
