@@ -90,7 +90,7 @@ def merge(
 
 
 def verify(logs: LogArguments) -> None:
-    """Rebuild the best schedule of each task in a fresh process, check its results and time it."""
+    """Rebuild the best schedule of each task in a fresh process, check its results and time it; those of other CPUs are skipped."""
     from tensorlang.autotune.reporting.display import duration, plain  # noqa: PLC0415 - see `main`
     from tensorlang.autotune.reporting.report import studies  # noqa: PLC0415
     from tensorlang.autotune.reporting.verify import verify as verified  # noqa: PLC0415
@@ -100,8 +100,11 @@ def verify(logs: LogArguments) -> None:
         for tuned in studies(log):
             verdict = verified(tuned)
             held = held and verdict.holds
-            times = f"{duration(verdict.now)} now, {duration(verdict.then)} in the log"
-            plain(screen, f"{tuned.title}: " + (f"holds, {times}" if verdict.holds else f"does not hold: {verdict.why}"))
+            told = [str(verdict.verdict)]
+            if verdict.now is not None and verdict.tolerance is not None:
+                told[0] += f", {duration(verdict.now)} now, {duration(verdict.then)} in the log"
+                told[0] += f" (tolerance {verdict.tolerance:.0%})"
+            plain(screen, f"{tuned.title}: {': '.join(filter(None, (*told, verdict.why)))}")
     if not held:
         raise typer.Exit(1)
 

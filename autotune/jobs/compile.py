@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,8 @@ from tensorlang.errors import InternalError, TensorlangError
 
 if TYPE_CHECKING:
     from tensorlang.autotune.log.database import Database, Match
+
+_log: Final = logging.getLogger("tensorlang")
 
 ATTEMPTS: Final = 8
 """Records that are looked at before the default schedule is taken."""
@@ -43,15 +46,24 @@ def compile(
 def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
     """The kernel of a match; None where it must not be used, or cannot be."""
     machine, unsure = match.target, match.needs_validation
-    if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
+    if machine is None or (unsure and not machine.is_native):
         return None
+    schedule, why = match.replayed()
+    if schedule is None:
+        return _passed(match, database, f"its schedule cannot be replayed: {why}")
     try:
         kernel = cached_kernel(of_schedule(schedule, machine, name=name, provenance=match.kind))
-    except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
-        return None
+    except (TensorlangError, InternalError) as error:  # of a record: whatever it is, there is another schedule
+        return _passed(match, database, f"its kernel cannot be built: {str(error).splitlines()[0]}")
     if unsure:
         from tensorlang.autotune.verification.check import why_wrong  # noqa: PLC0415 - seldom needed
 
-        if database.verdict(match, lambda: why_wrong(kernel, tensors, match.dims)) is not None:
-            return None
+        if (wrong := database.verdict(match, lambda: why_wrong(kernel, tensors, match.dims))) is not None:
+            return _passed(match, database, f"it was validated: {wrong}")
     return kernel
+
+
+def _passed(match: Match, database: Database, why: str) -> None:
+    """Warn that a record is passed over: whoever tuned expects what the log has."""
+    record = "a record" if match.record is None else f"record {match.record.id[:12]} of {match.record.task.get('op')}"
+    _log.warning("%s in %s is not used: %s", record, database.log.path, why)

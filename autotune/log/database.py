@@ -76,8 +76,12 @@ class Match:
 
     def schedule(self) -> Any:
         """The schedule, proved legal for the program at hand; None if there is none or it is no longer accepted."""
+        return self.replayed()[0]
+
+    def replayed(self) -> tuple[Any, str]:
+        """The schedule, or None and why there is none."""
         if self.record is None or self.config is None or self.target is None:
-            return None
+            return None, "there is no record"
         from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
         from tensorlang.schedules.strategies import choose  # noqa: PLC0415
         from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
@@ -85,10 +89,10 @@ class Match:
         try:
             same_names = canonical.describe(self.outputs) == self.record.task.get("definition")
             if self.record.schedule and same_names:
-                return Schedule.from_json(self.outputs, self.record.schedule)
-            return choose(self.outputs, self.target, self.threads).schedule(self.config)
-        except (TensorlangError, KeyError, TypeError, ValueError):
-            return None  # a record of another version: as if it were not there
+                return Schedule.from_json(self.outputs, self.record.schedule), ""
+            return choose(self.outputs, self.target, self.threads).schedule(self.config), ""
+        except (TensorlangError, KeyError, TypeError, ValueError) as error:  # a record of another version, or of a template
+            return None, (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class Database:

@@ -20,6 +20,9 @@ from tensorlang.schedules.spaces.space import spelling
 
 MOST_LEVELS: Final = 10
 INACTIVE: Final = "not active"
+TRIALS_TO_TELL: Final = 12
+TRIALS_OF_LEVEL: Final = 2
+"""Valid trials, in all and for each value, below which an order of ranks is mostly chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,13 @@ def knob_effects(trials: Sequence[Trial]) -> list[Effect]:
 
 
 def explained(groups: Sequence[Sequence[float]]) -> float | None:
-    """Epsilon squared of ranks: the share of the order that the group accounts for, less what chance gives; None if it cannot be told.
+    """Epsilon squared of ranks: the share of the order that the group accounts for, less what chance gives; None if there are too few to tell.
 
     Of ranks (Kruskal and Wallis), since one trial that met a busy machine would outweigh all others in a variance of times.
     """
     held = [group for group in groups if group]
     count = sum(map(len, held))
-    if count <= len(held):
+    if count < max(TRIALS_TO_TELL, TRIALS_OF_LEVEL * len(held)):
         return None
     if len(held) < 2 or len({value for group in held for value in group}) < 2:
         return 0.0
