@@ -65,6 +65,7 @@ def main() -> None:
         sys.stdout.flush()
     except (typer.Exit, SystemExit) as end:
         code = getattr(end, "exit_code", getattr(end, "code", 0)) or 0
+        code = _say("stopped", 130) if interrupts.met else code
     except Usage as error:
         code = _say(str(error), 2)
     except TensorlangError as error:

@@ -29,9 +29,7 @@ def run(
     dtype: Annotated[str | None, typer.Option(help="Type of the operands (float32 for operators).")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to measure, those in the log included.")] = 64,
     log: Annotated[str | None, typer.Option(help="Log file, or a folder (ending in /): one file for each task.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="CPU to tune for, as znver3 (default: this machine's; of a cluster, the most frequent).")
-    ] = None,
+    target: Annotated[str | None, typer.Option(help="CPU to tune for, as znver3 (default: this machine's).")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads (default: all usable cores).")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     strategy: Annotated[str, typer.Option(help="bayesian, random, evolutionary or grid.")] = "bayesian",

@@ -82,18 +82,20 @@ def knob_effects(trials: Sequence[Trial]) -> list[Effect]:
                 groups[label(value)].append(trial.time / least)
         places = dict.fromkeys(label(value) for value in sorted(values, key=_order))
         levels = tuple(KnobLevel(place, tuple(groups[place]), failed[place]) for place in places)
-        effects.append(Effect(name, explained([level.ratios for level in levels]), levels))
+        held = [level.ratios for level in levels if level.ratios]
+        enough = len(times) >= max(TRIALS_TO_TELL, TRIALS_OF_LEVEL * len(held))
+        effects.append(Effect(name, explained(held) if enough else None, levels))
     return sorted(effects, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
 
 
 def explained(groups: Sequence[Sequence[float]]) -> float | None:
-    """Epsilon squared of ranks: the share of the order that the group accounts for, less what chance gives; None if there are too few to tell.
+    """Epsilon squared of ranks: the share of the order that the group accounts for, less what chance gives; None if too few tell.
 
     Of ranks (Kruskal and Wallis), since one trial that met a busy machine would outweigh all others in a variance of times.
     """
     held = [group for group in groups if group]
     count = sum(map(len, held))
-    if count < max(TRIALS_TO_TELL, TRIALS_OF_LEVEL * len(held)):
+    if count <= len(held):
         return None
     if len(held) < 2 or len({value for group in held for value in group}) < 2:
         return 0.0
