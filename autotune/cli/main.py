@@ -63,9 +63,9 @@ def main() -> None:
     try:
         code = app(standalone_mode=False, prog_name="autotune") or 0
         sys.stdout.flush()
+        code = _say("stopped", 130) if interrupts.met else code
     except (typer.Exit, SystemExit) as end:
         code = getattr(end, "exit_code", getattr(end, "code", 0)) or 0
-        code = _say("stopped", 130) if interrupts.met else code
     except Usage as error:
         code = _say(str(error), 2)
     except TensorlangError as error:
