@@ -64,6 +64,7 @@ class _Own(Struct, gc=False):
     error: Raw | None
     time_unix: Number | None = None
     run: str | None = None
+    clock: JsonObject | None = None
     task: Raw | UnsetType = UNSET
     target: Raw | UnsetType = UNSET
     threads: Raw | UnsetType = UNSET
@@ -92,6 +93,7 @@ class Glimpse:
     time_unix: float | None
     run: str | None
     shared: _Shared
+    clock: JsonObject | None = None
     at: LineAt | None = None
 
     @classmethod
@@ -102,7 +104,7 @@ class Glimpse:
         when, run = moment(fields, math.nan), fields.get("run")
         return cls(
             trial.id, trial.seq, trial.status, trial.time, trial.source, trial.wall_s, None if math.isnan(when) else when,
-            run if isinstance(run, str) else None, shared,
+            run if isinstance(run, str) else None, shared, fields.get("clock"),
         )  # fmt: skip
 
     @property
@@ -133,7 +135,7 @@ class Glimpse:
     @property
     def fields(self) -> JsonObject:
         """When it was written and by which run, as a record has it."""
-        return {"time_unix": self.time_unix, "run": self.run}
+        return {"time_unix": self.time_unix, "run": self.run, "clock": self.clock}
 
     @property
     def why(self) -> str:
@@ -214,7 +216,7 @@ class GlimpseParser:
             time = float(min(said.samples, default=0.0))
             if time <= 0:
                 return self.otherwise(line)
-        return Glimpse(said.id, said.seq, said.status, time, said.source, float(said.wall_s), said.time_unix, said.run, shared)
+        return Glimpse(said.id, said.seq, said.status, time, said.source, float(said.wall_s), said.time_unix, said.run, shared, said.clock)
 
     def _read(self, piece: bytes) -> _Shared:
         known = self._shared.get(piece)

@@ -171,9 +171,7 @@ def activities(log: Log, now: Now, records: Iterable[Trial | Glimpse | JsonObjec
     return [_activity(reader, start, held) for start in (*jobs, *runs)]
 
 
-def show(
-    console: Console, log: Log, now: Callable[[], Now] = Now, records: Iterable[Trial | Glimpse | JsonObject] | None = None
-) -> bool:
+def show(console: Console, log: Log, now: Callable[[], Now] = Now, records: Iterable[Trial | Glimpse | JsonObject] | None = None) -> bool:
     """Print what goes on; whether anything does."""
     found = activities(log, now(), records)
     for activity in found:
