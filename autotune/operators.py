@@ -147,6 +147,12 @@ def is_own(name: str) -> bool:
     return ":" in name or name.endswith(".py")
 
 
+def named_extents(name: str, extents: Extents) -> dict[str, int]:
+    """What a log calls the extents of a program: an operator's, those that were not given too; of a user's function those given."""
+    operator = OPERATORS.get(name)
+    return dict(extents) if operator is None else {**operator.defaults, **extents}
+
+
 def _own(name: str, extents: Extents, dtype: str | None) -> tuple[str, Any]:
     file, _, label = name.rpartition(":")
     path = Path(file)

@@ -39,7 +39,7 @@ class Task:
     """A program, its canonical form, and the identities that logs are searched by.
 
     `fingerprint` names the program up to the names in it, `family` also up to its `extents`; `reduction` bounds the number of terms
-    that one element of a result sums, for the tolerance of the check.
+    that one element of a result sums, for the tolerance of the check. `shape` are its extents by the names that its user gave them.
     """
 
     outputs: tuple[Tensor, ...]
@@ -52,9 +52,12 @@ class Task:
     results: tuple[Spec, ...]
     reduction: int
     dims: dict[str, int] = field(default_factory=dict)
+    shape: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outputs: object, op: str | None = None, dims: Mapping[str, int] | None = None) -> Task:
+    def of(
+        cls, outputs: object, op: str | None = None, dims: Mapping[str, int] | None = None, shape: Mapping[str, int] | None = None
+    ) -> Task:
         """The task of computing these outputs; `op` names it in logs (default: the first output's name).
 
         `dims` are the values at which extents known only at run time are measured; they are part of the task's identity in a log.
@@ -74,6 +77,7 @@ class Task:
             *specs(tensors, values),
             longest_reduction(tensors, values),
             values,
+            dict(shape or {}),
         )
 
     @property
@@ -91,6 +95,7 @@ class Task:
             "dtype": self.dtype,
             "definition": self.definition,
             **({"dims": self.dims} if self.dims else {}),
+            **({"shape": self.shape} if self.shape else {}),
         }
 
 

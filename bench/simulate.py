@@ -59,7 +59,7 @@ class Table:
         for trial in trials:
             known = outcomes.get(key := spelling(trial.config))
             if trial.status != "infra" and whole.contains(trial.config) and (known is None or known.time is None):
-                outcomes[key] = Observation(trial.config, trial.time, trial.noise)
+                outcomes[key] = Observation(trial.config, trial.time, trial.noise, trial.compile_s + trial.run_s)
         first = next((trial.config for trial in trials if trial.source == "default"), trials[0].config)
         if not any(outcome.time for outcome in outcomes.values()):
             raise TuningError("no valid trial of the log is a point of the space")

@@ -47,7 +47,7 @@ def figures(log: Path) -> list[Figure]:
     jobs = [child.run("-m", "bench.tuner", log.with_stem(f"{log.stem}-{seed}"), seed) for seed in range(SEEDS)]
     overhead = statistics.median(found["overhead"] for found in jobs)
     name = f"overhead of {matmul.TRIALS} tuning trials, matmul {matmul.SIZE}: share of wall time"
-    return [Figure(name, 100 * overhead, 15, "at most", "%", {"jobs": jobs})]
+    return [Figure(name, 100 * overhead, 10, "at most", "%", {"jobs": jobs})]
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from tensorlang.language.notation import tc as tc
     from tensorlang.schedules.directives.instructions import Instruction as Instruction
     from tensorlang.schedules.schedule import Schedule as Schedule, Verdict as Verdict
+    from tensorlang.schedules.spaces.space import Space as Space
     from tensorlang.semantics.evaluate import evaluate as evaluate
 
 __version__ = "0.1.0"
@@ -82,6 +83,7 @@ _ON_USE = {
     "Instruction": "tensorlang.schedules.directives.instructions",
     "Kernel": "tensorlang.codegen.kernel.kernel",
     "Schedule": "tensorlang.schedules.schedule",
+    "Space": "tensorlang.schedules.spaces.space",
     "Verdict": "tensorlang.schedules.schedule",
     "build": "tensorlang.codegen.kernel.build",
     "compile": "tensorlang.autotune.jobs.compile",
@@ -109,6 +111,7 @@ __all__ = [
     "LogError",
     "Schedule",
     "ScheduleError",
+    "Space",
     "Tensor",
     "TensorlangError",
     "TuningError",

@@ -28,3 +28,10 @@ def test_the_network_reads_the_same_digits_as_scikit_learn() -> None:
     outcome = digits.main(hidden=32)
     assert outcome.agreement == 1
     assert outcome.accuracy == outcome.accuracy_sklearn > 0.9
+
+
+def test_a_template_by_hand_is_tuned_and_replayed_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    from examples import own_template
+
+    assert own_template.main(trials=3) > 0
+    assert "invalid points" in capsys.readouterr().out

@@ -26,7 +26,7 @@ LANGUAGE |= {
 }
 LANGUAGE |= {"sum", "prod", "mean", "max", "min", "reduce_fmax", "reduce_fmin", "any", "all", "argmax", "argmin"}
 MACHINE = {"build", "compile", "get_threads", "load", "machine", "set_threads", "target"}
-TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Tensor", "Verdict"}
+TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Space", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
 
 

@@ -22,6 +22,11 @@ class Usage(Exception):  # noqa: N818 - not a fault
     """The command was not used as it is meant."""
 
 
+def note(text: str) -> None:
+    """A line on stderr that is worth knowing, and no error."""
+    sys.stderr.write(f"autotune: {' '.join(text.split())}\n")
+
+
 class Stop:
     """Ctrl-C, SIGTERM and a terminal that closes raise `KeyboardInterrupt`; one that a library swallowed is raised again at `check`.
 
@@ -61,7 +66,14 @@ def console() -> Any:
     """Where tables and lines go; wide where there is no terminal, so that nothing is folded in files."""
     from rich.console import Console  # noqa: PLC0415 - not for wrong usage
 
-    return Console(width=None if sys.stdout.isatty() else 160)
+    class Screen(Console):
+        """A console whose reader may leave."""
+
+        def on_broken_pipe(self) -> None:
+            """To be seen by `main`, which knows that nothing is wrong."""
+            raise BrokenPipeError
+
+    return Screen(width=None if sys.stdout.isatty() else 160)
 
 
 def open_log(path: Path) -> Log:

@@ -18,18 +18,27 @@ def status(logs: LogArguments) -> None:
 
     screen = console()
     for log in map(open_log, logs):
-        running = activity.show(screen, log)
+        records = list(log.glimpses())
+        running = activity.show(screen, log, records=records)
         try:
-            report.status(screen, log)
+            report.status(screen, log, records)
         except LogError:
             if not running:
                 raise
 
 
-def best(logs: LogArguments) -> None:
+def best(
+    logs: LogArguments,
+    kind: Annotated[str | None, typer.Option("--format", help="json or csv: a row for each task, with interval and flags.")] = None,
+) -> None:
     """Show the best configuration of each task, and its schedule as Python."""
-    from tensorlang.autotune.reporting import report as reports  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.reporting import report as reports, winners  # noqa: PLC0415 - see `main`
 
+    if kind is not None:
+        if kind not in winners.FORMATS:
+            raise Usage(f"there is no format {kind!r} of winners{did_you_mean(kind, winners.FORMATS) or '; there are json and csv'}")
+        sys.stdout.write(winners.text([open_log(path) for path in logs], kind))
+        return
     screen = console()
     for log in map(open_log, logs):
         reports.best(screen, log)
@@ -81,7 +90,7 @@ def merge(
 
 
 def verify(logs: LogArguments) -> None:
-    """Rebuild the best schedule of each task in a fresh process, check its results and time it."""
+    """Rebuild the best schedule of each task in a fresh process, check its results and time it; those of other CPUs are skipped."""
     from tensorlang.autotune.reporting.display import duration, plain  # noqa: PLC0415 - see `main`
     from tensorlang.autotune.reporting.report import studies  # noqa: PLC0415
     from tensorlang.autotune.reporting.verify import verify as verified  # noqa: PLC0415
@@ -91,8 +100,11 @@ def verify(logs: LogArguments) -> None:
         for tuned in studies(log):
             verdict = verified(tuned)
             held = held and verdict.holds
-            times = f"{duration(verdict.now)} now, {duration(verdict.then)} in the log"
-            plain(screen, f"{tuned.title}: " + (f"holds, {times}" if verdict.holds else f"does not hold: {verdict.why}"))
+            told = [str(verdict.verdict)]
+            if verdict.now is not None and verdict.tolerance is not None:
+                told[0] += f", {duration(verdict.now)} now, {duration(verdict.then)} in the log"
+                told[0] += f" (tolerance {verdict.tolerance:.0%})"
+            plain(screen, f"{tuned.title}: {': '.join(filter(None, (*told, verdict.why)))}")
     if not held:
         raise typer.Exit(1)
 
@@ -100,7 +112,9 @@ def verify(logs: LogArguments) -> None:
 def export(
     log: LogArgument,
     kind: Annotated[str, typer.Option("--format", help="t4 (Kernel Tuner's results), csv or json (one row for each trial).")] = "t4",
-    out: Annotated[Path | None, typer.Option(help="The file to write (default: standard output).")] = None,
+    out: Annotated[
+        str | None, typer.Option(help="The file to write (default: standard output); a folder: a t4 file for each task.")
+    ] = None,
 ) -> None:
     """Write the trials of a log in a form that other tools read."""
     from tensorlang.autotune.log import export as exports  # noqa: PLC0415 - see `main`
@@ -110,8 +124,12 @@ def export(
     opened = open_log(log)
     if out is None:
         sys.stdout.write(exports.text(opened, kind))
+    elif not out.endswith("/") and not Path(out).is_dir():
+        exports.write(opened, kind, Path(out))
+    elif kind == "t4":
+        exports.write_tasks(opened, Path(out))
     else:
-        exports.write(opened, kind, out)
+        raise Usage(f"--out: {out} is a folder; a table of all tasks is one file, as {Path(out) / f'trials.{kind}'}")
 
 
 def compare(first: LogArgument, second: LogArgument) -> None:

@@ -7,8 +7,11 @@ The compiler and the surrogates are imported by the commands that need them, so 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Any
+import threading
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -16,7 +19,11 @@ from tensorlang.autotune.cli import logs, machine, tune
 from tensorlang.autotune.cli.common import Usage
 from tensorlang.errors import TensorlangError, did_you_mean
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    add_completion=False, context_settings=_HELP, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False
+)
 
 COMMANDS = {
     command.__name__: command
@@ -30,19 +37,33 @@ ParserError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ 
 """What the command-line parser raises; typer has moved its home between versions."""
 
 
+def _version(asked: bool) -> None:
+    """Print the version and end."""
+    if asked:
+        from tensorlang import __version__  # noqa: PLC0415 - as all of the compiler
+
+        sys.stdout.write(f"autotune (tensorlang) {__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
-def autotune() -> None:
+def autotune(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
     """Find the fastest schedule of an operator on this machine, and keep what was found in a log."""
 
 
 for _command in COMMANDS.values():
-    app.command()(_command)
+    app.command(context_settings=_HELP)(_command)
 
 
 def main() -> None:
     """Run the command and exit with its code."""
+    interrupts = _Interrupts()
     try:
         code = app(standalone_mode=False, prog_name="autotune") or 0
+        sys.stdout.flush()
+        code = _say("stopped", 130) if interrupts.met else code
     except (typer.Exit, SystemExit) as end:
         code = getattr(end, "exit_code", getattr(end, "code", 0)) or 0
     except Usage as error:
@@ -52,11 +73,28 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _say("stopped", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has what it wanted
+        code = 0
     except ParserError as error:
         code = _say(_wrong(error), 2)
+    except Exception:
+        if not interrupts.met:
+            raise
+        code = _say("stopped", 130)  # an import that was interrupted raises whatever it likes
     sys.exit(code)
+
+
+class _Interrupts:
+    """Ctrl-C before a command listens to it itself (see `common.Stop`)."""
+
+    def __init__(self) -> None:
+        self.met = False
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._met)
+
+    def _met(self, _number: int, _frame: FrameType | None) -> NoReturn:
+        self.met = True
+        raise KeyboardInterrupt
 
 
 def _wrong(error: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorlang.autotune.cli.common import Stop, Usage, console, leave
+from tensorlang.autotune.cli.common import Stop, Usage, console, leave, note
 from tensorlang.errors import LogError, TensorlangError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def run(
     dtype: Annotated[str | None, typer.Option(help="Type of the operands (float32 for operators).")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to measure, those in the log included.")] = 64,
     log: Annotated[str | None, typer.Option(help="Log file, or a folder (ending in /): one file for each task.")] = None,
+    target: Annotated[str | None, typer.Option(help="CPU to tune for, as znver3 (default: this machine's).")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads (default: all usable cores).")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     strategy: Annotated[str, typer.Option(help="bayesian, random, evolutionary or grid.")] = "bayesian",
@@ -46,18 +47,31 @@ def run(
     from tensorlang.autotune.workers.limited import LimitError  # noqa: PLC0415
 
     screen = console()
-    given = _given(cache=cache, workers=workers, dask=dask)
+    given = _given(target=target, cache=cache, workers=workers, dask=dask)
     try:
-        name, outputs = definitions.program(operator, operators.parse_shape(shape), dtype, limit_s=timeout)
+        extents = operators.parse_shape(shape)
+        name, outputs = definitions.program(operator, extents, dtype, limit_s=timeout)
         job = jobs.session(
-            outputs, log, name=name, threads=threads, trials=trials, seed=seed, strategy=strategy,
+            outputs, log, name=name, extents=operators.named_extents(operator, extents),
+            threads=threads, trials=trials, seed=seed, strategy=strategy,
             budget=settings.seconds(budget), timeout=timeout, resume=resume, **given,
         )  # fmt: skip
     except (LogError, LimitError):
         raise
     except TensorlangError as error:
         raise Usage(str(error)) from None
+    if dask is None:
+        _crowded(job.settings.threads)
     _tuned(screen, job)
+
+
+def _crowded(threads: int) -> None:
+    """Say so where threads have to share cores."""
+    from tensorlang.autotune.measurement import host  # noqa: PLC0415 - see `main`
+
+    if threads > (cores := len(host.cores())):
+        shared = "1 usable core" if cores == 1 else f"{cores} usable cores"
+        note(f"warning: {threads} threads share {shared}: times will say little; --threads {cores} measures what runs here")
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -113,6 +127,8 @@ def job(
         raise
     except TensorlangError as error:
         raise Usage(str(error)) from None
+    if ready.job.dask is None:
+        _crowded(max((spec.threads or 1 for spec in ready.job.specs), default=1))
     if not check:
         _run_batch(console(), ready)
         return

@@ -17,6 +17,7 @@ from tensorlang.autotune.log.database import Study
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.host import target_fields
+from tensorlang.autotune.operators import named_extents
 from tensorlang.autotune.workers.footprint import Footprint
 from tensorlang.autotune.workers.limited import LimitError
 from tensorlang.errors import TensorlangError
@@ -106,6 +107,7 @@ class BatchTask:
         wanted: dict[str, Any] = {name: getattr(spec, name) for name in ("strategy", "seed", "timeout", "cache")}
         wanted |= {"workers": job.workers, "dask": job.dask}
         given = {name: value for name, value in wanted.items() if value is not None}
+        given["extents"] = named_extents(spec.operator, spec.shape)
         ready = session(self.outputs, Log(job.log), name=self.name, threads=spec.threads, trials=spec.trials, budget=None, **given)
         self._session, self.timeout = ready, ready.settings.timeout
         if job.dask is None and (why := Footprint.of(ready.task).why_too_large()) is not None:

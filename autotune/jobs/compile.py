@@ -56,15 +56,27 @@ def compile(
 def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
     """The kernel of a match; None where it must not be used, or cannot be."""
     machine, unsure = match.target, match.needs_validation
-    if machine is None or (unsure and not machine.is_native) or (schedule := match.schedule()) is None:
+    if machine is None or (unsure and not machine.is_native):
+        return None
+    schedule, why = match.replayed()
+    if schedule is None:
+        _warn(match, database, f"its schedule cannot be replayed: {why}")
         return None
     try:
         kernel = cached_kernel(of_schedule(schedule, machine, name=name, provenance=match.kind, reason=match.reason))
-    except (TensorlangError, InternalError):  # of a record: whatever it is, there is another schedule
+    except (TensorlangError, InternalError) as error:  # of a record: whatever it is, there is another schedule
+        _warn(match, database, f"its kernel cannot be built: {str(error).splitlines()[0]}")
         return None
     if unsure:
         from tensorlang.autotune.verification.check import why_wrong  # noqa: PLC0415 - seldom needed
 
-        if database.verdict(match, lambda: why_wrong(kernel, tensors, match.dims)) is not None:
+        if (wrong := database.verdict(match, lambda: why_wrong(kernel, tensors, match.dims))) is not None:
+            _warn(match, database, f"it was validated: {wrong}")
             return None
     return kernel
+
+
+def _warn(match: Match, database: Database, why: str) -> None:
+    """Warn that a record is passed over: whoever tuned expects what the log has."""
+    record = "a record" if match.record is None else f"record {match.record.id[:12]} of {match.record.task.get('op')}"
+    _log.warning("%s in %s is not used: %s", record, database.log.path, why)

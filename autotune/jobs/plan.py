@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tensorlang.autotune.log.record import Trial
 from tensorlang.schedules.spaces.space import Config, Space
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.jobs.template import Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,13 @@ class Plan:
     space: Space
     default: Config
     seeds: tuple[Config, ...] = ()
+    template: Template | None = None
+    """What makes schedules of points, where it is not the strategy that workers know."""
+
+    @property
+    def points(self) -> int:
+        """The points that can be tried: those of the space, and the default where it is none of them."""
+        return self.space.count.feasible + (self.template is not None)
 
 
 @dataclass(frozen=True, slots=True)

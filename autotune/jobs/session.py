@@ -21,6 +21,7 @@ from tensorlang.autotune.jobs.finalists import contest, decision, nominate
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, usual_sentinel, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, best_of
+from tensorlang.autotune.jobs.template import NAME as TEMPLATE
 from tensorlang.autotune.log.database import Database, study_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
@@ -40,7 +41,7 @@ from tensorlang.autotune.workers.footprint import require_memory
 from tensorlang.autotune.workers.limited import LimitError
 from tensorlang.autotune.workers.local import LocalEvaluator
 from tensorlang.autotune.workers.process import Limits
-from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
+from tensorlang.autotune.workers.protocol import Candidate, Outcome, WorkerTask
 from tensorlang.codegen.target import Target
 from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.spaces.space import Config, spelling
@@ -74,6 +75,8 @@ class Session:
         self._progress: Callable[[Progress], None] | None = None
         self._model: str | None = None if settings.dask else host.machine()["model"]
         self._recalled = False
+        self._others: list[Trial] = []  # of this study in the log, but of another template, or of none
+        self._rival: Trial | None = None  # who of them won
         self._reason = "trials"
         self._until: float | None = None
         self._slice: float | None = None
@@ -160,7 +163,7 @@ class Session:
     def _opened(self) -> Evaluator:
         """Where candidates are evaluated, ready for them."""
         if self._evaluator is None:
-            self._ledger.start(self.plan.space.count.feasible)
+            self._ledger.start(self.plan.points)
             wanted = self.settings
             if wanted.dask is None:
                 require_memory(self.task)
@@ -232,8 +235,14 @@ class Session:
                         exhausted = True
                         break
                     former = former or time.monotonic()
+                    candidate = self._candidate(proposal)
+                    if isinstance(candidate, Outcome):
+                        now = time.monotonic()
+                        self._take(search, proposal, candidate, now - former, order)
+                        former = now
+                        continue
                     flying[key := spelling(proposal.config)] = proposal, order
-                    evaluator.submit(key, self._candidate(proposal))
+                    evaluator.submit(key, candidate)
                     self._prepared(search, wanted, now=False)
                 if not flying:
                     return "trials" if len(self.trials) >= wanted else "exhausted" if exhausted else "budget"
@@ -243,17 +252,21 @@ class Session:
                     return "budget"
                 key, outcome = answer
                 now = time.monotonic()
-                trial = self._ledger.trial(len(self.trials), flying[key][0], outcome, now - former, flying[key][1])
-                del flying[key]
+                proposal, order = flying.pop(key)
+                self._take(search, proposal, outcome, now - former, order)
                 former = now
-                self.trials.append(trial)
-                search.tell(Observation(trial.config, trial.time, trial.noise))
-                self._tell("search", trial)
         finally:
             for proposal, _ in flying.values():
                 search.forget(proposal.config)
             if flying:
                 self.rest()
+
+    def _take(self, search: Searcher, proposal: Proposal, outcome: Outcome, wall_s: float, order: dict[str, int]) -> None:
+        """Write down what came of a proposal, and tell those who wait for it."""
+        trial = self._ledger.trial(len(self.trials), proposal, outcome, wall_s, order)
+        self.trials.append(trial)
+        search.tell(_observed(trial))
+        self._tell("search", trial)
 
     def _ready(self) -> Searcher:
         """The searcher, told what the log has."""
@@ -261,7 +274,7 @@ class Session:
             wanted = self.settings
             self._searcher = searcher(wanted.strategy, self.plan.space, self.plan.default, seed=wanted.seed, seeds=self._seeds())
             for trial in self.trials:
-                self._searcher.tell(Observation(trial.config, trial.time, trial.noise))
+                self._searcher.tell(_observed(trial))
         return self._searcher
 
     def _prepared(self, search: Searcher, trials: int, *, now: bool) -> None:
@@ -272,9 +285,13 @@ class Session:
         if now and self._loading.is_alive() and not host.pinned(self.settings.threads):
             self._loading.join()
 
-    def _candidate(self, proposal: Proposal) -> Candidate:
+    def _candidate(self, proposal: Proposal) -> Candidate | Outcome:
+        """What workers are to build; the outcome, where a template has no schedule for the point."""
         best = best_of(self.trials)
-        return Candidate(proposal.config, incumbent=None if best is None else best.time, trusted=proposal.source == "default")
+        incumbent = None if best is None else best.time
+        if self.plan.template is not None and proposal.source != "default":
+            return self.plan.template.candidate(proposal.config, incumbent)
+        return Candidate(proposal.config, incumbent=incumbent, trusted=proposal.source == "default")
 
     def _spare(self) -> float | None:
         """When the search must end for the final measurement to fit into the budget."""
@@ -289,7 +306,7 @@ class Session:
     def _seeds(self) -> Iterator[Config]:
         """The strategy's suggestions, then what the log knows of other shapes of the family."""
         yield from self.plan.seeds
-        if self._library is None:
+        if self._library is None or self.plan.template is not None:
             return
         with contextlib.suppress(LogError):
             near = Database(self._library).near(self.task.family, self.task.extents, self.target, self.settings.threads)
@@ -303,7 +320,8 @@ class Session:
         """Measure the finalists again, choose, and write it down."""
         self._tell("final", None)
         former = None if self.final is None else self.final.winner
-        found = contest(self._opened(), nominate(self.trials, self.default, former), self._end)
+        rivals = [] if self._rival is None else [self._rival]
+        found = contest(self._opened(), [*nominate(self.trials, self.default, former), *rivals], self._end)
         if not found.finalists:
             (trial, outcome), *_ = found.failed
             raise TuningError(f"no finalist could be verified again; {trial.config}: {outcome.why}")
@@ -314,7 +332,7 @@ class Session:
         final = self.final
         if final is None:
             raise TuningError(why_no_winner(self.task.op, self.trials, self.settings.budget))
-        by_id = {trial.id: trial for trial in self.trials}
+        by_id = {trial.id: trial for trial in (*self._others, *self.trials)}
         choices = {
             row.id: VerifiedSchedule(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
             for row in final.finalists
@@ -349,11 +367,23 @@ class Session:
             if isinstance(record, Trial):
                 if study_of(record) != study or record.task.get("dims", {}) != self.task.dims or not self._comparable(record):
                     continue
+                if not self._own(record):
+                    self._others.append(record)
+                    continue
                 strikes[spelling(record.config)] += record.status == "infra"
                 if record.status != "infra" or strikes[spelling(record.config)] == STRIKES:
                     self.trials.append(record)
-            elif (final := _usable(record)) is not None and final.winner in {trial.id for trial in self.trials}:
-                self.final = final
+            elif (final := _usable(record)) is not None:
+                if final.winner in {trial.id for trial in self.trials}:
+                    self.final = final
+                self._rival = next((trial for trial in self._others if trial.id == final.winner), self._rival)
+
+    def _own(self, trial: Trial) -> bool:
+        """Is it a point of what is searched here: of a template its own, of a strategy's space none of a template?"""
+        strategy = trial.fields.get("strategy")
+        of_template = isinstance(strategy, dict) and strategy.get("name") == TEMPLATE
+        template = self.plan.template
+        return not of_template if template is None else of_template and template.made(trial)
 
     def _comparable(self, trial: Trial) -> bool:
         """Was it measured on a processor of the model that is measured on now, as far as the two are known?"""
@@ -363,7 +393,7 @@ class Session:
 
     def _finished(self) -> bool:
         """Did a final measurement follow as many trials as are wanted, or all that there are?"""
-        return self._decided() and len(self.trials) >= min(self.settings.trials, self.plan.space.count.feasible)
+        return self._decided() and len(self.trials) >= min(self.settings.trials, self.plan.points)
 
     def _decided(self) -> bool:
         """Did a final measurement with this software follow the last trial?"""
@@ -375,6 +405,11 @@ class Session:
         if self._progress is not None:
             done, best = len(self.trials), best_of(self.trials)
             self._progress(Progress(done, self.settings.trials, last, best, self.default, stage, self._ledger.drift))
+
+
+def _observed(trial: Trial) -> Observation:
+    """What a searcher is told of a trial."""
+    return Observation(trial.config, trial.time, trial.noise, trial.compile_s + trial.run_s)
 
 
 def _usable(record: JsonObject) -> FinalRecord | None:

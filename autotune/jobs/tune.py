@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.jobs.plan import Plan, Progress
 from tensorlang.autotune.jobs.result import Result
 from tensorlang.autotune.jobs.session import Session
+from tensorlang.autotune.jobs.template import Template
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.settings import Settings, checked, seconds
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as named_target, why_foreign
 from tensorlang.errors import TuningError
-from tensorlang.schedules.spaces.space import Space
+from tensorlang.schedules.spaces.space import Config, Space
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.schedule import Schedule
 
 
 def tune(
@@ -35,6 +39,7 @@ def tune(
     resume: bool = True,
     progress: Callable[[Progress], None] | None = None,
     space: Space | Callable[[Space], Space] | None = None,
+    schedule: Callable[[Config], Schedule] | None = None,
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Result:
@@ -45,16 +50,17 @@ def tune(
     caches: what the call before left ("warm") or nothing ("cold"). `dask` is the address of a Dask scheduler whose workers measure.
     `budget` bounds the whole run, final measurement included, in seconds (or "30m"), `timeout` the seconds in which a candidate must
     compile and, again, run. `space` is a space to search instead of the strategy's, or a function that edits it, as
-    `lambda space: space.fix("mr", 6)`. `name` is the operator's in the log; `dims` are the values at which
-    extents known only at run time are measured, as `dims={"n": 512}`. On Ctrl-C every process is killed, the log is complete, and
-    `KeyboardInterrupt` propagates.
+    `lambda space: space.fix("mr", 6)`. `schedule` is a template of your own: a function from a point of `space` to a `Schedule` of these
+    outputs, as `lambda config: by_hand(C, **config)`; a point at which it raises `ScheduleError` is an invalid one. `name` is the
+    operator's in the log; `dims` are the values at which extents known only at run time are measured, as `dims={"n": 512}`. On Ctrl-C
+    every process is killed, the log is complete, and `KeyboardInterrupt` propagates.
 
     Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
     """
     if progress is not None and not callable(progress):
         raise TuningError(f"progress= is a function of what is reported, not {progress!r:.60}")
     return session(
-        outputs, log, target=target, space=space, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
+        outputs, log, target=target, space=space, schedule=schedule, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
         budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
     ).run(progress)  # fmt: skip
 
@@ -65,19 +71,26 @@ def session(
     *,
     target: str | Target | None = None,
     space: Space | Callable[[Space], Space] | None = None,
+    schedule: Callable[[Config], Schedule] | None = None,
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
+    extents: Mapping[str, int] | None = None,
     threads: int | None = None,
     **settings: Any,
 ) -> Session:
-    """The job that `tune` runs, checked and ready."""
+    """The job that `tune` runs, checked and ready; `extents` are what the log calls those of its task."""
     if name is not None and not isinstance(name, str):
         raise TuningError(f"name= is the operator's in the log, not {name!r:.60}")
     if space is not None and not callable(space) and not isinstance(space, Space):
         raise TuningError(f"space= is a space, or a function that edits one, not {space!r:.60}")
+    if schedule is not None and not (callable(schedule) and isinstance(space, Space)):
+        raise TuningError("schedule= is a function from a point of space= to a Schedule, with space=tl.Space(...) beside it")
     wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
     machine = _machine(target, wanted.dask)
-    task = Task.of(outputs, name, dims)
+    task = Task.of(outputs, name, dims, extents)
+    library = None if log is None else Log(log) if not isinstance(log, Log) else log
+    if schedule is not None and isinstance(space, Space):
+        return Session(task, Template(schedule, task.fingerprint).plan(space), machine, wanted, library)
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
 
     strategy = choose(task.outputs, machine, wanted.threads)
@@ -85,7 +98,7 @@ def session(
     if not isinstance(edited, Space):
         raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")
     plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())))
-    return Session(task, plan, machine, wanted, None if log is None else Log(log) if not isinstance(log, Log) else log)
+    return Session(task, plan, machine, wanted, library)
 
 
 def _machine(target: str | Target | None, dask: str | None) -> Target:

@@ -22,10 +22,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tensorlang.autotune.log.index import Index, Kept, LineAt, Study, StudyEntry, dims_of, study_of
+from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser, LineAt
+from tensorlang.autotune.log.index import Index, Kept, Study, StudyEntry, dims_of, study_of
 from tensorlang.autotune.log.lending import NO_COUNTERPART, Loan, by_distance, by_model
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import RecordParser, Trial
+from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Position, Problem
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.host import software, target_fields
@@ -82,8 +83,12 @@ class Match:
 
     def schedule(self) -> Any:
         """The schedule, proved legal for the program at hand; None if there is none or it is no longer accepted."""
+        return self.replayed()[0]
+
+    def replayed(self) -> tuple[Any, str]:
+        """The schedule, or None and why there is none."""
         if self.record is None or self.config is None or self.target is None:
-            return None
+            return None, "there is no record"
         from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
         from tensorlang.schedules.strategies import choose  # noqa: PLC0415
         from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
@@ -91,10 +96,10 @@ class Match:
         try:
             same_names = canonical.describe(self.outputs) == self.record.task.get("definition")
             if self.record.schedule and same_names:
-                return Schedule.from_json(self.outputs, self.record.schedule)
-            return choose(self.outputs, self.target, self.threads).schedule(self.config)
-        except (TensorlangError, KeyError, TypeError, ValueError):
-            return None  # a record of another version: as if it were not there
+                return Schedule.from_json(self.outputs, self.record.schedule), ""
+            return choose(self.outputs, self.target, self.threads).schedule(self.config), ""
+        except (TensorlangError, KeyError, TypeError, ValueError) as error:  # a record of another version, or of a template
+            return None, (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class Database:
@@ -137,7 +142,7 @@ class Database:
             else:
                 index, files, settled = Index(), dict[Path, Position](), list[Problem]()
             unsettled: list[Problem] = []
-            read = RecordParser()
+            read = GlimpseParser()
             for path in paths:
                 scan = FileScan(path, files.get(path, Position()), read)
                 try:
@@ -159,7 +164,7 @@ class Database:
         while batch := list(islice(found, BATCH)):
             with self._lock:
                 for located, record in batch:
-                    if isinstance(record, Trial):
+                    if isinstance(record, Glimpse):
                         index.add(record, located.data, LineAt(scan.path, located.offset, len(located.data)))
                     else:
                         index.decide(record)
@@ -293,17 +298,21 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Trial | FinalRecord]]:
+def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Glimpse | FinalRecord]]:
     """Valid trials and final measurements; a malformed one is one more problem."""
     for located in scan:
         fields = located.fields
+        if isinstance(fields, Glimpse):
+            if fields.status == "ok":
+                yield located, fields
+            continue
         if not located.known or fields["kind"] not in ("trial", "final"):
             continue
         try:
             if fields["kind"] == "final":
                 yield located, FinalRecord.of(fields)
             elif fields.get("status") == "ok":
-                yield located, Trial.of(fields)
+                yield located, Glimpse.of(Trial.of(fields))
         except ValueError as reason:
             scan.problems.append(Problem(scan.path, located.line, located.offset, str(reason)[:200]))
 

@@ -11,13 +11,14 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
+from tensorlang.autotune.log.naming import file_stem, named_extents, spelled_extents
 from tensorlang.autotune.log.record import Trial, moment
 from tensorlang.errors import LogError, did_you_mean
 from tensorlang.system.files import replacing
@@ -32,6 +33,7 @@ COLUMNS: Final = (
     "seq",
     "op",
     "task",
+    "shape",
     "extents",
     "dtype",
     "config",
@@ -63,7 +65,10 @@ COLUMNS: Final = (
     "load",
     "error",
 )
-"""Columns of a table: times in seconds, `task` and `target` are fingerprints, `prediction` is what the search expected."""
+"""Columns of a table: times in seconds, `shape` has extents by name, `task` and `target` are fingerprints.
+
+`prediction` is what the search expected.
+"""
 
 T4_VERSION: Final = "1.0.0"
 
@@ -98,10 +103,15 @@ def to_pandas(log: Log, *, knobs: bool = False) -> pd.DataFrame:
 
 def to_t4(log: Log) -> JsonObject:
     """The log in the T4 format, as plain JSON: `results` one by one, and `metadata` of the machines that they come from."""
+    return t4_of(log)
+
+
+def t4_of(trials: Iterable[Trial]) -> JsonObject:
+    """The same of some trials."""
     results: list[JsonObject] = []
     machines: dict[str, JsonObject] = {}
     software: dict[str, None] = {}
-    for trial in log:
+    for trial in trials:
         if trial.status not in INVALIDITY:
             continue
         results.append(_result(trial))
@@ -130,7 +140,26 @@ def text(log: Log, format: str) -> str:
 
 def write(log: Log, format: str, path: Path) -> None:
     """Put `text` into a file, whole or not at all. Raises `LogError` if it cannot be written."""
-    content = text(log, format)
+    _put(path, text(log, format))
+
+
+def write_tasks(log: Log, folder: Path) -> list[Path]:
+    """A T4 file for each task of the log: T4 knows no tasks, and a space has one objective. Raises `LogError` as `write` does."""
+    tasks: dict[str, list[Trial]] = {}
+    for trial in log:
+        tasks.setdefault(file_stem(trial.task), []).append(trial)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogError(f"cannot make the folder {folder}: {error.strerror}") from None
+    written = []
+    for stem, trials in tasks.items():
+        _put(path := folder / f"{stem}.t4.json", json.dumps(t4_of(trials), indent=1, allow_nan=False) + "\n")
+        written.append(path)
+    return written
+
+
+def _put(path: Path, content: str) -> None:
     try:
         with replacing(path) as file:
             file.write(content.encode())
@@ -145,6 +174,7 @@ def _row(trial: Trial) -> JsonObject:
         **{name: getattr(trial, name, fields.get(name)) for name in COLUMNS},
         "op": task.get("op"),
         "task": task.get("fingerprint"),
+        "shape": named_extents(task) or None,
         "extents": task.get("extents"),
         "dtype": task.get("dtype"),
         "noise": trial.noise if trial.status == "ok" else None,
@@ -191,6 +221,7 @@ def _result(trial: Trial) -> JsonObject:
         for name, value in (
             ("id", trial.id),
             ("operator", trial.task.get("op")),
+            ("extents", spelled_extents(trial.task)),
             ("task", trial.task.get("fingerprint")),
             ("status", trial.status),
         )

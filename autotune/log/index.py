@@ -10,54 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlang.autotune.log.glimpse import Glimpse, LineAt, Study, StudyAtDims, dims_of, study_of
 from tensorlang.autotune.log.record import Trial, from_line
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.quality import Quality, doubtful
-from tensorlang.system.files import opened
+
+__all__ = ["Index", "Kept", "Study", "StudyEntry", "dims_of", "study_of"]
 
 KEPT: Final = 4
 NEAR: Final = 64
 LEAD: Final = 1.1
 """How many times as fast as the default a trial has to be to be served where no final measurement says that it is."""
-
-Study: TypeAlias = tuple[str, str, int, str]
-"""Records that compete: fingerprints of program and target, threads, cache policy."""
-
-
-def study_of(trial: Trial) -> Study | None:
-    """The study that a trial belongs to; None for a record that does not say."""
-    program, target = trial.task.get("fingerprint"), trial.target.get("fingerprint")
-    return (program, target, trial.threads, trial.cache) if isinstance(program, str) and isinstance(target, str) else None
-
-
-def dims_of(trial: Trial) -> dict[str, int]:
-    """The values at which extents known only at run time were measured."""
-    dims = trial.task.get("dims")
-    return {str(name): value for name, value in dims.items() if isinstance(value, int)} if isinstance(dims, dict) else {}
-
-
-@dataclass(frozen=True, slots=True)
-class LineAt:
-    """Where a record stands."""
-
-    path: Path
-    offset: int
-    length: int
-
-    def line(self) -> bytes | None:
-        """The line there; None if it cannot be read any more."""
-        try:
-            with opened(self.path) as file:
-                file.seek(self.offset)
-                return file.read(self.length)
-        except OSError:
-            return None
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +71,7 @@ class StudyEntry:
     standing: Standing | None = None
     default: float = math.inf
 
-    def rank(self, trial: Trial, line: bytes) -> None:
+    def rank(self, trial: Glimpse, line: bytes) -> None:
         """Keep a trial if it is among the fastest; of equal ones the earlier."""
         assert trial.time is not None
         if trial.source == "default":
@@ -111,17 +79,17 @@ class StudyEntry:
         if len(self.ranked) < KEPT or trial.time < self.ranked[-1].time:
             self.ranked = tuple(sorted((*self.ranked, Kept(trial.time, trial.id, line)), key=lambda kept: kept.time))[:KEPT]
 
-    def decide(self, winner: str, time: float, line: bytes | None) -> bool:
+    def decide(self, winner: str, time: float, place: LineAt) -> bool:
         """Let a trial stand before the others; was it still there?"""
-        line = next((kept.line for kept in self.ranked if kept.id == winner), line)
-        kept = None if line is None else Kept(time, winner, line)
-        try:
-            if kept is None or kept.trial.id != winner:
+        known = next((kept.line for kept in self.ranked if kept.id == winner), None)
+        if known is None:
+            try:
+                if (line := place.line()) is None or Kept(time, winner, line).trial.id != winner:
+                    return False
+            except ValueError:
                 return False
-        except ValueError:
-            return False
-        kept.parsed = None
-        self.winner = kept
+            known = line
+        self.winner = Kept(time, winner, known)
         return True
 
     @property
@@ -208,19 +176,19 @@ class Shapes:
 class Index:
     """All studies, by program and by family."""
 
-    studies: dict[tuple[Study, tuple[tuple[str, int], ...]], StudyEntry] = field(default_factory=dict)
+    studies: dict[StudyAtDims, StudyEntry] = field(default_factory=dict)
     programs: dict[str, list[StudyEntry]] = field(default_factory=dict)
     families: dict[tuple[str, int, str, int], Shapes] = field(default_factory=dict)
     places: dict[str, tuple[StudyEntry, LineAt]] = field(default_factory=dict)
     waiting: dict[str, FinalRecord] = field(default_factory=dict)
     instructions: dict[tuple[object, ...], frozenset[str] | None] = field(default_factory=dict)
 
-    def add(self, trial: Trial, line: bytes, place: LineAt) -> None:
+    def add(self, trial: Glimpse, line: bytes, place: LineAt) -> None:
         """A valid trial; a repeated one counts once."""
-        study = study_of(trial)
+        study = trial.study
         if study is None or trial.id in self.places:
             return
-        known = self.studies.get((study, tuple(sorted(dims_of(trial).items())))) or self._new(study, trial)
+        known = self.studies.get(study) or self._new(study, trial)
         self.places[trial.id] = (known, place)
         known.rank(trial, line)
         if (final := self.waiting.pop(trial.id, None)) is not None:
@@ -233,16 +201,16 @@ class Index:
             return
         known, place = self.places[final.winner]
         when = -math.inf if final.time_unix is None else final.time_unix
-        if when >= known.decided and known.decide(final.winner, final.time, place.line()):
+        if when >= known.decided and known.decide(final.winner, final.time, place):
             known.decided = when
             known.standing = Standing(final.default_stands, final.verdict, final.speedup)
 
-    def _new(self, study: Study, trial: Trial) -> StudyEntry:
+    def _new(self, at: StudyAtDims, trial: Glimpse) -> StudyEntry:
         """The study of a first trial."""
         isa = self._isa(trial.target.get("features"))
-        dims = dims_of(trial)
-        known = StudyEntry(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(dims.values()))
-        self.studies[study, tuple(sorted(dims.items()))] = known
+        study, dims = at
+        known = StudyEntry(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(size for _, size in dims))
+        self.studies[at] = known
         self.programs.setdefault(study[0], []).append(known)
         family, extents = trial.task.get("family"), trial.task.get("extents")
         if isinstance(family, str) and isinstance(extents, list) and all(isinstance(extent, int) for extent in extents):

@@ -13,10 +13,11 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser, LineAt
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import CHECKSUM, RecordParser, Trial, to_line
 from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Problem, holds_records
@@ -68,31 +69,49 @@ class Log:
 
         What records of a study share is shared: do not change it. Raises `LogError` if there is no such file or it cannot be read.
         """
+        for _, record in self._read(RecordParser(), frozenset(kinds)):
+            yield record
+
+    def glimpses(self) -> Iterator[Glimpse | JsonObject]:
+        """All whole records, trials as far as tables need them: in a fraction of the time that `records` takes. Raises as that does."""
+        for at, record in self._read(GlimpseParser(), frozenset()):
+            seen = Glimpse.of(record) if isinstance(record, Trial) else record
+            if isinstance(seen, Glimpse):
+                seen.at = at
+            yield seen
+
+    def _read(self, read: Callable[[bytes], Any], kinds: frozenset[str]) -> Iterator[tuple[LineAt, Any]]:
+        """The distinct records as `read` makes them of lines, and where each stands; `problems` is set at the end."""
         problems: list[Problem] = []
         seen: dict[str, bytes] = {}
         try:
-            for path, located in self.located_records(problems):
+            for path, located in self.located_records(problems, read):
                 fields, content = located.fields, located.data[-CHECKSUM:]
-                if not located.known or (kinds and fields["kind"] not in kinds):
+                whole = isinstance(fields, dict)
+                if not located.known or (kinds and whole and fields["kind"] not in kinds):
                     continue
-                if seen.setdefault(fields.get("id", ""), content) is not content and "id" in fields:
-                    if seen[fields["id"]] != content:
-                        reason = f"the id of an earlier record, {fields['id']!r:.60}, with other content"
+                id = fields.get("id") if whole else fields.id
+                if id is not None and seen.setdefault(id, content) is not content:
+                    if seen[id] != content:
+                        reason = f"the id of an earlier record, {id!r:.60}, with other content"
                         problems.append(Problem(path, located.line, located.offset, reason))
                     continue
                 try:
-                    yield Trial.of(fields) if fields["kind"] == "trial" else fields
-                except ValueError as reason:
-                    problems.append(Problem(path, located.line, located.offset, str(reason)[:200]))
+                    if whole and fields["kind"] == "trial":
+                        fields = Trial.of(fields)
+                except ValueError as wrong:
+                    problems.append(Problem(path, located.line, located.offset, str(wrong)[:200]))
+                    continue
+                yield LineAt(path, located.offset, len(located.data)), fields
         finally:
             self.problems = tuple(problems)
 
-    def located_records(self, problems: list[Problem]) -> Iterator[tuple[Path, LocatedRecord]]:
+    def located_records(self, problems: list[Problem], read: Callable[[bytes], Any] | None = None) -> Iterator[tuple[Path, LocatedRecord]]:
         """The whole records with their places, repeated ones and those of later schemas included; adds to `problems`.
 
         A file of a folder that vanishes or cannot be read is a problem; raises `LogError` if the log itself is missing or unreadable.
         """
-        read = RecordParser()
+        read = read or RecordParser()
         for path in self.files():
             scan = FileScan(path, read=read, problems=problems)
             try:

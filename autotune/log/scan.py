@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
-from tensorlang.autotune.log.migrate import JsonObject, Newer
+from tensorlang.autotune.log.migrate import Newer
 from tensorlang.autotune.log.record import CHECKSUM, RecordParser, whole
 from tensorlang.system.files import NotRegular, opened
 
@@ -72,20 +72,24 @@ class Position:
             return False
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedRecord:
-    """A whole record: line number and byte offset, its bytes without the newline, its fields; `known` unless its schema is a later one."""
+class LocatedRecord(NamedTuple):
+    """A whole record: line number and byte offset, its bytes without the newline; `known` unless its schema is a later one.
+
+    `fields` is what the scan's `read` made of it: the record's fields, or a `Glimpse` of a trial.
+    """
 
     line: int
     offset: int
     data: bytes
-    fields: JsonObject
+    fields: Any
     known: bool = True
 
 
 @dataclass(slots=True)
 class FileScan:
-    """The records of a file from `position` on, in order; `problems` and the new `position` are there when they are consumed.
+    """The records of a file from `position` on, in order, as `read` makes them of lines (a `RecordParser`, or a `GlimpseParser`).
+
+    `problems` and the new `position` are there when they are consumed.
 
     The position stays before a last line without its newline: it may still be written to. A device or a pipe holds no records, since it
     may have no end. Iterating raises `OSError` if the file cannot be read.
@@ -93,7 +97,7 @@ class FileScan:
 
     path: Path
     position: Position = Position()
-    read: RecordParser = field(default_factory=RecordParser)
+    read: Callable[[bytes], Any] = field(default_factory=RecordParser)
     problems: list[Problem] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[LocatedRecord]:
@@ -107,15 +111,19 @@ class FileScan:
             self.position = replace(self.position, file=identity)
             file.seek(self.position.offset)
             offset, number = self.position.offset, self.position.line
-            while line := file.readline(LONGEST):
-                number, start, offset = number + 1, offset, offset + len(line)
-                ended, excess = line.endswith(b"\n"), 0
-                if not ended and len(line) == LONGEST:
-                    excess, ended = _rest(file)
-                    offset += excess
-                yield from self._records(number, start, line if not excess else None)
-                if ended:
-                    self.position = Position(offset, number, b"\n" if excess else line[-CHECKSUM - 1 :], identity)
+            reached = offset, number, self.position.before
+            try:
+                while line := file.readline(LONGEST):
+                    number, start, offset = number + 1, offset, offset + len(line)
+                    ended, excess = line.endswith(b"\n"), 0
+                    if not ended and len(line) == LONGEST:
+                        excess, ended = _rest(file)
+                        offset += excess
+                    yield from self._records(number, start, line if not excess else None)
+                    if ended:
+                        reached = offset, number, b"\n" if excess else line[-CHECKSUM - 1 :]
+            finally:
+                self.position = Position(*reached, identity)
 
     def _records(self, number: int, offset: int, line: bytes | None) -> Iterator[LocatedRecord]:
         if line is None:

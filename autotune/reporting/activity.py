@@ -8,7 +8,7 @@ the lock beside its log (see `writer`), and where there is neither its last sign
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from tensorlang.autotune.log.clock import Now
 from tensorlang.autotune.log.database import Study, study_of
+from tensorlang.autotune.log.glimpse import Glimpse
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
@@ -129,12 +130,12 @@ class _ActivityReader:
     now: Now
     points: dict[Study, float] = field(default_factory=dict)
     open: dict[str, Start] = field(default_factory=dict)
-    trials: list[tuple[float, Study, Trial]] = field(default_factory=list)
+    trials: list[tuple[float, Study, Trial | Glimpse]] = field(default_factory=list)
     """With their ages."""
 
-    def take(self, record: Trial | JsonObject) -> None:
+    def take(self, record: Trial | Glimpse | JsonObject) -> None:
         """Add a record."""
-        if isinstance(record, Trial):
+        if isinstance(record, Trial | Glimpse):
             if (study := study_of(record)) is not None:
                 self.trials.append((self.now.age(record.fields), study, record))
             return
@@ -154,10 +155,13 @@ class _ActivityReader:
             del self.open[run]
 
 
-def activities(log: Log, now: Now) -> list[Activity]:
-    """The runs and jobs of a log that have not ended, jobs first. Raises `LogError` if it cannot be read."""
+def activities(log: Log, now: Now, records: Iterable[Trial | Glimpse | JsonObject] | None = None) -> list[Activity]:
+    """The runs and jobs of a log that have not ended, jobs first; `records` are its own, where they have been read.
+
+    Raises `LogError` if it cannot be read.
+    """
     reader = _ActivityReader(now)
-    for record in log.records():
+    for record in log.glimpses() if records is None else records:
         reader.take(record)
     reader.trials.sort(key=lambda entry: -entry[0])
     held = [found for path in log.files() if (found := holder(path)) is not None]
@@ -167,9 +171,9 @@ def activities(log: Log, now: Now) -> list[Activity]:
     return [_activity(reader, start, held) for start in (*jobs, *runs)]
 
 
-def show(console: Console, log: Log, now: Callable[[], Now] = Now) -> bool:
+def show(console: Console, log: Log, now: Callable[[], Now] = Now, records: Iterable[Trial | Glimpse | JsonObject] | None = None) -> bool:
     """Print what goes on; whether anything does."""
-    found = activities(log, now())
+    found = activities(log, now(), records)
     for activity in found:
         for line in activity.lines():
             plain(console, line)

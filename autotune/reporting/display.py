@@ -12,6 +12,7 @@ from rich.table import Table
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, failures
+from tensorlang.autotune.log.naming import spelled_extents
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.quality import MEANING, Quality
 
@@ -151,11 +152,11 @@ def share_of_peak(flops: float, moved: float, peak: Peak) -> str:
 
 
 def shape_of(task: dict[str, Any]) -> str:
-    """The shape of a task's result, from its record; empty if it does not say."""
-    definition = task.get("definition")
-    if not isinstance(definition, dict):
-        return ""
+    """The extents of a task by name, from its record; where it does not tell them the shape of its result, if that."""
+    if named := spelled_extents(task):
+        return named
     try:
+        definition = task["definition"]
         shapes = [definition["definitions"][place if isinstance(place, int) else place[0]]["shape"] for place in definition["outputs"]]
     except (KeyError, IndexError, TypeError):
         return ""

@@ -17,6 +17,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.reporting.parts import Table
 from tensorlang.autotune.reporting.report import studies
 from tensorlang.autotune.reporting.sections import study
+from tensorlang.autotune.reporting.winners import total, weights
 from tensorlang.errors import LogError, did_you_mean
 from tensorlang.system.files import replacing
 
@@ -47,6 +48,7 @@ def write(log: Log, path: str | os.PathLike[str], task: str | None = None, *, me
             log=log,
             read=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             studies=[study(tuned, most, measure=measure) for tuned in chosen],
+            total=total(chosen, weights(log)),
             skipped=Table(["skipped"], [(str(problem),) for problem in log.problems[:SKIPPED]]),
         )
     )

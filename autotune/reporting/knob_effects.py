@@ -20,6 +20,9 @@ from tensorlang.schedules.spaces.space import spelling
 
 MOST_LEVELS: Final = 10
 INACTIVE: Final = "not active"
+TRIALS_TO_TELL: Final = 12
+TRIALS_OF_LEVEL: Final = 2
+"""Valid trials, in all and for each value, below which an order of ranks is mostly chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,14 @@ def knob_effects(trials: Sequence[Trial]) -> list[Effect]:
                 groups[label(value)].append(trial.time / least)
         places = dict.fromkeys(label(value) for value in sorted(values, key=_order))
         levels = tuple(KnobLevel(place, tuple(groups[place]), failed[place]) for place in places)
-        effects.append(Effect(name, explained([level.ratios for level in levels]), levels))
+        held = [level.ratios for level in levels if level.ratios]
+        enough = len(times) >= max(TRIALS_TO_TELL, TRIALS_OF_LEVEL * len(held))
+        effects.append(Effect(name, explained(held) if enough else None, levels))
     return sorted(effects, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
 
 
 def explained(groups: Sequence[Sequence[float]]) -> float | None:
-    """Epsilon squared of ranks: the share of the order that the group accounts for, less what chance gives; None if it cannot be told.
+    """Epsilon squared of ranks: the share of the order that the group accounts for, less what chance gives; None if too few tell.
 
     Of ranks (Kruskal and Wallis), since one trial that met a busy machine would outweigh all others in a variance of times.
     """

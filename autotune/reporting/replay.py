@@ -115,6 +115,16 @@ def texts(trial: Trial) -> tuple[str, str]:
         return f"This version cannot rebuild the schedule: {why}", f"directives: {str(trial.schedule)[:LONGEST_TEXT]}"
 
 
+def definition(trial: Trial) -> str:
+    """The program as a loop nest without a schedule; the reason where this version cannot rebuild it."""
+    from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - as above
+
+    try:
+        return str(Schedule(rebuild.rebuild(trial.task.get("definition"))))[:LONGEST_TEXT]
+    except BROKEN as error:
+        return f"This version cannot rebuild the definition: {(str(error).splitlines() or [type(error).__name__])[0]}"
+
+
 def mapping(trial: Trial, name: str) -> Mapping[str, Any]:
     """A field of a record that is an object; empty if it is not."""
     value = trial.fields.get(name)

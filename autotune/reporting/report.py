@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
+from tensorlang.autotune.log.glimpse import Glimpse
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.study_records import FinalRecord, RunEnd, RunStart
+from tensorlang.autotune.log.study_records import FinalRecord, Noise, RunEnd, RunStart
 from tensorlang.autotune.measurement.quality import MEANING, Quality, doubtful, shown
 from tensorlang.autotune.reporting.analysis import contender, gain, improvements, ordered, overhead, slow
 from tensorlang.autotune.reporting.display import duration, failure_line, plain, plural, shape_of
@@ -27,13 +31,18 @@ TOP = 10
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The trials of one study, its last final measurement and how its last run ended."""
+    """The trials of one study, its last final measurement and how its last run ended.
+
+    Those of `standings` are glimpses of trials, which have what tables show, and `best` reads the one that it gives.
+    """
 
     trials: tuple[Trial, ...]
     final: FinalRecord | None
     ended: str | None
     starts: tuple[RunStart, ...] = ()
     """What its runs set out to do."""
+    noise: Noise | None = None
+    """What its last run noted of the machine."""
 
     @property
     def op(self) -> str:
@@ -69,6 +78,17 @@ class Tuned:
         return None if points is None else int(points)
 
     @property
+    def exhausted(self) -> bool:
+        """Was every point of its space tried?"""
+        return self.ended == "exhausted" or (self.points is not None and len(self.trials) >= self.points)
+
+    @property
+    def busy(self) -> str | None:
+        """That the machine was slower than usual while this was measured, as its last run noted; None where it was not."""
+        slow = self.noise.slow if self.noise is not None else ()
+        return "; ".join(map(str, slow)) or None
+
+    @property
     def default_stands(self) -> bool:
         """Did the default win the final measurement?"""
         return self.final is not None and self.final.default_stands
@@ -82,7 +102,8 @@ class Tuned:
     def best(self) -> Trial | None:
         """The winner of the final measurement, else the fastest trial."""
         winner = None if self.final is None else self.final.winner
-        return next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
+        best: Trial | Glimpse | None = next((trial for trial in self.trials if trial.id == winner), None) or best_of(self.trials)
+        return best.trial() if isinstance(best, Glimpse) else best
 
     @property
     def time(self) -> float | None:
@@ -100,13 +121,22 @@ class Tuned:
 
 def studies(log: Log) -> list[Tuned]:
     """The studies in a log, in order of appearance. Raises `LogError` if the log cannot be read or has no trial."""
-    trials: dict[Study, list[Trial]] = {}
+    return _studies(log, log.records())
+
+
+def standings(log: Log, records: Iterable[Glimpse | JsonObject] | None = None) -> list[Tuned]:
+    """The same as far as tables need it, in a fraction of the time; `records` are the log's, where they have been read."""
+    return _studies(log, log.glimpses() if records is None else records)
+
+
+def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
+    trials: dict[Study, list[Any]] = {}
     finals: list[FinalRecord] = []
-    ended: dict[str, str] = {}
+    ended: dict[str, RunEnd] = {}
     homes: dict[str, Study] = {}
     starts: dict[str, RunStart] = {}
-    for record in log.records():
-        if isinstance(record, Trial):
+    for record in records:
+        if isinstance(record, Trial | Glimpse):
             if (study := study_of(record)) is not None:
                 trials.setdefault(study, []).append(record)
                 homes[record.id] = study
@@ -119,7 +149,7 @@ def studies(log: Log) -> list[Tuned]:
                     start = RunStart.of(record)
                     starts[start.run] = start
                 case "run_end":
-                    ended[str(record.get("run"))] = RunEnd.of(record).reason
+                    ended[str(record.get("run"))] = RunEnd.of(record)
     if not trials:
         lines = f" ({plural(len(log.problems), 'line')} skipped, the first: {log.problems[0]})" if log.problems else ""
         raise LogError(f"{log.path} holds no trial{lines}")
@@ -130,20 +160,23 @@ def studies(log: Log) -> list[Tuned]:
     return [_tuned(tuple(ordered(own)), last.get(study), ended, starts) for study, own in trials.items()]
 
 
-def _tuned(own: tuple[Trial, ...], final: FinalRecord | None, ended: dict[str, str], starts: dict[str, RunStart]) -> Tuned:
+def _tuned(own: tuple[Any, ...], final: FinalRecord | None, ended: dict[str, RunEnd], starts: dict[str, RunStart]) -> Tuned:
     runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
-    return Tuned(own, final, ended.get(next(reversed(runs))), tuple(starts[run] for run in runs if run in starts))
+    end = ended.get(next(reversed(runs)))
+    plans = tuple(starts[run] for run in runs if run in starts)
+    return Tuned(own, final, None if end is None else end.reason, plans, None if end is None else end.noise)
 
 
-def status(console: Console, log: Log) -> None:
+def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] | None = None) -> None:
     """One row for each study: trials, best, speed-up, failures, whether the last run ended."""
     table = Table()
     for column in ("task", "trials", "best", "speed-up", "quality", "failed", "last run"):
         table.add_column(column, overflow="fold")
-    for tuned in studies(log):
+    for tuned in standings(log, records):
         failed = ", ".join(f"{count} {name}" for name, count in failures(tuned.trials).items()) or "none"
         gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
-        state = tuned.ended or "running, or killed"
+        state = "space exhausted" if tuned.exhausted and tuned.ended else tuned.ended or "running, or killed"
+        state += "; busy machine" if tuned.busy else ""
         table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, shown(tuned.quality), failed, state)
     console.print(table)
     _skipped(console, log)
@@ -153,7 +186,7 @@ def best(console: Console, log: Log) -> None:
     """For each study the best configuration, and its schedule as Python."""
     from tensorlang.autotune.reporting.replay import texts  # noqa: PLC0415 - other reports need no compiler
 
-    for tuned in studies(log):
+    for tuned in standings(log):
         plain(console, f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}")
         if tuned.best is None:
             plain(console, "no valid schedule\n" + failure_line(tuned.trials))

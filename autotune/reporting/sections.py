@@ -89,6 +89,8 @@ class Study:
     coverage: Coverage
     winner: Winner | None
     fastest: Table
+    definition: str
+    notes: tuple[str, ...]
     mixed: bool
     facts: tuple[tuple[str, str], ...]
 
@@ -112,9 +114,20 @@ def study(tuned: Tuned, most: int, *, measure: bool) -> Study:
         coverage=_coverage(tuned),
         winner=_winner(tuned, peak, why),
         fastest=_fastest(trials),
+        definition=replay.definition(first),
+        notes=_notes(tuned),
         mixed=len(_distinct(trials, "software")) > 1,
         facts=_facts(tuned),
     )
+
+
+def _notes(tuned: Tuned) -> tuple[str, ...]:
+    """What to know before all else: that there was nothing left to try, that the machine did other work."""
+    space = (
+        f"Space exhausted: all {tuned.points:,} feasible points were tried." if tuned.points else "Space exhausted: every point was tried."
+    )
+    busy = f"Busy machine: {tuned.busy}." if tuned.busy else ""
+    return tuple(filter(None, (space if tuned.exhausted else "", busy)))
 
 
 def _progress(tuned: Tuned, most: int) -> Convergence | None:

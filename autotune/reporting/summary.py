@@ -15,6 +15,7 @@ from tensorlang.autotune.jobs.peak import Peak, measure_peak
 from tensorlang.autotune.jobs.result import Result, failures
 from tensorlang.autotune.measurement.quality import shown
 from tensorlang.autotune.reporting.display import ProgressBar, best_so_far, clock, duration, plain, share_of
+from tensorlang.autotune.reporting.winners import Total
 
 EVERY_S: Final = 10.0
 """Seconds between lines where nothing better is found."""
@@ -59,7 +60,20 @@ def summary(batch: Batch, *, measured: bool) -> Table:
         best = task.result.best.time if task.result is not None else None if task.best is None else task.best.time
         quality = task.result.quality if task.result is not None else None if task.best is None else task.best.quality
         table.add_row(task.title, str(len(task.trials)), duration(best), _gain(task.result), shown(quality), share, status_of(task))
+    if len(batch.tasks) > 1:
+        whole = Total.over(map(_times, batch.tasks))
+        table.add_section()
+        trials = str(sum(len(task.trials) for task in batch.tasks))
+        table.add_row("weighted total", trials, duration(whole.best or None), str(whole), "", "", "")
     return table
+
+
+def _times(task: BatchTask) -> tuple[float, float | None, float | None]:
+    """The weight of a task, the time of its default and of its winner; both None until they were measured side by side."""
+    result = task.result
+    if result is None or result.speedup is None:
+        return task.spec.weight, None, None
+    return task.spec.weight, result.best.time * result.speedup, result.best.time
 
 
 def _gain(result: Result | None) -> str:

@@ -1,52 +1,116 @@
 """`autotune verify`: does what a log says still hold, here and now?
 
 The best record of each study is rebuilt from its own definition and directives in a fresh process, compared with the reference, and timed.
+
+Two days are compared, so the tolerance is that of two days: `TOLERANCE`, or three standard deviations of the samples of both if that is
+more. Where both days timed the fixed piece of work (the sentinel), what the machine itself gained or lost is taken out first. A time
+that is too long is measured again, since other work only ever adds to it; the least of `ATTEMPTS` counts.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Final
 
 from tensorlang.autotune.log.index import dims_of
+from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.measurement.interval import deviation
 from tensorlang.autotune.measurement.measure import Policy
+from tensorlang.autotune.reporting.analysis import number
 from tensorlang.autotune.reporting.report import Tuned
 from tensorlang.autotune.task import Task
 from tensorlang.autotune.verification.reference import worker_task
 from tensorlang.autotune.workers.process import Limits
-from tensorlang.autotune.workers.protocol import Candidate
+from tensorlang.autotune.workers.protocol import Candidate, Facts
 from tensorlang.autotune.workers.runner import Runner
 from tensorlang.codegen.target import target
 from tensorlang.errors import TensorlangError
 from tensorlang.serialization.rebuild import rebuild
 from tensorlang.system.memory import memory
 
+TOLERANCE: Final = 0.1
+"""By how much two days may differ, as a share of the time in the log."""
+ATTEMPTS: Final = 3
+
+
+class Verdict(StrEnum):
+    """What came of a record: its time holds, it was beaten or missed by more than the tolerance, it does not run, it is of another CPU."""
+
+    HOLDS = "holds"
+    FASTER = "faster"
+    SLOWER = "slower"
+    FAILS = "does not hold"
+    SKIPPED = "skipped"
+
+    @property
+    def good(self) -> bool:
+        """Is there nothing to complain of?"""
+        return self not in (Verdict.SLOWER, Verdict.FAILS)
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Whether a study's best record holds, why not, and its time now and then in seconds."""
+    """The verdict on a study's best record, why; its time now and then in seconds, and by how much they may differ, as a share."""
 
-    holds: bool
+    verdict: Verdict
     why: str = ""
     now: float | None = None
     then: float | None = None
+    tolerance: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Is there nothing to complain of?"""
+        return self.verdict.good
 
 
 def verify(tuned: Tuned) -> Verification:
     """Rebuild, check and time the best record of a study."""
     best = tuned.best
     if best is None or best.schedule is None:
-        return Verification(holds=False, why="there is no valid schedule to verify")
+        return Verification(Verdict.FAILS, "there is no valid schedule to verify")
     machine = target()
     if best.target.get("cpu") != machine.cpu or not machine.isa.issuperset(best.target.get("features", [])):
-        return Verification(holds=False, why=f"it was measured on {best.target.get('cpu')}; this machine is {machine.cpu}")
+        return Verification(Verdict.SKIPPED, f"it was measured on {best.target.get('cpu')}; this machine is {machine.cpu}")
     try:
         task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")), dims_of(best))
         if task.fingerprint != best.task.get("fingerprint"):
-            return Verification(holds=False, why="the definition is not the one that its fingerprint names")
+            return Verification(Verdict.FAILS, "the definition is not the one that its fingerprint names")
         with Runner(worker_task(task, machine, best.threads, Policy(cache=best.cache)), Limits(memory=memory())) as runner:
-            outcome = runner.trial(Candidate(schedule=best.schedule))
+            return _measured(runner, tuned, best)
     except TensorlangError as error:
-        return Verification(holds=False, why=str(error).splitlines()[0])
-    if outcome.status != "ok":
-        return Verification(holds=False, why=outcome.why, then=tuned.time)
-    return Verification(holds=True, now=outcome.facts.time, then=tuned.time)
+        return Verification(Verdict.FAILS, str(error).splitlines()[0])
+
+
+def _measured(runner: Runner, tuned: Tuned, best: Trial) -> Verification:
+    found: list[Verification] = []
+    for _ in range(ATTEMPTS):
+        outcome = runner.trial(Candidate(schedule=best.schedule))
+        if outcome.status != "ok" or outcome.facts.time is None or tuned.time is None:
+            return Verification(Verdict.FAILS, outcome.why, then=tuned.time)
+        found.append(judged(outcome.facts, tuned.time, _samples(tuned, best), number(best.fields.get("sentinel"))))
+        if found[-1].holds:
+            break
+    return min(found, key=lambda one: one.now or math.inf)
+
+
+def judged(now: Facts, then: float, samples: Sequence[float], sentinel: float | None) -> Verification:
+    """A measurement beside the time in a log, its samples there, and the seconds that the fixed piece of work took beside them."""
+    assert now.time is not None
+    spread = math.hypot(*(deviation(own) / median(own) for own in (now.samples, samples) if own))
+    tolerance = max(TOLERANCE, 3 * spread)
+    machine = now.sentinel / sentinel if now.sentinel and sentinel else 1.0
+    ratio = now.time / then / machine
+    verdict = Verdict.SLOWER if ratio > 1 + tolerance else Verdict.FASTER if ratio < 1 / (1 + tolerance) else Verdict.HOLDS
+    about = "" if abs(machine - 1) < TOLERANCE / 2 else f"the machine itself takes {machine:.2f} times as long as then"
+    return Verification(verdict, about, now.time, then, tolerance)
+
+
+def _samples(tuned: Tuned, best: Trial) -> Sequence[float]:
+    """The samples behind the time in the log."""
+    finalist = None if tuned.final is None else tuned.final.finalist(best.id)
+    return best.samples if finalist is None else finalist.samples

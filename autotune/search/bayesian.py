@@ -1,9 +1,12 @@
 """Bayesian search over a feasible space: surrogate, candidates, expected improvement.
 
-The candidates of a proposal are all points of a small space; of a large one they are drawn from the space itself (uniform points,
-neighbours of the fastest, crossings of them). They are encoded and scored at once; the best unseen one is proposed. Failed points teach
-the validity model and not the times. One proposal in twenty is uniform, whatever the model says, and the first few fill the space. A point
-in flight is believed to take the time that was predicted for it (kriging believer), so that the next proposal keeps away from it.
+Candidates (see `candidates`) are scored at once; the best unseen one is proposed. Failed points teach the validity model and not the
+times. One proposal in twenty is uniform, whatever the model says, and the first few fill the space. A point in flight is believed to take
+the time that was predicted for it (kriging believer), so that the next proposal keeps away from it.
+
+A proposal must cost little beside the trial that it leads to: ten milliseconds where a trial takes a few hundred. So the trees of the
+surrogate are loaded once the trials have taken a minute, and asked again when the trials since have taken fifty times as long as trees do.
+How long trials took is told with their outcomes, so that the same outcomes lead to the same proposals, on any machine.
 
 What neighbours of the task have measured is prior data: it stands beside the observations at a discount, and replaces the first points.
 """
@@ -11,70 +14,74 @@ What neighbours of the task have measured is prior data: it stands beside the ob
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
+from tensorlang.autotune.search.candidates import Candidates, Points
 from tensorlang.autotune.search.gaussian import Array
-from tensorlang.autotune.search.searcher import Prior, Proposal, Searcher
-from tensorlang.autotune.search.surrogate import fit, preload
-from tensorlang.schedules.spaces.space import Config, spelling
+from tensorlang.autotune.search.searcher import Observation, Prior, Proposal, Searcher
+from tensorlang.autotune.search.surrogate import Surrogate, correlation, fit, importance, preload, stretch
+from tensorlang.schedules.spaces.space import Config, Space, spelling
 from tensorlang.system.lazy import cached_property
 
-LISTED: Final = 2_048
-UNIFORM: Final = 400
 ELITES: Final = 8
-CROSSINGS: Final = 60
 FIRST: Final = 4
 EXPLORE: Final = 0.05
 LEAST_VALID: Final = 0.5
-PROBED: Final = 256
-LEVELS: Final = 16
 PRIORS: Final = 120
+MODELLED: Final = 160
+"""Observations that the process is conditioned on, at most: its cost is their number squared for each candidate."""
+TREES_AFTER_S: Final = 60.0
+"""Seconds of trials after which trees are loaded, which takes one or two."""
+TREES_AGAIN_S: Final = 2.5
+"""Seconds of trials after which trees are asked again, which takes a twentieth of one."""
 
 
 class Bayesian(Searcher):
     """Expected improvement of a Gaussian process over relevant features, times the probability of validity."""
 
+    def __init__(self, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()) -> None:
+        super().__init__(space, default, seed=seed, seeds=seeds, priors=priors)
+        self._candidates = Candidates(space, seed)
+        self._asked_trees: tuple[int, Array] | None = None
+
     def prepare(self, trials: int) -> None:
-        """Import the surrogates, unless the trials or the points of the space are used up before a model is asked."""
+        """Find the first candidates, unless the trials or the points of the space are used up before a model is asked."""
         if min(trials, self.space.total) > self._initial():
-            preload()
-            _ = self._scale, self._listed, self._told
+            self._candidates.rows({})
+            if self._patience():
+                preload()
 
     def propose(self, rng: np.random.Generator) -> Proposal | None:
         """The unseen candidate of the highest score."""
-        valid = [observation for observation in self.history.values() if observation.time is not None]
-        if len(valid) + len(self._told) < 2 or len(self.history) + len(self.pending) < self._initial() or rng.random() < EXPLORE:
+        valid = [observation for key, observation in self.history.items() if observation.time is not None and key != self._outside]
+        if len(valid) + len(self._told) < 2 or self._seen < self._initial() or rng.random() < EXPLORE:
             return self._spread(rng)
-        configs, features, near = self._candidates(rng)
-        if not configs:
-            return None
-        reference = self.history.get(spelling(self.default))
-        scale = (reference.time if reference else None) or (valid[0].time if valid else None) or 1.0
-        failed = [observation.config for observation in self.history.values() if observation.time is None]
-        logs = [math.log((observation.time or scale) / scale) for observation in valid]
-        told = self._told
-        middle = float(np.mean(logs or [prior.log for prior in told]))
-        flying = list(self.pending.values())
-        believed = [proposal.prediction["mean"] if proposal.prediction else middle for proposal in flying]
-        here = [*(observation.config for observation in valid), *(proposal.config for proposal in flying)]
-        model = fit(
-            np.vstack([self._rows(here), self._rows([prior.config for prior in told])]),
-            _winsorised(np.array([*logs, *believed, *(prior.log for prior in told)])),
-            np.array([*(1.0 for _ in here), *(prior.weight for prior in told)]),
-            float(np.median([observation.noise for observation in valid])) if valid else 0.0,
-            self._rows(failed),
-            int(rng.integers(1 << 31)),
-            min(logs, default=0.0),
-        )
-        seen = model.predict(features)
+        elites = [elite.config for elite in self.elites(ELITES)]
+        near = self._candidates.near(elites) | self._candidates.crossed(rng, elites)
+        points = {key: config for key, config in (self._candidates.uniform(self._seen) | near).items() if not self._known(key)}
+        if not points:
+            return self.fresh(rng)
+        seen = self._model(valid).predict(self._candidates.rows(points))
         score = np.where(seen.valid >= LEAST_VALID, seen.score, 0.0)
         at = int(np.argmax(score)) if score.any() else int(np.argmin(seen.mean))
         values = {"mean": seen.mean[at], "deviation": seen.deviation[at], "valid": seen.valid[at], "score": seen.score[at]}
-        source = "neighbour" if spelling(configs[at]) in near else "model"
-        return Proposal(configs[at], source, {name: round(float(value), 6) for name, value in values.items()})
+        key, config = list(points.items())[at]
+        return Proposal(config, "neighbour" if key in near else "model", {name: round(float(value), 6) for name, value in values.items()})
+
+    @property
+    def _seen(self) -> int:
+        return len(self.history) + len(self.pending)
+
+    def _known(self, key: str) -> bool:
+        return key in self.history or key in self.pending
+
+    @cached_property
+    def _outside(self) -> str | None:
+        """The default where it is no point of the space, as beside a template: its time is a scale, its features mean nothing."""
+        return None if self.space.contains(self.default) else spelling(self.default)
 
     def _initial(self) -> int:
         """Points before the model is asked, the default among them; but never most of a small space."""
@@ -90,52 +97,79 @@ class Bayesian(Searcher):
         points = self.space.sample(rng, 16, exclude=self.history.keys() | self.pending.keys())
         if not points:
             return None
-        known = [*(o.config for o in self.history.values()), *(p.config for p in self.pending.values())]
+        known = {key: observation.config for key, observation in self.history.items()} | _configs(self.pending)
+        known.pop(self._outside or "", None)
         if not known:
             return Proposal(points[0], "random")
-        gaps = np.abs(self._rows(points)[:, None] - self._rows(known)[None])
+        rows = self._candidates.rows({spelling(config): config for config in points})
+        gaps = np.abs(rows[:, None] - self._candidates.rows(known)[None])
         return Proposal(points[int(np.argmax(gaps.sum(axis=2).min(axis=1)))], "random")
 
-    def _candidates(self, rng: np.random.Generator) -> tuple[list[Config], Array, frozenset[str]]:
-        """Unseen points, their features, and the spellings of those that are neighbours of the fastest."""
-        elites = [elite.config for elite in self.elites(ELITES) if self.space.contains(elite.config)]
-        near = {spelling(config): config for elite in elites for config in self.space.neighbours(elite)}
-        exclude = self.history.keys() | self.pending.keys()
-        if self._listed is not None:
-            keys, configs, rows = self._listed
-            places = [place for place, key in enumerate(keys) if key not in exclude]
-            return [configs[place] for place in places], rows[places], frozenset(near)
-        if elites:
-            pairs = rng.integers(len(elites), size=(CROSSINGS, 2))
-            crossed = (self.space.mix(rng, elites[a], elites[b]) for a, b in pairs)
-            near |= {spelling(config): config for config in crossed if self.space.contains(config)}
-        found = {spelling(config): config for config in self.space.sample(rng, UNIFORM, exclude)} | near
-        chosen = [config for key, config in found.items() if key not in exclude]
-        return chosen, self._rows(chosen), frozenset(near)
+    # The model -------------------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _listed(self) -> tuple[list[str], list[Config], Array] | None:
-        """Every point of a small space, encoded once."""
-        if not self.space.count.exact or self.space.count.feasible > LISTED:
+    def _model(self, valid: Sequence[Observation]) -> Surrogate:
+        """The surrogate of everything that is known."""
+        reference = self.history.get(spelling(self.default))
+        scale = (reference.time if reference else None) or (valid[0].time if valid else None) or 1.0
+        told = self._told
+        middle = float(np.mean([_log(observation, scale) for observation in valid] or [prior.log for prior in told]))
+        least = min((_log(observation, scale) for observation in valid), default=0.0)
+        chosen = _instructive(valid)
+        flying = {key: proposal for key, proposal in self.pending.items() if key != self._outside}
+        believed = [proposal.prediction["mean"] if proposal.prediction else middle for proposal in flying.values()]
+        here = self._features(chosen, flying)
+        rows = np.vstack([here, self._candidates.rows({spelling(prior.config): prior.config for prior in told})])
+        logs = np.array([*(_log(observation, scale) for observation in chosen), *believed, *(prior.log for prior in told)])
+        weights = np.array([*(1.0 for _ in here), *(prior.weight for prior in told)])
+        logs = _winsorised(logs)
+        shares = self._trees(scale)
+        relevance = stretch(correlation(rows, logs, weights) if shares is None else shares)
+        failed = [observation for key, observation in self.history.items() if observation.time is None and key != self._outside]
+        return fit(rows, logs, weights, self._features(failed[-MODELLED:]), relevance, least)
+
+    def _features(self, observations: Sequence[Observation], flying: dict[str, Proposal] | None = None) -> Array:
+        points = {spelling(observation.config): observation.config for observation in observations}
+        return self._candidates.rows(points | _configs(flying or {}))
+
+    def _patience(self) -> int:
+        """How many of the first observations the trees were last asked about; 0 while measuring has not taken long enough."""
+        count, spent, due = 0, 0.0, TREES_AFTER_S
+        for number, observation in enumerate(self.history.values(), 1):
+            spent += observation.seconds
+            if spent >= due:
+                count, due = number, spent + TREES_AGAIN_S
+        return count
+
+    def _trees(self, scale: float) -> Array | None:
+        """What the trees say of the relevance of features; None while they are not worth their time."""
+        count = self._patience()
+        first = list(self.history.items())[:count]
+        valid = [observation for key, observation in first if observation.time is not None and key != self._outside]
+        if len(valid) < 2:
             return None
-        configs = list(self.space)
-        return [spelling(config) for config in configs], configs, self._rows(configs)
+        if self._asked_trees is None or self._asked_trees[0] != count:
+            logs = _winsorised(np.array([_log(observation, scale) for observation in valid]))
+            noise = float(np.median([observation.noise for observation in valid]))
+            self._asked_trees = count, importance(self._features(valid), logs, np.ones(len(valid)), noise, self.seed + count)
+        return self._asked_trees[1]
 
-    @cached_property
-    def _scale(self) -> tuple[Array, Array, tuple[tuple[int, Array], ...]]:
-        """Mean and reciprocal of the spread of each feature over the space (0 where it is constant), and the values of those with few."""
-        rows = self.space.encode_all(self.space.sample(np.random.default_rng(0), PROBED))
-        spread = rows.std(axis=0)
-        values = ((place, np.unique(column)) for place, column in enumerate(rows.T))
-        few = tuple((place, found) for place, found in values if 2 < len(found) <= LEVELS)
-        return rows.mean(axis=0), np.where(spread > 1e-9, 1 / np.maximum(spread, 1e-9), 0.0), few
 
-    def _rows(self, configs: Sequence[Config]) -> Array:
-        """Standardised features, then one for each value of those with few: a tile of 8 rows may be fast where 6 and 10 are slow."""
-        middle, scale, few = self._scale
-        rows = self.space.encode_all(configs)
-        levels = [rows[:, [place]] == values for place, values in few]
-        return np.hstack([(rows - middle) * scale, *levels])
+def _configs(flying: dict[str, Proposal]) -> Points:
+    return {key: proposal.config for key, proposal in flying.items()}
+
+
+def _log(observation: Observation, scale: float) -> float:
+    return math.log((observation.time or scale) / scale)
+
+
+def _instructive(valid: Sequence[Observation]) -> list[Observation]:
+    """The observations that the process is conditioned on: of many the fastest half, and others evenly from among the rest."""
+    if len(valid) <= MODELLED:
+        return list(valid)
+    ranked = sorted(range(len(valid)), key=lambda place: (valid[place].time or 0.0, place))
+    rest = ranked[MODELLED // 2 :]
+    places = ranked[: MODELLED // 2] + [rest[step * len(rest) // (MODELLED // 2)] for step in range(MODELLED // 2)]
+    return [valid[place] for place in sorted(places)]
 
 
 def _winsorised(logs: Array) -> Array:

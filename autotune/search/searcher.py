@@ -29,11 +29,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of a point: its time in seconds and its relative noise, or None where it failed."""
+    """What came of a point: its time in seconds and its relative noise, or None where it failed; and the seconds that the trial took."""
 
     config: Config
     time: float | None
     noise: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

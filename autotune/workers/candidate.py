@@ -15,7 +15,7 @@ from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 
 
 def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> Built:
-    """The kernel of a candidate. `tell` is given the schedule as JSON before anything is compiled."""
+    """The kernel of a candidate; the empty point is the default. `tell` is given the schedule as JSON before anything is compiled."""
     from tensorlang.codegen.kernel.build import build as compiled  # noqa: PLC0415 - the compiler is the slow import
     from tensorlang.codegen.runtime.threads import set_threads  # noqa: PLC0415
     from tensorlang.codegen.target import target  # noqa: PLC0415
@@ -29,7 +29,8 @@ def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -
         schedule = Schedule.from_json(outputs, candidate.schedule)
     else:
         assert candidate.config is not None, "a candidate is a schedule or a point"
-        schedule = choose(outputs, machine, task.threads).schedule(candidate.config)
+        strategy = choose(outputs, machine, task.threads)
+        schedule = strategy.schedule(candidate.config or strategy.default)
     tell(schedule.to_json())
     kernel: Built = compiled(schedule, target=machine)
     return kernel

@@ -91,6 +91,16 @@ class Space:
     derived: Callable[[Config], Mapping[str, float]] | None = None
     footprints: tuple[Footprint, ...] = ()
 
+    @classmethod
+    def of(cls, **values: Iterable[Value]) -> Space:
+        """The space of all combinations of named values: positive whole numbers are `Sizes`, truth values a `Flag`, others a `Choice`.
+
+            Space.of(rows=(2, 4, 6), pack=(False, True), order=("ijk", "ikj"))
+
+        Raises `TuningError` for a name without values.
+        """
+        return cls(tuple(_knob(name, tuple(own)) for name, own in values.items()))
+
     def __post_init__(self) -> None:
         if (name := _twice(self.knobs, frozenset())) is not None:
             raise ValueError(f"two knobs of one point are called {name!r}")
@@ -355,6 +365,15 @@ class Space:
         lines += [f"  {footprint}" for footprint in self.footprints]
         lines += [f"  where {constraint.label}" for constraint in self.constraints]
         return "\n".join(lines)
+
+
+def _knob(name: str, values: tuple[Value, ...]) -> Knob:
+    if not values:
+        raise TuningError(f"the knob {name!r} has no values")
+    kinds = {type(value) for value in values}
+    if kinds == {bool}:
+        return Flag(name).restricted(values)
+    return Sizes(name, values) if kinds == {int} and min(values) >= 1 else Choice(name, values)
 
 
 def _twice(knobs: Sequence[Knob], above: frozenset[str]) -> str | None:

@@ -130,7 +130,7 @@ def test_the_table_holds_every_column(tmp_path: Path) -> None:
     with console.capture() as capture:
         console.print(table(compare(a, b)))
         console.print(table(compare(a, extra)))
-    for expected in ("matmul [48, 64] float32", "0.500 (", "A faster", "12, never", "0 of 12, 0 of 12", "only in A", "only in B"):
+    for expected in ("matmul i=48,j=64,k=32 float32", "0.500 (", "A faster", "12, never", "0 of 12, 0 of 12", "only in A", "only in B"):
         assert expected in capture.get(), expected
 
 

@@ -14,8 +14,9 @@ import tensorlang as tl
 from tensorlang.autotune.jobs.compile import compile as tuned
 from tensorlang.autotune.log import lending
 from tensorlang.autotune.log.database import Database
+from tensorlang.autotune.log.glimpse import GlimpseParser
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.record import Trial, to_line
+from tensorlang.autotune.log.record import from_line, to_line
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.verification.check import why_wrong
 from tensorlang.codegen.compilation import of_schedule
@@ -317,8 +318,8 @@ def test_refresh_reads_only_what_was_appended(log: Log, monkeypatch: pytest.Monk
     for n in range(5):
         log.append(record(n, matmul(32)))
     database, read = Database(log), list[str]()
-    honest = Trial.of
-    monkeypatch.setattr(Trial, "of", lambda fields: read.append(fields["id"]) or honest(fields))
+    honest = GlimpseParser.__call__
+    monkeypatch.setattr(GlimpseParser, "__call__", lambda self, line: read.append(from_line(line)["id"]) or honest(self, line))
     log.append(record(9, matmul(32)))
     database.refresh()
     database.refresh()

@@ -91,7 +91,7 @@ def test_the_page_has_every_part(tmp_path: Path) -> None:
     seen = Parsed(text)
     words = " ".join(seen.words)
     for expected in (
-        "matmul [48, 64] float32", "1 thread", "warm cache", "GFLOP/s", "of the measured peak", "95%: ", "Best so far against trials",
+        "matmul i=48,j=64,k=32 float32", "1 thread", "warm cache", "GFLOP/s", "of the measured peak", "95%: ", "Best so far against trials",
         "Best so far against wall time", "the expected best of n draws without replacement", "The finalists, side by side",
         "What each knob did", "explains ", "Failures by reason", "differs from the reference", "Noise of each trial",
         "Drift of the machine", "slowed by 40%", "feasible points tried", "Values tried", "Roofline", "memory 10 GB/s",
@@ -200,7 +200,7 @@ def test_a_task_is_chosen_by_name_or_fingerprint_and_a_wrong_name_is_answered(tm
     assert page_of(tmp_path, *both).count('<section class="study"') == 2
     for task in ("small", other.task.fingerprint[:10]):
         text = page_of(tmp_path, *both, task=task)
-        assert text.count('<section class="study"') == 1 and "small [16, 16]" in text
+        assert text.count('<section class="study"') == 1 and "small i=16,j=16" in text
     with pytest.raises(LogError, match="did you mean 'small'"):
         page_of(tmp_path, *both, task="smal")
 

@@ -160,7 +160,7 @@ def test_the_terminal_report_says_what_matters_in_a_line_each(made: Made, tmp_pa
 
 def test_status_and_best_speak_of_a_merged_log_whose_final_stands_first(made: Made, tmp_path: Path) -> None:
     log = write(tmp_path / "a.jsonl", reversed(made.study()))
-    assert "matmul [48, 64] float32" in said(log, report.status) and "1." in said(log, report.status)
+    assert "matmul i=48,j=64,k=32 float32" in said(log, report.status) and "1." in said(log, report.status)
     assert "tl.Schedule(C)" in said(log, report.best)
     (tuned,) = report.studies(log)
     assert tuned.final is not None and tuned.ended == "trials" and tuned.starts and tuned.trials[0].seq == 0

@@ -117,18 +117,49 @@ def test_a_model_proposal_carries_its_prediction() -> None:
     assert any(p is not None and set(p) == {"mean", "deviation", "valid", "score"} for p in predictions)
 
 
-def test_models_are_loaded_before_a_proposal_waits_for_them_and_not_for_trials_too_few_to_ask_one() -> None:
-    """They take two seconds of processor time. The imports were once gone from `preload`, and the first model proposal waited for them."""
+def test_trees_are_loaded_where_measuring_takes_longer_than_they_do() -> None:
+    """They take two seconds of processor time, a tenth of what a short job may take in all; nothing else of the search loads them."""
     program = (
         "import sys\n"
         "from tensorlang.autotune.search.factory import searcher\n"
+        "from tensorlang.autotune.search.searcher import Observation\n"
         "from tensorlang.schedules.spaces.space import Sizes, Space\n"
         "search = searcher('bayesian', Space((Sizes('n', tuple(range(1, 100))),)), {'n': 1})\n"
-        "search.prepare(4)\n"
-        "assert all(search.ask() for _ in range(4)) and not sys.modules.keys() & {'scipy', 'skopt', 'sklearn'}\n"
-        "search.prepare(5)\n"
-        "before = set(sys.modules)\n"
-        "import skopt.acquisition, skopt.learning, sklearn.ensemble\n"
-        "assert before == set(sys.modules), set(sys.modules) - before\n"
+        "search.prepare(64)\n"
+        "def measure(seconds):\n"
+        "    proposal = search.ask()\n"
+        "    failed = proposal.config['n'] > 90\n"
+        "    search.tell(Observation(proposal.config, None if failed else 1e-3 / proposal.config['n'], 0.01, seconds))\n"
+        "    return proposal.source\n"
+        "assert {measure(0.3) for _ in range(24)} & {'model', 'neighbour'}\n"
+        "assert not sys.modules.keys() & {'scipy', 'skopt', 'sklearn'}\n"
+        "measure(60.0), [measure(0.3) for _ in range(3)]\n"
+        "assert 'skopt' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("seconds", [0.1, 20.0])
+def test_a_search_of_a_large_space_is_resumed_as_it_would_have_gone_on(seconds: float) -> None:
+    """Candidates and relevances are kept from proposal to proposal; they depend on what was told, not on who asked."""
+    large = Space(tuple(Log2(name, 1, 64) for name in "abcde"))
+
+    def outcome(config: Config) -> Observation:
+        return Observation(config, 1e-3 * (1 + abs(config["a"] - config["b"]) + config["c"] / 8), 0.01, seconds)
+
+    default = dict.fromkeys("abcde", 1)
+    live = searcher("bayesian", large, default, seed=3)
+    told = []
+    for _ in range(20):
+        proposal = live.ask()
+        assert proposal is not None
+        told.append(outcome(proposal.config))
+        live.tell(told[-1])
+    resumed = searcher("bayesian", large, default, seed=3)
+    for one in told:
+        resumed.tell(one)
+    for _ in range(3):
+        expected, found = live.ask(), resumed.ask()
+        assert expected is not None and expected == found
+        live.tell(outcome(expected.config))
+        resumed.tell(outcome(expected.config))
