@@ -182,7 +182,7 @@ def _far_behind(sampler: Sampler, limit: float) -> bool:
     """Do two samples, or three that were interrupted, show that the least time is above the limit?"""
     if len(sampler.clean) >= 2:
         return min(sampler.clean) > limit
-    return sampler.tells_own and len(sampler.samples) > FEW and min(sampler.samples) > limit
+    return sampler.tells_own and len(sampler.samples) >= FEW and min(sampler.samples) > limit
 
 
 def _enough(sampler: Sampler) -> bool:

@@ -1,10 +1,9 @@
 """Stand-ins on a clock of their own: a call takes the seconds that its configuration says, however busy the machine is."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from tensorlang.autotune.measurement import measure
+from tensorlang.autotune.measurement import timer
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 from tests.autotune import stand_ins
 
@@ -31,8 +30,7 @@ class Kernel(stand_ins.Kernel):
 def warm(task: WorkerTask) -> None:
     """Have this process, which serves one task only, measure by the clock of the stand-ins."""
     stand_ins.warm(task)
-    for name in ("measure", "interleave"):
-        setattr(measure, name, partial(getattr(measure, name), clock=lambda: Clock.now))
+    setattr(timer, "timer_of", lambda threads: timer.ThreadTimer(lambda: Clock.now, lambda: Clock.now))  # noqa: B010
 
 
 def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -> Kernel:
