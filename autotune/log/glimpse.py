@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import SCHEMA, Number, RecordParser, Trial, from_line, moment, whole
 from tensorlang.autotune.log.status import Status
+from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.system.files import opened
 
 _OWN: Final = re.compile(rb'\{"v":\d+(?:,"(?:id|run)":"[^"\\]*"|,"time_unix":[-+.\deE]+)*,(?="task":)')
@@ -62,6 +63,7 @@ class _Own(Struct, gc=False):
     run_s: Number
     wall_s: Number
     error: Raw | None
+    quality: Quality | None = None
     time_unix: Number | None = None
     run: str | None = None
     clock: JsonObject | None = None

@@ -98,7 +98,8 @@ class Candidates:
     @cached_property
     def _scale(self) -> tuple[Array, Array, tuple[tuple[int, Array], ...]]:
         """Mean and reciprocal of the spread of each feature over the space (0 where it is constant), and the values of those with few."""
-        rows = self.space.encode_all(list(self.uniform(0).values())[:UNIFORM])
+        probed = list(self.uniform(0).values()) if self.listed is None else self.space.sample(np.random.default_rng(0), UNIFORM)
+        rows = self.space.encode_all(probed)
         spread = rows.std(axis=0)
         values = ((place, np.unique(column)) for place, column in enumerate(rows.T))
         few = tuple((place, found) for place, found in values if 2 < len(found) <= LEVELS)

@@ -139,6 +139,16 @@ def test_trees_are_loaded_where_measuring_takes_longer_than_they_do() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_every_feature_that_varies_is_seen_by_the_model() -> None:
+    """Features were once scaled by the first points of the list, coarse to fine, in which some knobs do not vary: they were lost."""
+    from tensorlang.autotune.search.candidates import Candidates
+
+    small = Space((*(Log2(name, 1, 16) for name in "abc"), Flag("d"), Flag("e"), Flag("f")))
+    candidates = Candidates(small, 0)
+    rows = candidates.rows(candidates.uniform(0))
+    assert len(rows) == small.count.feasible > 900 and (rows.std(axis=0) > 0).all()
+
+
 @pytest.mark.parametrize("seconds", [0.1, 20.0])
 def test_a_search_of_a_large_space_is_resumed_as_it_would_have_gone_on(seconds: float) -> None:
     """Candidates and relevances are kept from proposal to proposal; they depend on what was told, not on who asked."""

@@ -117,7 +117,17 @@ def test_a_glimpse_says_what_the_trial_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"samples": ["x"]}, {"status": "odd"}, {"config": [1]}, {"error": 3}, {"samples": []}, {"samples": [-1.0]}, {"threads": "a"}]
+    "change",
+    [
+        {"samples": ["x"]},
+        {"status": "odd"},
+        {"config": [1]},
+        {"error": 3},
+        {"samples": []},
+        {"samples": [-1.0]},
+        {"threads": "a"},
+        {"quality": "x"},
+    ],
 )
 def test_what_is_no_trial_is_no_glimpse(change: dict[str, Any]) -> None:
     made = Made()
