@@ -1,5 +1,6 @@
 """The command tunes, reports and verifies; wrong usage is one line on stderr and exit code 2."""
 
+import re
 import signal
 import subprocess
 import time
