@@ -15,6 +15,7 @@ LLVM keep the storage in registers. Lanes that are off load zeros. Addresses are
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,8 +49,6 @@ LONGEST_STEP: Final = 4
 """How far apart lanes may lie for the elements between them to be loaded as well."""
 MOST_LANES: Final = 64
 """Lanes up to which elements that lie near each other are loaded at once."""
-MASKED_BYTES: Final = 4
-"""Bytes of the shortest elements that vectors are loaded of under a mask by an instruction, without registers for masks."""
 LEAST_SHUFFLED: Final = 256
 """Bits of a vector from which elements of several are collected in fewer instructions than there are lanes, and loads can be masked."""
 
@@ -148,8 +147,11 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         base = address(builder, dtype, base, literal(I64, 1 - access.lanes))
         value, mask = reverse(builder, value), None if mask is None else reverse(builder, mask)
     if access.step in (1, -1):
-        if mask is None or (first := _leading(target, mask)):
-            builder.store(value if mask is None else _first(builder, value, first), base, align=align)
+        if mask is None:
+            builder.store(value, base, align=align)
+        elif first := _leading(target, mask):
+            for start, lanes in _powers(first):
+                builder.store(_lanes(builder, value, range(start, start + lanes)), _beyond(builder, access, base, start), align=align)
         else:
             kept = _pinned(builder, target, value)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
@@ -174,9 +176,25 @@ def _leading(target: Target, mask: Value) -> int:
     return count if all(lanes[:count]) else 0
 
 
-def _first(builder: Builder, value: Value, count: int) -> Value:
-    """The first lanes of a vector."""
-    return builder.shuffle_vector(value, Poison(value.type), llvm.Constant(llvm.VectorType(I32, count), list(range(count))))
+def _powers(count: int) -> Iterator[tuple[int, int]]:
+    """So many lanes in parts of powers of two, which every target has stores for: where each part begins, and its lanes."""
+    start = 0
+    for bit in reversed(range(count.bit_length())):
+        if count >> bit & 1:
+            yield start, 1 << bit
+            start += 1 << bit
+
+
+def _lanes(builder: Builder, value: Value, lanes: range) -> Value:
+    """Some lanes of a vector; one alone as a number."""
+    if len(lanes) == 1:
+        return builder.extract_element(value, literal(I32, lanes.start))
+    return builder.shuffle_vector(value, Poison(value.type), llvm.Constant(llvm.VectorType(I32, len(lanes)), list(lanes)))
+
+
+def _beyond(builder: Builder, access: VectorAccess, base: Value, lanes: int) -> Value:
+    """The address so many elements beyond another."""
+    return address(builder, access.place.dtype, base, literal(I64, lanes))
 
 
 def streams(target: Target, access: VectorAccess, mask: Value | None) -> bool:
@@ -233,10 +251,6 @@ def _fenced(builder: Builder, target: Target, value: Value) -> Value:
 def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
-    if not (target.is_x86 and "avx" in target.isa and align >= MASKED_BYTES) and (first := _leading(target, mask)):
-        part = builder.load(base, name=name, align=align, typ=llvm.VectorType(vector.element, first))
-        places = llvm.Constant(llvm.VectorType(I32, lanes_of(mask)), [min(lane, first) for lane in range(lanes_of(mask))])
-        return builder.shuffle_vector(part, filled(part.type, 0), places)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
     return _pinned(builder, target, found)
 
