@@ -181,9 +181,7 @@ def test_records_are_not_written_over_or_behind_another_kind_of_file(tmp_path: P
     assert path.read_text() == SOURCE
 
 
-@pytest.mark.parametrize(
-    "before", ["", "\n\n", '{"v', '{"v":1,"id":"torn', "\0" * 50, "lines of an editor\n" + FIXTURE.read_text()]
-)
+@pytest.mark.parametrize("before", ["", "\n\n", '{"v', '{"v":1,"id":"torn', "\0" * 50, "lines of an editor\n" + FIXTURE.read_text()])
 def test_a_log_that_is_new_torn_or_damaged_is_still_one(before: str, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(before)
