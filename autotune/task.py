@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorlang.autotune.measurement.arrays import Spec
+from tensorlang.autotune.measurement.arrays import Array, Spec
 from tensorlang.definition.extent import beyond, dims_in, limits
 from tensorlang.definition.tensor import (
     Definition,
@@ -102,6 +102,18 @@ class Task:
 def placeholders(outputs: tuple[Tensor, ...]) -> list[Tensor]:
     """The arguments of a program, in the order in which they were created."""
     return [Tensor(definition) for definition in definitions(outputs) if isinstance(definition, Placeholder)]
+
+
+def bound_array(placeholder: Tensor) -> Array | None:
+    """The array that `tl.buffer` bound to an argument; None where a call gives one."""
+    definition = placeholder.definition
+    return definition.array if isinstance(definition, Placeholder) else None
+
+
+def bound_arrays(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
+    """The arrays that are bound, by the place of their arguments."""
+    found = enumerate(map(bound_array, placeholders(outputs)))
+    return {place: array for place, array in found if array is not None}
 
 
 def specs(outputs: tuple[Tensor, ...], dims: Mapping[str, int] = NO_DIMS) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from tensorlang.autotune.measurement.arrays import Array, Guarded, Spec, inputs, mismatch
-from tensorlang.autotune.task import NO_DIMS, longest_reduction, placeholders, specs
+from tensorlang.autotune.task import NO_DIMS, bound_array, longest_reduction, placeholders, specs
+from tensorlang.autotune.verification.evaluated import mostly_finite
 from tensorlang.autotune.verification.points import sample_points
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build_schedule
@@ -31,12 +32,12 @@ def why_wrong(kernel: Kernel, outputs: tuple[Tensor, ...], dims: Mapping[str, in
     """What is wrong with a kernel of these outputs, extents known only at run time having the values `dims`; None if nothing was found."""
     try:
         arguments, results = specs(outputs, dims)
-        operands = [(tensor, spec) for tensor, spec in zip(placeholders(outputs), arguments, strict=True) if not _is_bound(tensor)]
+        operands = [(tensor, spec) for tensor, spec in zip(placeholders(outputs), arguments, strict=True) if bound_array(tensor) is None]
         default = build_schedule(default_schedule(outputs, kernel.target), kernel.target)
         for signed in (True, False):
             made = [guarded.array for guarded in inputs([spec for _, spec in operands], 0, signed=signed)]
             wanted = _run(default, made, results, dims)
-            if signed and not all(_finite(guarded.array) for guarded in wanted):
+            if signed and not all(mostly_finite(guarded.array) for guarded in wanted):
                 continue  # a logarithm or a square root: not much can be told from NaN
             feeds = {tensor: array for (tensor, _), array in zip(operands, made, strict=True)}
             return _compare(kernel, _run(kernel, made, results, dims), wanted, outputs, feeds, dims)
@@ -83,11 +84,3 @@ def _samplable(outputs: tuple[Tensor, ...], kernel: Kernel, dims: Mapping[str, i
     stages = [definition for definition in definitions(outputs) if not isinstance(definition, Placeholder)]
     alone = len(stages) == 1 and isinstance(stages[0], Stage) and not stages[0].itself
     return alone or kernel.cost(**dims)["flops"] <= AFFORDABLE
-
-
-def _is_bound(tensor: Tensor) -> bool:
-    return isinstance(tensor.definition, Placeholder) and tensor.definition.array is not None
-
-
-def _finite(array: Array) -> bool:
-    return array.dtype.kind in "biu" or not array.size or bool(np.isfinite(array.astype(np.float64)).mean() > 0.9)

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from tensorlang.autotune.measurement.arrays import Array, Spec, inputs
-from tensorlang.autotune.task import placeholders
+from tensorlang.autotune.task import bound_array, placeholders
 from tensorlang.autotune.verification.points import sample_points
 from tensorlang.autotune.workers.protocol import Blob, Point
 from tensorlang.definition.tensor import Tensor
@@ -71,7 +71,7 @@ def reference_of(outputs: tuple[Tensor, ...], bound: dict[int, Array], request: 
     """
     until = time.perf_counter() + request.seconds
     found = _results(outputs, bound, request, until, signed=True)
-    signed = all(_mostly_finite(values) for values, _ in found)
+    signed = all(mostly_finite(values) for values, _ in found)
     if not signed:
         found = _results(outputs, bound, request, until, signed=False)
     return Reference(values=tuple(Blob(values.tobytes()) for values, _ in found), at=tuple(at for _, at in found), signed=signed)
@@ -86,7 +86,7 @@ def _results(
     made = inputs(request.inputs, request.seed, signed=signed)
     arguments = enumerate(zip(placeholders(outputs), made, strict=True))
     feeds: dict[Tensor, object] = {
-        placeholder: bound.get(place, guarded.array) for place, (placeholder, guarded) in arguments if not _has_array(placeholder)
+        placeholder: bound.get(place, guarded.array) for place, (placeholder, guarded) in arguments if bound_array(placeholder) is None
     }
     shapes = [spec.shape for spec in request.results]
     sizes = [prod(shape) for shape in shapes]
@@ -113,11 +113,8 @@ def _whole(outputs: tuple[Tensor, ...], feeds: dict[Tensor, object], request: Re
     return [(values, None) for values in Evaluation(outputs, feeds, **request.dims).whole()]
 
 
-def _has_array(placeholder: Tensor) -> bool:
-    return getattr(placeholder.definition, "array", None) is not None
-
-
-def _mostly_finite(values: Array) -> bool:
+def mostly_finite(values: Array) -> bool:
+    """Are nine of ten elements finite, as those of most programs are on most inputs?"""
     if values.dtype.kind in "biu" or not values.size:
         return True
     return bool(np.isfinite(values.astype(np.float64)).mean() > 0.9)

@@ -13,15 +13,14 @@ from typing import Final
 
 import numpy as np
 
-from tensorlang.autotune.measurement.arrays import Array
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import BUILDER
-from tensorlang.autotune.task import Task, placeholders
+from tensorlang.autotune.task import Task, bound_arrays
 from tensorlang.autotune.verification.evaluated import Reference, ReferenceRequest, evaluated, reference_of
 from tensorlang.autotune.workers.limited import LimitedProcess, duty
 from tensorlang.autotune.workers.protocol import Blob, WorkerTask
 from tensorlang.codegen.target import Target
-from tensorlang.definition.tensor import Placeholder, Stage, Tensor, definitions
+from tensorlang.definition.tensor import Placeholder, Stage, definitions
 from tensorlang.ir import Reduce
 from tensorlang.ir.integers import known_value
 from tensorlang.ir.traverse import walk
@@ -76,12 +75,6 @@ def worker_task(
     )
 
 
-def bound(outputs: tuple[Tensor, ...]) -> dict[int, Array]:
-    """The arrays of operands that `tl.buffer` bound, by their place among the arguments."""
-    found = (getattr(tensor.definition, "array", None) for tensor in placeholders(outputs))
-    return {place: array for place, array in enumerate(found) if array is not None}
-
-
 def make_reference(
     task: Task, seed: int, *, limit_s: float = LIMIT_S, sampling_s: float = SAMPLING_S, factors: Iterable[int] = ()
 ) -> Reference:
@@ -103,7 +96,7 @@ def make_reference(
 
 
 def _blobs(task: Task) -> dict[int, Blob]:
-    return {place: Blob(np.ascontiguousarray(array).tobytes()) for place, array in bound(task.outputs).items()}
+    return {place: Blob(np.ascontiguousarray(array).tobytes()) for place, array in bound_arrays(task.outputs).items()}
 
 
 def _is_small(task: Task) -> bool:

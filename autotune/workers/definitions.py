@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tensorlang.autotune import operators
 from tensorlang.autotune.measurement.arrays import Array, Spec
-from tensorlang.autotune.task import placeholders
+from tensorlang.autotune.task import bound_arrays, placeholders
 from tensorlang.autotune.workers.limited import LimitedProcess, duty
 from tensorlang.autotune.workers.protocol import Blob
 from tensorlang.definition.tensor import as_outputs
@@ -83,10 +83,11 @@ def defined(request: DefinitionRequest) -> Definitions:
 
 def _described(kernel: object, made: object) -> Definition:
     outputs = as_outputs(made)
-    bound = {}
-    for place, tensor in enumerate(placeholders(outputs)):
-        if (array := getattr(tensor.definition, "array", None)) is not None:
-            bound[place] = BoundArray(Spec(array.shape, named_type(tensor.dtype)), Blob(np.ascontiguousarray(array).tobytes()))
+    arguments = placeholders(outputs)
+    bound = {
+        place: BoundArray(Spec(array.shape, named_type(arguments[place].dtype)), Blob(np.ascontiguousarray(array).tobytes()))
+        for place, array in bound_arrays(outputs).items()
+    }
     return Definition(None if kernel is None else str(kernel), canonical.describe(outputs), bound)
 
 

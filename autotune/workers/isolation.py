@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from tensorlang.autotune.workers.builder import pin
-from tensorlang.autotune.workers.channel import Channel
+from tensorlang.autotune.workers.channel import Channel, Closed
+from tensorlang.autotune.workers.protocol import Hello
 
 Heard = TypeVar("Heard")
 
 _PR_SET_PDEATHSIG = 1
 
 
-def connected(arguments: list[str], read: Callable[[bytes, list[bytes]], Heard]) -> Channel[Heard]:
+def _connected(arguments: list[str], read: Callable[[bytes, list[bytes]], Heard]) -> Channel[Heard]:
     """The channel to the parent, of arguments `SOCKET PARENT MEMORY CORES`; this process is then confined as they say."""
     descriptor, parent, memory = map(int, arguments[:3])
     _isolate(parent, memory)
@@ -30,6 +31,16 @@ def connected(arguments: list[str], read: Callable[[bytes, list[bytes]], Heard])
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 500)  # where code that writes to low descriptors does not hit it
     os.close(descriptor)
     return Channel(socket.socket(fileno=high), read, longest=None)
+
+
+def served(arguments: list[str], read: Callable[[bytes, list[bytes]], Heard], serve: Callable[[Channel[Heard]], None]) -> None:
+    """Answer on the inherited socket until the parent hangs up."""
+    channel = _connected(arguments, read)
+    channel.send(Hello(os.getpid()))
+    try:
+        serve(channel)
+    except Closed:
+        os._exit(0)
 
 
 def _isolate(parent: int, memory: int) -> None:

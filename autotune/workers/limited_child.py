@@ -6,7 +6,6 @@ python -m tensorlang.autotune.workers.limited_child SOCKET PARENT MEMORY CORES
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import typing
 from collections.abc import Callable
@@ -14,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from tensorlang.autotune.workers.channel import Channel, Closed
-from tensorlang.autotune.workers.isolation import connected
-from tensorlang.autotune.workers.protocol import Function, Hello, Returned, decode
+from tensorlang.autotune.workers.channel import Channel
+from tensorlang.autotune.workers.isolation import served
+from tensorlang.autotune.workers.protocol import Function, Returned, decode
 from tensorlang.errors import TensorlangError
 
 Frame = tuple[bytes, list[bytes]]
@@ -49,15 +48,5 @@ def _line(text: str) -> str:
     return text.partition("\n")[0][:500]
 
 
-def main(arguments: list[str]) -> None:
-    """Serve on the inherited socket."""
-    channel = connected(arguments, lambda text, beside: (text, beside))
-    channel.send(Hello(os.getpid()))
-    try:
-        serve(channel)
-    except Closed:
-        os._exit(0)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    served(sys.argv[1:], lambda text, beside: (text, beside), serve)

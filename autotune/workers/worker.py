@@ -9,15 +9,14 @@ owns every deadline, can tell a compilation that does not end from a kernel that
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Literal
 
 from tensorlang.autotune.log.status import Failure, Status
 from tensorlang.autotune.workers.builder import Builder, Wrong
 from tensorlang.autotune.workers.channel import Channel, Closed
-from tensorlang.autotune.workers.isolation import connected
-from tensorlang.autotune.workers.protocol import Build, Hello, Measure, Outcome, Paired, Request, Take, read_request
+from tensorlang.autotune.workers.isolation import served
+from tensorlang.autotune.workers.protocol import Build, Measure, Outcome, Paired, Request, Take, read_request
 
 if TYPE_CHECKING:
     from tensorlang.autotune.workers.measurer import Measurer
@@ -62,15 +61,5 @@ def _failure(status: Status | Literal["error"], error: Exception) -> Outcome:
     return Outcome(status, error=Failure(type(error).__name__, str(error)[:500]))
 
 
-def main(arguments: list[str]) -> None:
-    """Serve on the inherited socket."""
-    channel = connected(arguments, read_request)
-    channel.send(Hello(os.getpid()))
-    try:
-        serve(channel)
-    except Closed:
-        os._exit(0)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    served(sys.argv[1:], read_request, serve)

@@ -7,7 +7,6 @@ vector code narrows the mask of its loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, assert_never
 
 from tensorlang import ir
@@ -21,7 +20,7 @@ from tensorlang.codegen.emission.math import emit as emit_function
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
-from tensorlang.ir.traverse import children, dtype_of
+from tensorlang.ir.traverse import children, dtype_of, sides_of_and
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
@@ -184,7 +183,7 @@ def _gated(frame: Frame, node: ir.Binary) -> Value | None:
     A mask of lanes and one of all or none would else be brought into one form by a dozen instructions where vectors have no masks. None
     where that is not what is asked.
     """
-    parts = list(_conjuncts(node))
+    parts = list(sides_of_and(node))
     uniform = [part for part in parts if not lanes_of(frame.memo[id(part)]) and known(frame.memo[id(part)]) is None]
     varying = [part for part in parts if lanes_of(frame.memo[id(part)])]
     limited = next((part for part in varying if isinstance(part, ir.Compare) and known(frame.memo[id(part)]) is None), None)
@@ -199,15 +198,6 @@ def _gated(frame: Frame, node: ir.Binary) -> Value | None:
         if found is not None and part is not limited:
             found = binary(builder, target, "and", BOOL, found, frame.memo[id(part)])
     return found
-
-
-def _conjuncts(node: ir.Expr) -> Iterator[ir.Expr]:
-    match node:
-        case ir.Binary("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
-        case _:
-            yield node
 
 
 def _against_lane(frame: Frame, node: ir.Compare, gate: Value | None = None) -> Value | None:

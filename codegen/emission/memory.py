@@ -15,7 +15,7 @@ LLVM keep the storage in registers. Lanes that are off load zeros. Addresses are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,8 +150,7 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         if mask is None:
             builder.store(value, base, align=align)
         elif first := _leading(target, mask):
-            for start, lanes in _powers(first):
-                builder.store(_lanes(builder, value, range(start, start + lanes)), _beyond(builder, access, base, start), align=align)
+            store_parts(builder, dtype, base, value, pieces(first))
         else:
             kept = _pinned(builder, target, value)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
@@ -176,25 +175,34 @@ def _leading(target: Target, mask: Value) -> int:
     return count if all(lanes[:count]) else 0
 
 
-def _powers(count: int) -> Iterator[tuple[int, int]]:
-    """So many lanes in parts of powers of two, which every target has stores for: where each part begins, and its lanes."""
+def pieces(count: int, shortest: int = 1) -> Iterator[tuple[int, int]]:
+    """Starts and sizes of parts of so many lanes that are powers of two, none below `shortest` where there are as many lanes.
+
+    The last may overlap the one before for that. What is no power of two LLVM takes apart itself, but not always into what it can select:
+    shuffles of 12 lanes end the process.
+    """
     start = 0
-    for bit in reversed(range(count.bit_length())):
-        if count >> bit & 1:
-            yield start, 1 << bit
-            start += 1 << bit
+    while start < count:
+        size = max(1 << ((count - start).bit_length() - 1), min(shortest, 1 << (count.bit_length() - 1)))
+        start = min(start, count - size)
+        yield start, size
+        start += size
 
 
-def _lanes(builder: Builder, value: Value, lanes: range) -> Value:
-    """Some lanes of a vector; one alone as a number."""
-    if len(lanes) == 1:
-        return builder.extract_element(value, literal(I32, lanes.start))
-    return builder.shuffle_vector(value, Poison(value.type), llvm.Constant(llvm.VectorType(I32, len(lanes)), list(lanes)))
+def store_parts(builder: Builder, dtype: DType, base: Value, value: Value, parts: Iterable[tuple[int, int]]) -> None:
+    """Write some lanes of a vector, each to its own place behind `base`: parts by where they begin, and their lanes."""
+    for start, size in parts:
+        if size == 1:
+            part = builder.extract_element(value, literal(I32, start))
+        else:
+            part = value if size == lanes_of(value) else picked(builder, value, Poison(value.type), range(start, start + size))
+        builder.store(part, address(builder, dtype, base, literal(I64, start)), align=dtype.bytes)
 
 
-def _beyond(builder: Builder, access: VectorAccess, base: Value, lanes: int) -> Value:
-    """The address so many elements beyond another."""
-    return address(builder, access.place.dtype, base, literal(I64, lanes))
+def picked(builder: Builder, left: Value, right: Value, places: Iterable[int]) -> Value:
+    """Some lanes of two vectors, counted through both."""
+    wanted = list(places)
+    return builder.shuffle_vector(left, right, llvm.Constant(llvm.VectorType(I32, len(wanted)), wanted))
 
 
 def streams(target: Target, access: VectorAccess, mask: Value | None) -> bool:

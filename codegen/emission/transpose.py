@@ -10,7 +10,7 @@ transposed by interleaving its halves log2(rows) times (each step rotates the bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Final
@@ -20,11 +20,10 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission import memory
 from tensorlang.codegen.emission.frame import Frame, Pending
-from tensorlang.codegen.emission.memory import VectorAccess, address
+from tensorlang.codegen.emission.memory import VectorAccess, address, picked, pieces
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
-    I32,
     I64,
     POINTER,
     VOID,
@@ -111,24 +110,11 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
     values = [splat(builder, row.value, first.lanes) for row in rows]  # of more lanes, perhaps, of which the first ones are wanted
     if first.place.dtype == BOOL:
         values = [builder.zext(value, shaped(I8, lanes_of(value))) for value in values]
-    for start, size in _pieces(first.lanes):
+    for start, size in pieces(first.lanes, SHORTEST):
         base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
         part = range(start, start + size)
-        taken = values if lanes_of(values[0]) == size else [_picked(builder, value, Poison(value.type), part) for value in values]
+        taken = values if lanes_of(values[0]) == size else [picked(builder, value, Poison(value.type), part) for value in values]
         _store_transposed(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
-
-
-def _pieces(count: int) -> Iterator[tuple[int, int]]:
-    """Starts and sizes of parts that are powers of two, the last of which may overlap the one before.
-
-    What is no power of two LLVM takes apart itself, but not always into what it can select: shuffles of 12 lanes end the process.
-    """
-    start = 0
-    while start < count:
-        size = max(1 << ((count - start).bit_length() - 1), min(SHORTEST, 1 << (count.bit_length() - 1)))
-        start = min(start, count - size)
-        yield start, size
-        start += size
 
 
 def _store_transposed(frame: Frame, first: VectorAccess, values: list[Value], *, streamed: bool) -> None:
@@ -159,15 +145,12 @@ def _write(frame: Frame, access: VectorAccess, column: Value, start: int, *, str
         return
     width = lanes_of(column)
     if start:
-        column = _picked(builder, column, Poison(column.type), [min(start + lane, width - 1) for lane in range(width)])
+        column = picked(builder, column, Poison(column.type), [min(start + lane, width - 1) for lane in range(width)])
     if frame.target.has_masks:
         mask = llvm.Constant(llvm.VectorType(I1, width), [int(lane < count) for lane in range(width)])
         intrinsic(builder, "masked.store", VOID, [column, access.base, mask], [column.type, POINTER], align={1: align})
         return
-    for place, size in _pieces(count):
-        base = address(builder, access.place.dtype, access.base, literal(I64, place))
-        part = column if size == width else _picked(builder, column, Poison(column.type), range(place, place + size))
-        builder.store(part, base, align=align)
+    memory.store_parts(builder, access.place.dtype, access.base, column, pieces(count, SHORTEST))
 
 
 def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
@@ -177,11 +160,6 @@ def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
     high = [lane + lanes // 2 for lane in low]
     step = 1
     while step < len(rows):
-        rows = [_picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
+        rows = [picked(builder, rows[i], rows[i + half], places) for i in range(half) for places in (low, high)]
         step *= 2
     return rows
-
-
-def _picked(builder: Builder, left: Value, right: Value, places: Iterable[int]) -> Value:
-    wanted = list(places)
-    return builder.shuffle_vector(left, right, llvm.Constant(llvm.VectorType(I32, len(wanted)), wanted))

@@ -23,9 +23,9 @@ from typing import Annotated
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import Binary, Compare, Const, Dim, Expr, If, Nest
+from tensorlang.ir import Compare, Const, Dim, Expr, If, Nest
 from tensorlang.ir.relations import rebounded
-from tensorlang.ir.traverse import map_children, map_expressions, walk
+from tensorlang.ir.traverse import map_children, map_expressions, sides_of_and, walk
 from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.conditions import condition_text, parsed
 from tensorlang.schedules.rewriting.copies import FreshNames, copied
@@ -63,14 +63,12 @@ class Specialize(Directive):
 
 def _literals(condition: Expr) -> Iterator[tuple[Dim, Const]]:
     """The dims that a condition makes literals."""
-    match condition:
-        case Compare("eq", Dim() as dim, Const() as value) | Compare("eq", Const() as value, Dim() as dim):
-            yield dim, value
-        case Binary("and", left, right):
-            yield from _literals(left)
-            yield from _literals(right)
-        case _:
-            pass
+    for part in sides_of_and(condition):
+        match part:
+            case Compare("eq", Dim() as dim, Const() as value) | Compare("eq", Const() as value, Dim() as dim):
+                yield dim, value
+            case _:
+                pass
 
 
 def _with(expr: Expr, values: dict[Dim, Const]) -> Expr:

@@ -39,7 +39,7 @@ from tensorlang.ir import (
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import linear
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of
+from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and
 from tensorlang.schedules.legality.code_size import FUNCTIONS
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
@@ -308,7 +308,7 @@ class _Reader:
             case Compare() | Binary() if _tells_where(expr):
                 return 0.0
             case Select(cond) if _tells_where(cond):
-                for part in _conjuncts(cond):
+                for part in sides_of_and(cond):
                     self.asked[frozenset(name for axis in axes_of(part) for name in self._axis(axis))] = None
                 own = 1.0
             case Binary() | Compare() | Unary() | Cast() | Select():
@@ -316,15 +316,6 @@ class _Reader:
             case _:
                 pass
         return own + sum(self._operations(part, reads, seen) for part in children(expr))
-
-
-def _conjuncts(cond: Expr) -> Iterator[Expr]:
-    match cond:
-        case Binary("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
-        case _:
-            yield cond
 
 
 def _tells_where(expr: Expr) -> bool:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from tensorlang.errors import TensorlangError, TuningError
 from tensorlang.schedules.spaces import serialization
-from tensorlang.schedules.spaces.feasible import Config, Feasible, feasible, names, size, unrank
+from tensorlang.schedules.spaces.feasible import Config, Feasible, feasible, size, unrank
 from tensorlang.schedules.spaces.footprints import Footprint
+from tensorlang.schedules.spaces.knob_trees import knob_of, listing, repeated_name, restricted, shape_of
 from tensorlang.schedules.spaces.knobs import (
     INACTIVE,
     Choice,
@@ -99,10 +100,10 @@ class Space:
 
         Raises `TuningError` for a name without values.
         """
-        return cls(tuple(_knob(name, tuple(own)) for name, own in values.items()))
+        return cls(tuple(knob_of(name, tuple(own)) for name, own in values.items()))
 
     def __post_init__(self) -> None:
-        if (name := _twice(self.knobs, frozenset())) is not None:
+        if (name := repeated_name(self.knobs, frozenset())) is not None:
             raise ValueError(f"two knobs of one point are called {name!r}")
 
     # Counting and drawing --------------------------------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class Space:
         """
         if name not in {knob.name for knob in self._every()}:
             raise ValueError(f"no knob {name!r}; there are {', '.join(sorted({knob.name for knob in self._every()}))}")
-        return replace(self, knobs=_restricted(self.knobs, name, tuple(values)))
+        return replace(self, knobs=restricted(self.knobs, name, tuple(values)))
 
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
         """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.
@@ -349,7 +350,7 @@ class Space:
     @cached_property
     def fingerprint(self) -> str:
         """A sha256 of knobs, values and constraint labels: the same in every process."""
-        parts = [[_shape(knob) for knob in self.knobs], [constraint.label for constraint in self.constraints]]
+        parts = [[shape_of(knob) for knob in self.knobs], [constraint.label for constraint in self.constraints]]
         return hashlib.sha256(spelling(parts).encode()).hexdigest()
 
     def _repr_html_(self) -> str:
@@ -361,27 +362,10 @@ class Space:
         count = self.count
         about = "" if count.exact else "about "
         lines = [f"{about}{count.feasible:,} feasible points of {count.total:,}"]
-        lines += [line for knob in self.knobs for line in _lines(knob, "  ")]
+        lines += [line for knob in self.knobs for line in listing(knob, "  ")]
         lines += [f"  {footprint}" for footprint in self.footprints]
         lines += [f"  where {constraint.label}" for constraint in self.constraints]
         return "\n".join(lines)
-
-
-def _knob(name: str, values: tuple[Value, ...]) -> Knob:
-    if not values:
-        raise TuningError(f"the knob {name!r} has no values")
-    kinds = {type(value) for value in values}
-    if kinds == {bool}:
-        return Flag(name).restricted(values)
-    return Sizes(name, values) if kinds == {int} and min(values) >= 1 else Choice(name, values)
-
-
-def _twice(knobs: Sequence[Knob], above: frozenset[str]) -> str | None:
-    """A name that two knobs of one point have, or None."""
-    own = [name for knob in knobs for name in names(knob)]
-    shared = next((name for name in own if own.count(name) > 1 or name in above), None)
-    below = ((knob.name, children) for knob in knobs for children in knob.opens.values())
-    return shared or next((found for name, children in below if (found := _twice(children, above | {name}))), None)
 
 
 def _below(rng: np.random.Generator, bound: int) -> int:
@@ -395,25 +379,3 @@ def _walk(rng: np.random.Generator, total: int) -> Iterator[int]:
     stride = next(step for step in range(total * 618 // 1000 | 1, 2 * total + 2) if math.gcd(step, total) == 1)
     for step in range(min(SCANNED, total)):
         yield (start + step * stride) % total
-
-
-def _restricted(knobs: tuple[Knob, ...], name: str, values: tuple[Value, ...]) -> tuple[Knob, ...]:
-    edited = (
-        knob.opening({text: _restricted(children, name, values) for text, children in knob.opens.items()}) if knob.opens else knob
-        for knob in knobs
-    )
-    return tuple(knob.restricted(values) if knob.name == name else knob for knob in edited)
-
-
-def _shape(knob: Knob) -> list[Any]:
-    below = {text: [_shape(child) for child in children] for text, children in knob.opens.items()}
-    return [knob.kind, knob.name, list(knob.values), below]
-
-
-def _lines(knob: Knob, indent: str) -> Iterator[str]:
-    yield f"{indent}{knob.name}: {knob.listing()}"
-    for value in knob.values:
-        if children := knob.children(value):
-            yield f"{indent}  {value}:"
-            for child in children:
-                yield from _lines(child, indent + "    ")

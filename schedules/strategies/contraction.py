@@ -177,11 +177,8 @@ class Contraction:
     def _thread_loop(self, config: Mapping[str, Any]) -> str:
         """The loop that threads share by default."""
         seconds, packing = self.search.seconds(config)
-        return cheapest_thread_loop(self.order.thread_loops(config, packing), seconds - packing, packing, self.threads, self._fork)
-
-    @property
-    def _fork(self) -> float:
-        return self.model.machine.core.fork
+        fork = self.model.machine.core.fork
+        return cheapest_thread_loop(self.order.thread_loops(config, packing), seconds - packing, packing, self.threads, fork)
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 

@@ -159,10 +159,10 @@ class ProgramStrategy:
         return product
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
-        rows = RowVectors.of(info, self.machine, self.threads, self._parts)
         if info.name in self._owners:  # the loop around a sum has no lanes
-            return replace(rows, vector=None)
-        return rows if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts) or rows
+            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
+        transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
+        return transpose or RowVectors.of(info, self.machine, self.threads, self._parts)
 
     @cached_property
     def _producers(self) -> frozenset[str]:

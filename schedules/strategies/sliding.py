@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Buffer, Call, Expr, For, Load, Source, const
@@ -70,6 +71,13 @@ class SlidingReduction:
         """The loops of the window that each value of the knob unrolls, from none to all."""
         loops = tuple(loop for loop in self.reduced if size(loop) > 1)
         return {"none": (), "inner": loops[-1:], "whole": loops} if len(loops) > 1 else {"none": (), "whole": loops}
+
+    def order(self, config: Mapping[str, Any]) -> list[For]:
+        """The loops of the output whose tiles stand around one another at a point, outermost first."""
+        order = list(self.stage.outer)
+        if config.get("order") == "around":
+            order.insert(len(self.around), order.pop())
+        return order
 
     @property
     def taps(self) -> int:

@@ -45,10 +45,7 @@ class WindowSketches:
             inner.append(row_i)
         lanes = window.vector.loop
         tiles[lanes], vector = sketch.split(lanes, config["vectors"] * self.lanes, self.lanes)
-        order = [loop.loop for loop in window.stage.outer]
-        if config.get("order") == "around":
-            order.insert(len(window.around), order.pop())
-        outer = [tiles[loop] for loop in order]
+        outer = [tiles[loop.loop] for loop in window.order(config)]
         sketch.reorder(*outer, *(loop.loop for loop in window.reduced), *inner, vector)
         if source is not None:
             first = len(window.around)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
-from tensorlang.ir import For
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
@@ -146,7 +145,7 @@ class Windows:
         """The point that the cost model names."""
         config = self.search.point()
         if self.threads > 1:
-            shared = next((loop for loop in self._order(config) if size(loop) > 1), self.stage.outer[0])
+            shared = next((loop for loop in self.window.order(config) if size(loop) > 1), self.stage.outer[0])
             loops = [ThreadLoop("outer", size(shared), 1)]
             config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, self.machine.core.fork)
         return config | ({"epilogue": "fused"} if self.consumer else {})
@@ -181,7 +180,7 @@ class Windows:
             inner.append(row_i)
         vector = window.vector
         tiles[vector.loop], vector_i = s.split(vector.loop, config["vectors"] * lanes, tail_of(is_literal(vector), "mask"))
-        order = self._order(config)
+        order = self.window.order(config)
         outer = [tiles[loop.loop] for loop in order]
         s.reorder(*outer, *(loop.loop for loop in window.reduced), *inner, vector_i)
         if place in (IN_PLANE, IN_ROWS, WHOLE):
@@ -199,13 +198,6 @@ class Windows:
             s.unroll(loop)
         repeated = next((loop for loop in order if size(loop) > 1), order[0])
         return tiles[repeated.loop]
-
-    def _order(self, config: Mapping[str, Any]) -> list[For]:
-        """The loops of the output whose tiles stand around one another, outermost first."""
-        order = list(self.stage.outer)
-        if config.get("order") == "around":
-            order.insert(len(self.window.around), order.pop())
-        return order
 
     def _make_source(self, s: Schedule, config: Mapping[str, Any], at: str | None) -> None:
         """Compute or copy the source inside a loop (None: before all of them), as vectors."""

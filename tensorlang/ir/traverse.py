@@ -122,6 +122,16 @@ def _over(expr: Expr, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> Expr:
             assert_never(expr)
 
 
+def sides_of_and(cond: Expr) -> Iterator[Expr]:
+    """The conditions that a condition joins by `and`, as they stand (`bounds.conjuncts` also turns what is negated)."""
+    match cond:
+        case Binary("and", left, right):
+            yield from sides_of_and(left)
+            yield from sides_of_and(right)
+        case _:
+            yield cond
+
+
 def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
     """The same expression in which equal nodes are one: that of `table`, which grows by those that are new.
 

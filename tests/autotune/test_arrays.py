@@ -7,9 +7,9 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.autotune.measurement.arrays import Guarded, Spec, inputs, mismatch
-from tensorlang.autotune.task import Task, longest_reduction
+from tensorlang.autotune.task import Task, bound_arrays, longest_reduction
 from tensorlang.autotune.verification.points import sample_points
-from tensorlang.autotune.verification.reference import bound, make_reference
+from tensorlang.autotune.verification.reference import make_reference
 from tensorlang.errors import TuningError
 from tensorlang.ir.dtype import DTYPES, dtype
 from tensorlang.ir.machine import LINE_BYTES
@@ -90,7 +90,7 @@ def test_the_reference_is_computed_with_the_arrays_that_buffers_are_bound_to() -
     weights = np.array([3, 5, 7], np.float32)
     X, W = tl.placeholder((3,), name="X"), tl.buffer(weights, name="W")
     task = Task.of(tl.compute((3,), lambda i: X[i] * W[i], name="Y"))
-    assert list(bound(task.outputs)) == [1]
+    assert list(bound_arrays(task.outputs)) == [1]
     values = np.frombuffer(make_reference(task, 0).values[0].data, np.float32)
     np.testing.assert_allclose(values, inputs(task.inputs, 0)[0].array * weights, rtol=1e-6)
 

@@ -2,7 +2,6 @@
 
 import math
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,40 +24,12 @@ from tensorlang.definition.tensor import as_outputs
 from tensorlang.errors import LogError
 from tensorlang.schedules.strategies import choose
 from tensorlang.serialization import canonical
-from tests.autotune.test_log import fields
+from tests.autotune.matmul_records import another, matmul, record
 
 k9 = tl.reduce_axis(9, name="k")
 
 
-def matmul(n: int, name: str = "C") -> tl.Tensor:
-    return tl.ops.matmul(tl.placeholder((n, n), name="A"), tl.placeholder((n, n), name="B"), name=name)
-
-
-def record(n: int, outputs: tl.Tensor, **changes: Any) -> dict[str, Any]:
-    strategy = choose(outputs, target(), 1)
-    task = {
-        "op": "matmul",
-        "fingerprint": canonical.fingerprint(outputs),
-        "family": canonical.family(outputs),
-        "extents": list(canonical.extents(outputs)),
-        "dtype": "float32",
-        "definition": canonical.describe(outputs),
-    }
-    made = {"task": task, "target": host.target_fields(target()), "strategy": {"name": strategy.name}, "config": strategy.default}
-    return fields(n, **{**made, "schedule": strategy.schedule(strategy.default).to_json(), **changes})
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path / "a.jsonl")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = tl.get_threads()
-    tl.set_threads(1)
-    yield
-    tl.set_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -66,13 +37,6 @@ def lenient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has a counterpart is lent, whatever the model and the distance say."""
     monkeypatch.setattr(lending, "FARTHEST", math.inf)
     monkeypatch.setattr(lending, "AHEAD", 0.0)
-
-
-def another(outputs: tl.Tensor) -> dict[str, Any]:
-    """A record of another schedule than the default."""
-    strategy = choose(outputs, target(), 1)
-    config = next(config for config in strategy.space.sample(np.random.default_rng(0), 20) if config != strategy.default)
-    return {"config": config, "schedule": strategy.schedule(config).to_json()}
 
 
 def test_the_fastest_record_of_this_program_is_found_whatever_its_names(log: Log) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,9 @@ from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement import host
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
-from tests.autotune.test_database import another, matmul, record
+from tests.autotune.matmul_records import another, matmul, record
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = tl.get_threads()
-    tl.set_threads(1)
-    yield
-    tl.set_threads(before)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path / "a.jsonl")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def study(log: Log, n: int = 32, *, winner: int = 1, **final: Any) -> None:

@@ -1,0 +1,24 @@
+"""Fixtures of several tests of the tuner."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tensorlang as tl
+from tensorlang.autotune.log.log import Log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """A log that is not there yet."""
+    return Log(tmp_path / "a.jsonl")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Kernels run on one thread."""
+    before = tl.get_threads()
+    tl.set_threads(1)
+    yield
+    tl.set_threads(before)
