@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import scipy
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import spearmanr
 
 from tensorlang.autotune.log.record import from_line
 from tensorlang.codegen.target import target
@@ -66,7 +66,7 @@ def judged(path: Path, points: int) -> Row:
     measured = [float(trial["min"]) for trial in trials[:points]]
     pick = measured[min(range(len(nests)), key=predicted.__getitem__)] / min(measured)
     ratios = sorted(guess / truth for guess, truth in zip(predicted, measured, strict=True))
-    correlation = float(spearmanr(predicted, measured).statistic)
+    correlation = float(scipy.stats.spearmanr(predicted, measured).statistic)
     return Row(path.name.split(".")[0], core, len(nests), correlation, pick, (ratios[0], statistics.median(ratios), ratios[-1]), cost)
 
 

@@ -7,6 +7,8 @@ often, anew in each run: `make campaign`, or `python -m pytest -m hypothesis --h
 
 Machines are as they ship: what somebody measured here decides no test (`TENSORLANG_MACHINE=off`, for the processes of tests too).
 
+Each worker imports every file of tests, and few need the dear parts of SciPy: `import scipy` loads them on use.
+
 A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests.
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import ndimage, signal, special
+import scipy
 
 import tensorlang as tl
 from tensorlang import ops
@@ -25,7 +25,7 @@ def reference_conv2d(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, g
     spread = np.zeros((*w.shape[:2], dy * (w.shape[2] - 1) + 1, dx * (w.shape[3] - 1) + 1))
     spread[:, :, ::dy, ::dx] = w
     planes = [
-        sum(signal.correlate2d(xp[i, (j // share) * own + c], spread[j, c], mode="valid") for c in range(own))
+        sum(scipy.signal.correlate2d(xp[i, (j // share) * own + c], spread[j, c], mode="valid") for c in range(own))
         for i, j in itertools.product(range(n), range(o))
     ]
     return np.stack(planes).reshape(n, o, *planes[0].shape)[:, :, ::sy, ::sx]
@@ -72,7 +72,7 @@ def test_depthwise_conv2d_keeps_channels_apart(layout: str, multiplier: int) -> 
 def test_depthwise_conv2d_of_one_channel() -> None:
     x, w = array(1, 1, 9, 8), array(1, 1, 3, 3)
     X, W = feed(x, w)
-    want = signal.correlate2d(x[0, 0], w[0, 0], "valid")[None, None]
+    want = scipy.signal.correlate2d(x[0, 0], w[0, 0], "valid")[None, None]
     check(ops.depthwise_conv2d(X, W), [X, W], (x, w), want, rtol=1e-4)
 
 
@@ -141,7 +141,7 @@ def test_max_pool2d_takes_the_greatest_of_each_window(layout: str) -> None:
 def test_max_pool2d_is_scipys_maximum_filter() -> None:
     x = array(1, 1, 9, 9)
     (X,) = feed(x)
-    want = ndimage.maximum_filter(x[0, 0], 3, mode="constant", cval=-np.inf)[None, None]
+    want = scipy.ndimage.maximum_filter(x[0, 0], 3, mode="constant", cval=-np.inf)[None, None]
     check(ops.max_pool2d(X, 3, 1, 1), [X], (x,), want, rtol=0, atol=0)
 
 
@@ -164,6 +164,6 @@ def test_operators_take_symbolic_extents() -> None:
     X, W = tl.placeholder((n, 3, h, 6), name="X"), tl.placeholder((4, 3, 3, 3), name="W")
     Y = ops.softmax(ops.max_pool2d(ops.relu(ops.conv2d(X, W, stride=2, padding=1)), 2))
     conv = np.maximum(reference_conv2d(x, w, (2, 2), (1, 1), (1, 1), 1), 0)
-    want = special.softmax(view(conv, (2, 2), (2, 2))[:, :, :2].max((4, 5)), -1)
+    want = scipy.special.softmax(view(conv, (2, 2), (2, 2))[:, :, :2].max((4, 5)), -1)
     got = tl.evaluate(Y, {X: x, W: w})
     np.testing.assert_allclose(got, want, rtol=1e-4)

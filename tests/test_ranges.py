@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.sparse
+import scipy
 from hypothesis import given, strategies as st
 
 import tensorlang as tl

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from cProfile import Profile
 
 
 def work(action: Callable[[], object]) -> int:
-    """How many Python functions an action calls."""
-    calls = 0
-
-    def count(_frame: object, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return calls
+    """How many Python functions an action calls, counted in C: a counter in Python takes as long as most of what it counts."""
+    counter = Profile(subcalls=False, builtins=False)
+    counter.runcall(action)
+    return sum(entry.callcount for entry in counter.getstats())

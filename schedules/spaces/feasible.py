@@ -6,7 +6,8 @@ the knobs that the constraints really read, and a branch of it ends as soon as t
 costs as many questions as there are pairs, however many points the space has. Constraints that read different knobs have trees of their
 own, and the points are their product. A leaf stands for all values of what nobody read, which are counted without being listed. A
 constraint that reads everything, or the point as a whole, is asked about each point in turn. What a constraint has read and answered is
-kept: where others decide knobs that it does not read, it is not asked again.
+kept: where others decide knobs that it does not read, it is not asked again, and what is decided from there on is one sub-tree, however
+many branches lead to it.
 
 Questions and answers are bounded; a space whose constraints need more is left to sampling by rejection (`Space.sample`).
 """
@@ -16,11 +17,11 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from tensorlang.schedules.spaces.knobs import Knob
+from tensorlang.schedules.spaces.knobs import Knob, Value
 
 Config: TypeAlias = dict[str, Any]
 Predicate: TypeAlias = Callable[[Config], bool]
@@ -33,17 +34,21 @@ ANSWERS: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The points with the values of `config` and any values of the `free` knobs, all of them feasible."""
+    """Any values of the `free` knobs, all of them feasible with what the branches above decide."""
 
-    config: Config
     free: tuple[Knob, ...]
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Feasible points one child after the other; `ends` has the number of points up to the end of each."""
+    """Feasible points one child after the other, one for each of the `values` of a knob that leave any.
 
+    `ends` has the number of points up to the end of each. A child may be that of other branches too.
+    """
+
+    knob: str
+    values: tuple[Value, ...]
     children: tuple[Leaf | Branch, ...]
     ends: tuple[int, ...]
 
@@ -82,11 +87,11 @@ def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate]) -> Feasibl
             raise
         except Exception:  # noqa: BLE001 - it relies on an earlier constraint: all together, in order
             groups = [(frozenset(knob.name for knob in knobs), tuple(_Constraint(holds) for holds in constraints))]
-        trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), {}, held) for read, held in groups]
+        trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), {}, held)[0] for read, held in groups]
     except _TooMany:
         return None
     free = tuple(knob for knob in knobs if not any(knob.name in read for read, _ in groups))
-    trees.append(Leaf({}, free, size(free)))
+    trees.append(Leaf(free, size(free)))
     return Feasible(tuple(trees), math.prod(tree.count for tree in trees))
 
 
@@ -133,11 +138,12 @@ def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[_Con
     return groups
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Answer:
     """What a constraint says after some reads: its answer, or what it `reads` next, and what it says `after` each value of that.
 
     None of both: nobody has asked. Values go by their identity, which the knobs keep; None stands for a knob that a point does not have.
+    Answers themselves are told apart by identity too.
     """
 
     reads: str | None = None
@@ -153,31 +159,38 @@ class _Constraint:
     first: _Answer = field(default_factory=_Answer)
     here: _Answer | None = None
 
-    def followed(self, config: Config, undecided: tuple[Knob, ...]) -> tuple[_Constraint, bool | Knob | None]:
-        """The same with these values decided, and the answer or the knob to decide next, where that is known."""
+    def followed(self, config: Config, undecided: tuple[Knob, ...], needs: set[str]) -> tuple[_Constraint, bool | Knob | None]:
+        """The same with these values decided, and the answer or the knob to decide next, where that is known; `needs` gets what it read."""
         here = self.here or self.first
         while here.reads is not None:
             knob = None if here.reads in config else _knob_of(here.reads, undecided)
             if knob is not None:
                 return _Constraint(self.holds, self.first, here), knob
+            needs.add(here.reads)
             here = here.after.setdefault(id(config[here.reads]) if here.reads in config else None, _Answer())
         return _Constraint(self.holds, self.first, here), here.answer
 
-    def ask(self, config: Config, undecided: tuple[Knob, ...]) -> bool | Knob:
-        """What the predicate says of all points with these values, or the knob to decide next."""
+    def ask(self, config: Config, undecided: tuple[Knob, ...], needs: set[str]) -> tuple[_Constraint, bool | Knob]:
+        """What the predicate says of all points with these values, or the knob to decide next; as `followed` has them."""
         if not undecided:
-            return bool(self.holds(dict(config)))
+            needs.update(config)
+            return self, bool(self.holds(dict(config)))
         point = _Undecided(config, undecided)
         try:
             answer = bool(self.holds(point))  # type: ignore[arg-type]  # behaves as the dict would
         except _Reads as read:
-            if read.name is not None:
-                self._keep(point).reads = read.name
-            return read.knob
+            if read.name is None:
+                needs.update(config)
+                return self, read.knob
+            self._keep(point).reads = read.name
         except Exception:  # noqa: BLE001 - it wants a real dict: decide one knob after the other until it can be given one
-            return undecided[0]
-        self._keep(point).answer = answer
-        return answer
+            needs.update(config)
+            return self, undecided[0]
+        else:
+            self._keep(point).answer = answer
+        followed, told = self.followed(config, undecided, needs)
+        assert told is not None, "it has just been kept"
+        return followed, told
 
     def _keep(self, point: _Undecided) -> _Answer:
         """Where what the predicate read of a point leads."""
@@ -188,46 +201,81 @@ class _Constraint:
         return here
 
 
+_Place: TypeAlias = tuple[tuple[int, ...], tuple[_Answer, ...]]
+"""Where a survey stands: the knobs that are undecided, by identity, and how far each constraint has been followed."""
+
+
 @dataclass(slots=True)
 class _Survey:
-    """Builds decision trees; `read` gathers the knobs that were decided."""
+    """Builds decision trees; `read` gathers the knobs that were decided.
+
+    A sub-tree depends on the place where it begins and on the values of the knobs that it `needs`, which were decided before: it is
+    `known` by both, and built once.
+    """
 
     asked: int = 0
     answered: int = 0
     read: set[str] = field(default_factory=set)
+    known: dict[_Place, dict[tuple[str, ...], dict[tuple[int | None, ...], Branch]]] = field(default_factory=dict)
 
-    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Constraint, ...]) -> Tree:
+    def tree(self, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Constraint, ...]) -> tuple[Tree, set[str]]:
+        """The feasible points with the values of `config`, and the knobs of these on which they depend."""
+        needs = set[str]()
         for place, constraint in enumerate(constraints):
-            followed, answer = constraint.followed(config, undecided)
+            followed, answer = constraint.followed(config, undecided, needs)
             self.answered += 1
             if answer is None:
                 self.asked += 1
-                answer = constraint.ask(config, undecided)
+                followed, answer = followed.ask(config, undecided, needs)
             if self.answered > ANSWERS or self.asked > QUESTIONS:
                 raise _TooMany
             if isinstance(answer, Knob):
-                return self._branch(answer, undecided, config, (followed, *constraints[place + 1 :]))
+                branch, more = self._branch(answer, undecided, config, (followed, *constraints[place + 1 :]))
+                return branch, needs.union(more)
             if not answer:
-                return Branch((), ())
-        return Leaf(config, undecided, size(undecided))
+                return _NOTHING, needs
+        return Leaf(undecided, size(undecided)), needs
 
-    def _branch(self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Constraint, ...]) -> Tree:
+    def _branch(
+        self, knob: Knob, undecided: tuple[Knob, ...], config: Config, constraints: tuple[_Constraint, ...]
+    ) -> tuple[Branch, Iterable[str]]:
+        place = tuple(map(id, undecided)), tuple(constraint.here or constraint.first for constraint in constraints)
+        known = self.known.setdefault(place, {})
+        for names, found in known.items():
+            branch = found.get(_values(config, names))
+            if branch is not None:
+                return branch, names
         self.read.add(knob.name)
         rest = tuple(other for other in undecided if other is not knob)
-        kept = []
+        kept, needs = list[tuple[Value, Tree]](), set[str]()
         for value in knob.values:
-            child = self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints)
+            child, more = self.tree((*knob.children(value), *rest), {**config, knob.name: value}, constraints)
+            needs |= more
             if child.count:
-                kept.append(child)
-        return Branch(tuple(kept), tuple(itertools.accumulate(child.count for child in kept)))
+                kept.append((value, child))
+        needs.discard(knob.name)
+        children = tuple(child for _, child in kept)
+        branch = Branch(knob.name, tuple(value for value, _ in kept), children, tuple(itertools.accumulate(one.count for one in children)))
+        names = tuple(needs)
+        known.setdefault(names, {})[_values(config, names)] = branch
+        return branch, names
+
+
+_NOTHING: Final = Branch("", (), (), ())
+"""No points."""
+
+
+def _values(config: Config, names: tuple[str, ...]) -> tuple[int | None, ...]:
+    """The values of knobs by identity; None for a knob that a point does not have."""
+    return tuple([id(config[name]) if name in config else None for name in names])
 
 
 def _descend(tree: Tree, rank: int, config: Config) -> None:
     while isinstance(tree, Branch):
         place = bisect.bisect_right(tree.ends, rank)
         rank -= tree.ends[place - 1] if place else 0
+        config[tree.knob] = tree.values[place]
         tree = tree.children[place]
-    config.update(tree.config)
     unrank(tree.free, rank, config)
 
 

@@ -183,6 +183,10 @@ class Space:
             active.keys() == config.keys() and all(knob.has(config[name]) for name, knob in active.items()) and self._feasible(dict(config))
         )
 
+    def __contains__(self, config: object) -> bool:
+        """`config in space`: what `contains` says, of whatever it is; without it Python would go through the whole space."""
+        return isinstance(config, Mapping) and self.contains(config)
+
     def neighbours(self, config: Config) -> list[Config]:
         """The feasible points one move away: one knob to a near value; knobs that it opens take their nearest values.
 

@@ -52,12 +52,12 @@ class TileOrder:
         return Choice("order", [*ORDERS, *([BLOCKED] if self.blocked else [])])
 
     def present(self, config: Mapping[str, Any]) -> str:
-        """The tile loops that a point has, outermost first."""
-        roles = self.kernel.roles
+        """The tile loops that a point has, outermost first. The number of rows is read only where it counts: spaces ask each reader."""
+        roles, order = self.kernel.roles, config["order"]
         found = {"j"} | ({"k"} if config["depth"] < size(roles.depth) else set()) | ({"i"} if roles.row is not None else set())
-        if roles.row is not None and self.block_rows(config) < roles.row.size:
+        if "b" in order and roles.row is not None and self.block_rows(config) < roles.row.size:
             found.add("b")
-        return "".join(name for name in config["order"] if name in found)
+        return "".join(name for name in order if name in found)
 
     def around(self, present: str, loops: Mapping[str, str]) -> Iterator[str]:
         """All loops around the tile, outermost first: those that use the same panel stand inside of it. `loops` are named by letters."""
@@ -90,9 +90,12 @@ class TileOrder:
 
     def panels(self, config: Mapping[str, Any]) -> tuple[Panel, ...]:
         """The operands to pack at a point: that of the lanes, that of the rows."""
-        present, roles = self.present(config), self.kernel.roles
+        lanes, rows, roles = self.packs_lanes(config), config.get("pack_row"), self.kernel.roles
+        if not lanes and not rows:
+            return ()
+        present = self.present(config)
         reuse = "b" if present.find("b") > 0 else "i"  # blocks of rows reuse panels, where these can be packed outside of them
-        wanted = ((self.packs_lanes(config), reuse, roles.operand), (config.get("pack_row"), "j", roles.row_operand))
+        wanted = ((lanes, reuse, roles.operand), (rows, "j", roles.row_operand))
         return tuple(Panel(load, letter, _outside(present, letter)) for packed, letter, load in wanted if packed)
 
     def places_panels(self, config: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import pairwise
@@ -230,7 +231,7 @@ def test_a_worker_killed_in_mid_trial_costs_a_second_try_and_a_second_loss_the_c
     if "three" not in cluster.workers:
         cluster.start("three", "twin")
     assert cluster.workers["three"].address
-    evaluator = opened("twin")
+    evaluator = opened("twin", patience=replace(SHORT, nobody=1))
     settle(evaluator, 6)
     evaluator.submit("a", Candidate({"sleep": 0.3}))
     first = cluster.named(measuring(evaluator))
@@ -313,7 +314,7 @@ def test_a_lost_scheduler_ends_the_run_with_all_finished_trials_in_the_log_and_t
 
 
 def test_a_scheduler_that_does_not_answer_is_lost_too(opened, cluster: Cluster) -> None:
-    evaluator = opened("other", patience=Patience(scheduler=2))
+    evaluator = opened("other", patience=Patience(scheduler=1))
     os.kill(cluster.scheduler.process.pid, signal.SIGSTOP)
     try:
         with pytest.raises(TuningError, match="is lost"):

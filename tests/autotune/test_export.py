@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from tensorlang.autotune.log.export import COLUMNS, FORMATS, INVALIDITY, rows, text, to_pandas, to_t4, write
@@ -88,6 +87,8 @@ def test_a_table_has_one_row_a_trial_and_a_column_for_each_knob() -> None:
 def test_csv_and_json_say_the_same_as_the_table() -> None:
     log = Log(FIXTURE)
     table = to_pandas(log, knobs=True)
+    import pandas as pd
+
     read = pd.read_csv(io.StringIO(text(log, "csv")))
     assert list(read.columns) == list(table.columns)
     assert read["time"].tolist() == table["time"].tolist()

@@ -6,9 +6,9 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+import scipy
 from hypothesis import given, strategies as st
 from rich.console import Console
-from scipy.stats import kruskal
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.record import Trial
@@ -81,7 +81,7 @@ def test_a_knob_that_decides_explains_all_and_one_that_does_not_explains_nothing
     assert explained([[1.0], [2.0], [3.0]]) is None, "as many values as trials"
     assert explained([[1.0, 2.0, 3.0]]) == 0, "one value only"
     groups = [[1.0, 3.0, 3.0], [2.0, 5.0, 5.0, 6.0], [7.0, 3.0]]
-    assert explained(groups) == pytest.approx((kruskal(*groups).statistic - 2) / 6), "of tied values too"
+    assert explained(groups) == pytest.approx((scipy.stats.kruskal(*groups).statistic - 2) / 6), "of tied values too"
     decided = explained([[1.0, 1.1, 1.2, 1.3, 900.0], [2.0, 2.1, 2.2, 2.3, 2.4]])
     assert decided is not None and decided > 0.15, "one trial on a busy machine does not hide what a knob does"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tensorlang.autotune.jobs import ledger, session as session_module
@@ -20,11 +21,12 @@ from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.status import Failure
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
-from tensorlang.autotune.workers.protocol import Facts, Outcome
+from tensorlang.autotune.workers.protocol import Candidate, Facts, Outcome
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import digest
 from tensorlang.errors import LogError, TuningError
@@ -55,6 +57,44 @@ def job(log: Path | None, offer: Plan | None = None, **settings: Any) -> Session
     return Session(task(), offer or plan(), target(), wanted, None if log is None else Log(log))
 
 
+class Answering:
+    """An evaluator that starts no process: what the stand-ins would come to, for whatever is about the session alone."""
+
+    capacity = 2
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.machine, self._sent = host.machine(), list[tuple[str, Candidate]]()
+
+    def open(self, task: object) -> None: ...
+
+    def close(self) -> None:
+        self._sent.clear()
+
+    def submit(self, key: str, candidate: Candidate) -> None:
+        self._sent.append((key, candidate))
+
+    def next(self, _until: float | None) -> tuple[str, Outcome]:
+        key, candidate = self._sent.pop(0)
+        return key, self._outcome(candidate)
+
+    def paired(self, candidates: Sequence[Candidate], _until: float | None) -> Outcome:
+        return Outcome("ok", rows=tuple(msgspec.structs.replace(self._outcome(one).facts, runs=(5,)) for one in candidates))
+
+    def _outcome(self, candidate: Candidate) -> Outcome:
+        config = candidate.config or {}
+        if config.get("run") == "raise":
+            return Outcome("crash", error=Failure("RuntimeError", "as told"))
+        if config.get("run") == "wrong":
+            return Outcome("wrong_result", error=Failure("Wrong", "as told"))
+        return Outcome("ok", facts=Facts(schedule="{}", compile_s=1e-4, run_s=1e-3, samples=(config.get("takes", 1e-5),) * 5, number=1))
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are answered for at once."""
+    monkeypatch.setattr(session_module, "LocalEvaluator", Answering)
+
+
 def test_a_job_finds_the_fastest_valid_point_and_survives_the_others(tmp_path: Path) -> None:
     result = job(tmp_path / "a.jsonl", plan(takes=(0.002, 0.0005)), trials=100).run()
     assert result.reason == "exhausted" and len(result.records) == 16
@@ -64,6 +104,7 @@ def test_a_job_finds_the_fastest_valid_point_and_survives_the_others(tmp_path: P
     assert {trial.status for trial in result.records} == {"ok", "crash", "wrong_result"}
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_finished_job_measures_nothing_and_says_the_same(tmp_path: Path) -> None:
     first = job(tmp_path / "a.jsonl", plan((None,))).run()
     before = (tmp_path / "a.jsonl").read_bytes()
@@ -73,6 +114,7 @@ def test_a_finished_job_measures_nothing_and_says_the_same(tmp_path: Path) -> No
     assert list(again.to_pandas()["id"]) == list(first.to_pandas()["id"])
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_resumed_job_counts_and_never_repeats_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     job(path, plan((None,)), trials=2).run()
@@ -95,6 +137,7 @@ def test_a_record_is_self_contained(tmp_path: Path) -> None:
     assert lines[3]["reason"] == "trials" and lines[3]["overhead"] < 1 and lines[3]["noise"]["slow"] == []
 
 
+@pytest.mark.usefixtures("answered")
 def test_without_a_log_a_job_runs_in_memory() -> None:
     assert len(job(None, plan((None,)), trials=2).run().records) == 2
 
@@ -106,12 +149,14 @@ def test_no_valid_schedule_is_an_error_with_counts_and_the_first_failure(tmp_pat
     assert len(list(Log(tmp_path / "a.jsonl"))) == 2
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_default_that_fails_leaves_the_speed_up_open(tmp_path: Path) -> None:
     offer = Plan("stand-in", Space((Choice("run", ("raise", None)),)), {"run": "raise"})
     result = job(tmp_path / "a.jsonl", offer).run()
     assert result.best.config == {"run": None} and result.speedup is None and result.default is None
 
 
+@pytest.mark.usefixtures("answered")
 def test_an_interrupt_propagates_and_leaves_a_whole_log(tmp_path: Path) -> None:
     def stop(state: Progress) -> None:
         if state.done == 2:
@@ -184,6 +229,7 @@ def test_a_job_may_be_run_in_slices_and_let_its_processes_go_between_them(tmp_pa
     assert kinds == ["run_start", *["trial"] * 6, "final", "run_end"]
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_candidate_under_way_when_a_host_was_lost_is_tried_again_but_not_after_the_second_loss(tmp_path: Path) -> None:
     first = job(tmp_path / "a.jsonl", plan((None,)), trials=1)
     first.run()
@@ -246,6 +292,7 @@ def test_a_job_that_is_ended_leaves_no_file_and_no_process_and_its_log_is_whole(
     assert list(log) and log.problems == () and (last["kind"] == "run_end") == (how == signal.SIGINT)
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_job_that_was_stopped_by_its_budget_and_decided_decides_nothing_again(tmp_path: Path) -> None:
     for _ in range(2):
         sliced = job(tmp_path / "a.jsonl", plan((None,)), trials=50)
@@ -253,6 +300,7 @@ def test_a_job_that_was_stopped_by_its_budget_and_decided_decides_nothing_again(
     assert len(list(Log(tmp_path / "a.jsonl").records("final"))) == 1
 
 
+@pytest.mark.usefixtures("answered")
 def test_trials_of_another_processor_do_not_count(tmp_path: Path) -> None:
     first = job(tmp_path / "a.jsonl", plan((None,)), trials=1)
     first.run()
@@ -263,6 +311,7 @@ def test_trials_of_another_processor_do_not_count(tmp_path: Path) -> None:
     assert job(log.path, plan((None,)), trials=2).run().records[0].id == "here"
 
 
+@pytest.mark.usefixtures("answered")
 def test_progress_is_told_after_each_trial() -> None:
     seen: list[Progress] = []
     job(None, plan((None,)), trials=3).run(seen.append)

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser
 from tensorlang.autotune.log.naming import named_extents, task_title
 from tensorlang.autotune.log.record import RecordParser, Trial, to_line
 from tensorlang.autotune.operators import program
+from tensorlang.autotune.reporting import replay
 from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.autotune.reporting.report import standings, studies
 from tensorlang.autotune.reporting.verify import Verdict, judged
@@ -64,7 +66,8 @@ def test_winners_are_written_for_programs_with_default_interval_and_flags(tmp_pa
     assert wrong.returncode == 2 and "json" in wrong.stderr
 
 
-def test_what_is_exhausted_or_was_busy_is_said_first(tmp_path: Path) -> None:
+def test_what_is_exhausted_or_was_busy_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "_measured", lambda *_: Peak(100e9, 10e9))
     made = Made()
     *study, _ = made.study(8)
     busy = {"spread": 0.2, "slow": [{"first": 2, "last": 5, "by": 0.4}]}

@@ -40,7 +40,7 @@ class Time:
 # Rounds ----------------------------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.floats(1e-7, 0.1), st.floats(0, 1)), min_size=1, max_size=20), st.floats(0.01, 20))
+@given(st.lists(st.tuples(st.floats(1e-6, 0.1), st.floats(0, 1)), min_size=1, max_size=20), st.floats(0.01, 20))
 def test_nothing_is_begun_after_the_budget(costs: list[tuple[float, float]], seconds: float) -> None:
     time, begun = Time(), list[float]()
 

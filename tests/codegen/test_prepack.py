@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import signal
+import scipy
 
 import tensorlang as tl
 
@@ -74,7 +74,7 @@ def test_a_convolution_with_its_weights_packed() -> None:
     kernel = tl.build(tl.ops.conv2d(tl.placeholder(x.shape, name="X"), tl.placeholder(w.shape, name="W"), padding=1))
     got = kernel.prepack(W=w)(x)
     for o in range(33):
-        want = sum(signal.correlate(np.pad(x[0, c], 1), w[o, c], "valid") for c in range(5))
+        want = sum(scipy.signal.correlate(np.pad(x[0, c], 1), w[o, c], "valid") for c in range(5))
         np.testing.assert_allclose(got[0, o], want, rtol=1e-4)
 
 

@@ -12,6 +12,7 @@ from tensorlang.codegen.target import target
 from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.blocking import SHORT
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.descent import GAIN, descend
 from tensorlang.schedules.strategies.program import ProgramStrategy
@@ -44,7 +45,7 @@ def test_a_sketch_costs_what_the_schedule_of_its_point_does(shape: tuple[int, in
         return
     sketches = TilingSketches(tile.kernel, tile.order, program(strategy._plain.nest))
     found = estimated(sketches.parts(config), target(cpu).core).seconds
-    assert found == pytest.approx(predicted(strategy, cpu, config), rel=0.25)
+    assert found == pytest.approx(predicted(strategy, cpu, config), rel=0.25, abs=SHORT / 20)  # nothing so short is searched
 
 
 @crossed({"shape": [(512, 512, 512), (128, 768, 768), (32, 2048, 1024), (1000, 1000, 1000)], "cpu": MACHINES})

@@ -61,10 +61,14 @@ def test_the_instruction_is_used_where_the_processor_has_it(row: str, lane: str,
 def test_every_point_of_the_space_is_a_schedule() -> None:
     strategy = choose(dense(33, 70, 37, "uint8", "int8", relu=True), target("sapphirerapids"), 2)
     assert strategy.space.contains(strategy.default)
+    found = []
     for config in strategy.space.sample(np.random.default_rng(0), 12):
         s = strategy.schedule(config)
-        assert "tensor" in str(s) or 4 * config["rows"] * config["unroll"] > 256, config  # its code may be too long: plain loops
+        found.append("tensor" in str(s))
+        copies = config["rows"] * config["vectors"] * config["unroll"]
+        assert found[-1] or 4 * copies > 256, config  # its code may be too long: plain loops
         assert not s.faults
+    assert sum(found) > 9
 
 
 def test_a_convolution_of_bytes_takes_its_channels_as_products() -> None:

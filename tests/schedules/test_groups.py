@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import signal
+import scipy
 
 import tensorlang as tl
 from tensorlang.codegen.target import target
@@ -80,7 +80,7 @@ def grouped(layout: str, groups: int, own: int, share: int, **options: Any) -> t
     stride = options.get("stride", 1)
     want = np.zeros((2, groups * share, 9, 22))
     for n, o, c in np.ndindex(2, groups * share, own):
-        want[n, o] += signal.correlate2d(padded[n, o // share * own + c], w[o, c], "valid")
+        want[n, o] += scipy.signal.correlate2d(padded[n, o // share * own + c], w[o, c], "valid")
     want = want[:, :, ::stride, ::stride]
     if layout == "NHWC":
         x, w, want = x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy(), want.transpose(0, 2, 3, 1)
@@ -123,7 +123,7 @@ def transposed(channels: int, outputs: int, size: int, extent: int) -> tuple[Ten
     x, w = array(1, channels, extent, extent), array(channels, outputs, size, size)
     spread = np.zeros((channels, 2 * extent - 1, 2 * extent - 1))
     spread[:, ::2, ::2] = x[0]
-    want = np.array([sum(signal.convolve2d(spread[c], w[c, o]) for c in range(channels)) for o in range(outputs)])[None]
+    want = np.array([sum(scipy.signal.convolve2d(spread[c], w[c, o]) for c in range(channels)) for o in range(outputs)])[None]
     image, window = tl.placeholder(x.shape, name="X"), tl.placeholder(w.shape, name="W")
     return tl.ops.conv2d_transpose(image, window, stride=2, padding=0, name="Y"), (x, w), want
 
