@@ -53,7 +53,7 @@ def _axes(definition: object) -> Iterator[tuple[str, int]]:
                 if name not in seen:
                     seen.add(name)
                     yield name, size
-    except (KeyError, IndexError, TypeError, AttributeError, RecursionError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
         return
 
 

@@ -263,16 +263,21 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
 
 
 def _contracted(nest: Nest, expr: Expr) -> Expr:
-    """The expression with the two digits of a split, where they stand as its equation has them, replaced by its parent."""
+    """The expression over the axes that loops were made of by split, skew and shift: their ends are known."""
     form = linear(simplify(expr))
     for relation in reversed(nest.relations):
-        if isinstance(relation, ir.SplitRelation):
-            inner = Axis(relation.inner)
-            by = form.terms.get(inner, 0)
-            digits = linear(simplify(Binary("sub", derived_values(relation)[relation.parent], relation.lo)))
-            if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
-                parent = linear(simplify(Binary("sub", Axis(relation.parent), relation.lo)))
-                form = form.plus(digits, -by).plus(parent, by)
+        match relation:
+            case ir.SplitRelation(parent, inner=inner, lo=lo):
+                by = form.terms.get(Axis(inner), 0)
+                digits = linear(simplify(Binary("sub", derived_values(relation)[parent], lo)))
+                if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
+                    form = form.plus(digits, -by).plus(linear(simplify(Binary("sub", Axis(parent), lo))), by)
+            case ir.WindowRelation(parent, inner, base):
+                by = form.terms.get(Axis(inner), 0)
+                moved = Binary("sub", Binary("sub", Axis(parent), base), Axis(inner))
+                form = form.plus(linear(simplify(moved)), by) if by else form
+            case _:
+                pass
     return expression(form)
 
 

@@ -41,7 +41,12 @@ def test_what_is_reduced_on_the_way_is_named_too() -> None:
     assert image == {"n": 1, "o": 64, "y": 56, "x": 56, "c": 32, "r": 3, "s": 3}
 
 
-@pytest.mark.parametrize("task", [{}, {"definition": 3}, {"definition": {"definitions": [1], "outputs": [0]}}, {"shape": {"M": "x"}}])
+DAMAGED: Any = {"definition": {"definitions": [{"axes": ["k"], "values": [["reduce", "sum", [], [[0, 1]]]]}], "outputs": [0]}}
+
+
+@pytest.mark.parametrize(
+    "task", [{}, {"definition": 3}, {"definition": {"definitions": [1], "outputs": [0]}}, {"shape": {"M": "x"}}, DAMAGED]
+)
 def test_what_says_no_extents_has_none(task: dict[str, Any]) -> None:
     assert named_extents(task) == {}
 

@@ -11,7 +11,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.ir import Axis, Const, FuseRelation
 from tensorlang.ir.relations import closure, relation_names
 from tensorlang.schedules.rewriting.copies import pruned
-from tensorlang.schedules.rewriting.edit import loops
+from tensorlang.schedules.rewriting.edit import loops, stores
 from tests.schedules.programs import blur, check, matmul, scale
 from tests.schedules.test_placement import refused
 
@@ -61,6 +61,18 @@ def test_a_copy_moves_to_an_inner_loop_and_back() -> None:
     s.compute_at("A_pack", "C.i")
     check(s)
     assert str(s) == before
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_a_stage_that_leaves_a_skewed_tail_is_as_large_as_before(factor: int) -> None:
+    s = tl.Schedule(doubled())
+    s.split("C.j", 4, tail="guard")
+    s.skew("C.j_i", by="C.j_o", factor=factor)
+    s.compute_at("h", "C.j_i_s")
+    s.compute_root("h")
+    (h,) = (store.buffers[0] for store in stores(s.nest.body) if store.stage == "h")
+    assert [extent.value for extent in h.shape if isinstance(extent, Const)] == [9, 7]
+    check(s)
 
 
 def test_a_copy_that_covers_a_box_and_depends_on_a_loop_moves_in_front_of_both() -> None:
