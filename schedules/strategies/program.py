@@ -6,7 +6,8 @@ from the tiles, and place the producer of an operand. Other stages run in rows, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,18 +19,22 @@ from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
+from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, size, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
+from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.transpose import Transpose
+from tensorlang.schedules.strategies.unfolding import Unfolding
 from tensorlang.schedules.strategies.windows import Windows
 from tensorlang.system.lazy import cached_property
 
@@ -40,12 +45,13 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point."""
+    """Every stage by the default of its kind, the main one by the point; `unfolds` tells that it reads an image unfolded."""
 
     program: LoweredProgram
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
+    unfolds: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
@@ -55,7 +61,9 @@ class ProgramStrategy:
         s = Schedule(self.program)
         inline_pointwise(s)
         s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
-        return interleave_operands(s, self.machine, self.constants), blocks
+        s = interleave_operands(s, self.machine, self.constants)
+        unfolding = self._unfolding_of(s, blocks) if self.unfolds else None
+        return (unfolding and unfolding.applied(s)) or s, blocks
 
     @property
     def _plain(self) -> Schedule:
@@ -65,6 +73,41 @@ class ProgramStrategy:
     @property
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
+
+    def _unfolding_of(self, s: Schedule, blocks: RowBlocks) -> Unfolding | None:
+        """What the stage of most iterations may read unfolded."""
+        main = max(stages_of(s.nest), key=lambda info: info.iterations, default=None)
+        if main is None or main.name in blocks or dot_kernels(main, self.machine) or not roles_of(main):
+            return None
+        found = Unfolding.of(main, self._made_beforehand(stages_of(s.nest)))
+        return found if found is not None and found.promises(self.machine.lanes(main.widest)) else None
+
+    @cached_property
+    def _unfolding(self) -> Unfolding | None:
+        """What the main stage may read unfolded, where it reads it in place."""
+        found = None if self.unfolds else self._unfolding_of(self._plain, self._blocks)
+        return found if found is not None and found.applied(self._plain) is not None else None
+
+    @property
+    def unfolded(self) -> ProgramStrategy | None:
+        """The same with the main stage reading an image unfolded; None where it may not, or nothing is to be gained."""
+        return None if self._unfolding is None else replace(self, unfolds=True)
+
+    @property
+    def unfolds_again(self) -> bool:
+        """Does an image get unfolded in each iteration of a loop, which threads would share in place?"""
+        return self._unfolding is not None and any(size(loop) > 1 for loop in self._unfolding.around)
+
+    @cached_property
+    def seconds(self) -> float:
+        """What the main stage takes at its default point by the cost model, with the copies beside it that an unfolded image needs."""
+        tile, main = self._tiles.get(self._main_name), self._main
+        if not isinstance(tile, Contraction) or main is None:
+            return math.inf
+        read = {tensor_of(load).name for load in main.loads}
+        copies = [info for info in self._stages if info.name in read] if self.unfolds else []
+        copying = sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
+        return tile.search.seconds(self._defaults(self._main_name))[0] + copying
 
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
@@ -77,9 +120,12 @@ class ProgramStrategy:
 
     @cached_property
     def _packed_beforehand(self) -> frozenset[str]:
+        return self._made_beforehand(self._stages)
+
+    def _made_beforehand(self, stages: Sequence[StageInfo]) -> frozenset[str]:
         """The constants, and what stages compute from one of them alone."""
         found = self.constants
-        for info in self._stages:
+        for info in stages:
             names = [tensor_of(load).name for load in info.loads]
             if len(names) == 1 and names[0] in found and not info.reduced:
                 found |= {buffer.name for buffer in info.store.buffers}
