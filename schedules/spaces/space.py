@@ -123,7 +123,7 @@ class Space:
         return Count(self.total, round(self.total * hits / PROBES), exact=False)
 
     @cached_property
-    def _exact(self) -> Feasible | None:
+    def _exact(self) -> Feasible | Alternatives | None:
         """The feasible points by number, where they can be told."""
         return feasible(self.knobs, [constraint.admits for constraint in self.constraints])
 
