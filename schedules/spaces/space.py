@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tensorlang.errors import TensorlangError, TuningError
 from tensorlang.schedules.spaces import serialization
-from tensorlang.schedules.spaces.feasible import Config, Feasible, feasible, size, unrank
+from tensorlang.schedules.spaces.feasible import Alternatives, Config, Feasible, feasible, size, unrank
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knob_trees import knob_of, listing, repeated_name, restricted, shape_of
 from tensorlang.schedules.spaces.knobs import (

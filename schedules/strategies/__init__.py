@@ -12,7 +12,7 @@ from typing import Protocol
 from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.alternatives import Alternatives
+from tensorlang.schedules.strategies.alternatives import alternatives
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.program import ProgramStrategy
 
@@ -48,6 +48,4 @@ def choose(outputs: object, machine: Machine, threads: int, constants: frozenset
     `constants` are operands that are packed beforehand.
     """
     program = outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs)
-    strategy = ProgramStrategy(program, machine, threads, constants)
-    unfolded = strategy.unfolded
-    return strategy if unfolded is None else Alternatives(strategy, unfolded)
+    return alternatives(ProgramStrategy(program, machine, threads, constants))

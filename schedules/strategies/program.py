@@ -7,7 +7,7 @@ from the tiles, and place the producer of an operand. Other stages run in rows, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, size, stages_of, tensor_of
+from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
 from tensorlang.schedules.strategies.dot_products import dot_kernels
@@ -27,6 +27,7 @@ from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows import RowVectors
@@ -45,13 +46,13 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point; `unfolds` tells that it reads an image unfolded."""
+    """Every stage by the default of its kind, the main one by the point; `change` is made to the program before."""
 
     program: LoweredProgram
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
-    unfolds: bool = False
+    change: Unfolding | Recomputing | None = None
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
@@ -62,8 +63,7 @@ class ProgramStrategy:
         inline_pointwise(s)
         s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
         s = interleave_operands(s, self.machine, self.constants)
-        unfolding = self._unfolding_of(s, blocks) if self.unfolds else None
-        return (unfolding and unfolding.applied(s)) or s, blocks
+        return (self.change and self.change.applied(s)) or s, blocks
 
     @property
     def _plain(self) -> Schedule:
@@ -74,29 +74,25 @@ class ProgramStrategy:
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
 
-    def _unfolding_of(self, s: Schedule, blocks: RowBlocks) -> Unfolding | None:
-        """What the stage of most iterations may read unfolded."""
-        main = max(stages_of(s.nest), key=lambda info: info.iterations, default=None)
-        if main is None or main.name in blocks or dot_kernels(main, self.machine) or not roles_of(main):
+    @property
+    def unfolding(self) -> Unfolding | None:
+        """What the stage of most iterations may read unfolded; None where it may not, or nothing is to be gained."""
+        main = max(self._stages, key=lambda info: info.iterations, default=None)
+        if main is None or main.name in self._blocks or dot_kernels(main, self.machine) or not roles_of(main):
             return None
-        found = Unfolding.of(main, self._made_beforehand(stages_of(s.nest)))
-        return found if found is not None and found.promises(self.machine.lanes(main.widest)) else None
+        found = Unfolding.of(main, self._packed_beforehand)
+        useful = found is not None and found.promises(self.machine.lanes(main.widest)) and found.applied(self._plain) is not None
+        return found if useful else None
 
-    @cached_property
-    def _unfolding(self) -> Unfolding | None:
-        """What the main stage may read unfolded, where it reads it in place."""
-        found = None if self.unfolds else self._unfolding_of(self._plain, self._blocks)
+    @property
+    def recomputing(self) -> Recomputing | None:
+        """What may be computed anew where it is read, in a program that runs in rows."""
+        found = None if self._tiles else Recomputing.of(self._plain, self.machine)
         return found if found is not None and found.applied(self._plain) is not None else None
 
-    @property
-    def unfolded(self) -> ProgramStrategy | None:
-        """The same with the main stage reading an image unfolded; None where it may not, or nothing is to be gained."""
-        return None if self._unfolding is None else replace(self, unfolds=True)
-
-    @property
-    def unfolds_again(self) -> bool:
-        """Does an image get unfolded in each iteration of a loop, which threads would share in place?"""
-        return self._unfolding is not None and any(size(loop) > 1 for loop in self._unfolding.around)
+    def prepared_with(self, change: Unfolding | Recomputing) -> ProgramStrategy:
+        """The strategy of the program with a change that is legal."""
+        return replace(self, change=change, _searched={})
 
     @cached_property
     def seconds(self) -> float:
@@ -105,7 +101,7 @@ class ProgramStrategy:
         if not isinstance(tile, Contraction) or main is None:
             return math.inf
         read = {tensor_of(load).name for load in main.loads}
-        copies = [info for info in self._stages if info.name in read] if self.unfolds else []
+        copies = [info for info in self._stages if info.name in read] if isinstance(self.change, Unfolding) else []
         copying = sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
         return tile.search.seconds(self._defaults(self._main_name))[0] + copying
 
@@ -120,12 +116,9 @@ class ProgramStrategy:
 
     @cached_property
     def _packed_beforehand(self) -> frozenset[str]:
-        return self._made_beforehand(self._stages)
-
-    def _made_beforehand(self, stages: Sequence[StageInfo]) -> frozenset[str]:
         """The constants, and what stages compute from one of them alone."""
         found = self.constants
-        for info in stages:
+        for info in self._stages:
             names = [tensor_of(load).name for load in info.loads]
             if len(names) == 1 and names[0] in found and not info.reduced:
                 found |= {buffer.name for buffer in info.store.buffers}

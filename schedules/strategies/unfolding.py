@@ -74,6 +74,11 @@ class Unfolding:
         """Those of the copy."""
         return tensor_of(self.load).dtype.bytes * prod(map(size, self.moving))
 
+    @property
+    def repeats(self) -> bool:
+        """Is it copied in each iteration of a loop?"""
+        return any(size(loop) > 1 for loop in self.around)
+
     def promises(self, lanes: int) -> bool:
         """May it be faster: are rows sampled, or do their ends leave more lanes idle than the copy takes?"""
         sampled = self.stage.stride(self.load, self.inner) != 1
