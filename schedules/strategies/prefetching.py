@@ -7,9 +7,10 @@ which is what it reads a row of vectors later, as rows follow one another in mem
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
-from tensorlang.ir import Buffer, For
+from tensorlang.ir import Buffer, Const, For
 from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
@@ -25,17 +26,14 @@ def operands_from_afar(stage: StageInfo, vector: For | None, machine: Machine) -
     """The arguments larger than the second-level cache that a stage reads along the loop `vector`."""
     if vector is None or not is_literal(vector):
         return ()
-    found = {}
-    for load in stage.loads:
-        buffer = tensor_of(load)
-        extents = [getattr(extent, "value", None) for extent in buffer.shape]
-        if buffer.memory == "argument" and stage.stride(load, vector) == 1 and None not in extents:
-            total = buffer.dtype.bytes
-            for extent in extents:
-                total *= int(extent or 0)
-            if total > machine.l2:
-                found[buffer.name] = None
-    return tuple(found)
+    along = [tensor_of(load) for load in stage.loads if stage.stride(load, vector) == 1]
+    return tuple(dict.fromkeys(buffer.name for buffer in along if buffer.memory == "argument" and _bytes(buffer) > machine.l2))
+
+
+def _bytes(buffer: Buffer) -> int:
+    """Those of a buffer of literal extents, else 0."""
+    extents = [int(extent.value) if isinstance(extent, Const) else 0 for extent in buffer.shape]
+    return buffer.dtype.bytes * prod(extents)
 
 
 def prefetch_knob(prefix: str, stage: StageInfo, vector: For) -> Choice:

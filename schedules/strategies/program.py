@@ -201,7 +201,8 @@ class ProgramStrategy:
         if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
         transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
-        return transpose or RowVectors.of(info, self.machine, self.threads, self._parts)
+        rows = RowVectors.of(info, self.machine, self.threads, self._parts)
+        return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
 
     @cached_property
     def _producers(self) -> frozenset[str]:

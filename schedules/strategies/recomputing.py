@@ -19,7 +19,7 @@ from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, s
 from tensorlang.schedules.strategies.machine import Machine
 
 FRESH: Final = 32 << 20
-"""Bytes above which an allocation is mapped anew each time: the most that glibc lets its threshold grow to (M_MMAP_THRESHOLD, mallopt(3))."""
+"""Bytes above which an allocation is mapped anew each time: as far as glibc lets its threshold grow (M_MMAP_THRESHOLD, mallopt(3))."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ the work is shared by threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -56,8 +56,11 @@ class RowVectors:
         lanes = machine.lanes(stage.widest)
         vector = _vector(stage, lanes)
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
-        far = operands_from_afar(stage, vector, machine)
-        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, far=far)
+        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared)
+
+    def asking_ahead(self, machine: Machine) -> RowVectors:
+        """The same, where operands from afar may be asked for ahead."""
+        return replace(self, far=operands_from_afar(self.stage, self.vector, machine))
 
     @property
     def name(self) -> str:
