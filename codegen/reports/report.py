@@ -40,8 +40,8 @@ class Report:
     arithmetic, `sent` what moves to and from each level of memory in a call (an estimate), `hot` the hot loop of the machine code,
     `forks` the parallel loops that a call starts, `in_lanes` the share of the arithmetic whose stages run in vector loops. `peak_share`
     is of the measured multiply-add peak, `bandwidth_share` of the bandwidth of the level that holds the footprint. `bound` names what
-    bounds the kernel, `sentence` says it with numbers and what to do. `faults` are stages that the strategy failed to schedule. `waits` is what the
-    cost model says of one core: the time, and what a call would save without each limit (None where threads share the work).
+    bounds the kernel, `sentence` says it with numbers and what to do. `faults` are stages that the strategy failed to schedule. `waits` is
+    what the cost model says of one core: the time, and what a call would save without each limit (None where threads share the work).
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 A cause is judged by what is left without it: the same nest is estimated on a machine whose page walks are free, whose caches have no sets,
 whose memory answers at once, and so on. Times overlap, so what two causes cost together is neither the sum of both nor, where they hide
-behind one another, the most of them.
+behind one another, the most of them. Waits hide behind work, so a nest may even wait the longer without a limit: that is no cause.
 """
 
 from __future__ import annotations
