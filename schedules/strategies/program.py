@@ -96,14 +96,14 @@ class ProgramStrategy:
 
     @cached_property
     def seconds(self) -> float:
-        """What the main stage takes at its default point by the cost model, with the copies beside it that an unfolded image needs."""
+        """What the main stage takes by the cost model before its sizes are searched, with the copies that an unfolded image needs."""
         tile, main = self._tiles.get(self._main_name), self._main
         if not isinstance(tile, Contraction) or main is None:
             return math.inf
         read = {tensor_of(load).name for load in main.loads}
         copies = [info for info in self._stages if info.name in read] if isinstance(self.change, Unfolding) else []
         copying = sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
-        return tile.search.seconds(self._defaults(self._main_name))[0] + copying
+        return tile.search.whole_seconds() + copying
 
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
