@@ -55,7 +55,7 @@ class Waits:
     def verdict(self) -> tuple[Waiting, str] | None:
         """What it waits for, and the sentences that say so; None where no wait explains much of its time.
 
-        What one operand costs that is not walked as it lies (pages, sets, latency) counts together.
+        What one operand costs that is not walked as it lies (pages, sets, latency) counts together; the dearest part of it is told.
         """
         found: list[tuple[float, Cause]] = []
         for cause in self.causes:
@@ -65,7 +65,7 @@ class Waits:
             said = _sentences(cause)
             if said is not None and share >= LEAST:
                 bound, why, what = said
-                return bound, f"It waits for {why}: by the model a call would take {percent(share)} less without. {what}"
+                return bound, f"It waits for {why}: by the model a call would take {percent(self.share(cause))} less without. {what}"
         return None
 
 
