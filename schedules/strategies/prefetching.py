@@ -19,7 +19,7 @@ from tensorlang.schedules.strategies.machine import Machine
 
 NEXT_ROW: Final = "row"
 DISTANCE: Final = 16
-"""Vectors in flight times steps of a loop: at some 40 cycles a step, what memory takes to answer."""
+"""Steps of the loop over vectors: at some twenty cycles a step as long as memory takes to answer, 300 to 400 cycles."""
 
 
 def operands_from_afar(stage: StageInfo, vector: For | None, machine: Machine) -> tuple[str, ...]:
