@@ -1,8 +1,8 @@
 """What bounds a kernel: for each resource the least time that it would need alone, as a share of the measured time.
 
-The largest share bounds the kernel if it is half or more. Below that nothing is at its limit, and what the hot loop looks like is the
-best explanation: vectors spilled, arithmetic on single numbers, sums that wait for their last term. Each verdict is one sentence with
-its numbers and one on what to do about it.
+The largest share bounds the kernel if it is half or more. Below that nothing is at its limit: threads find no work, what the hot loop looks
+like explains it (vectors spilled, arithmetic on single numbers, sums that wait for their last term), or the cost model says what the core
+waits for (`waits`). Each verdict is one sentence with its numbers and one on what to do about it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from tensorlang.codegen.reports.instructions import Issue
 from tensorlang.codegen.reports.levels import HOMES, Home
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
+from tensorlang.codegen.reports.waits import Waits
 
 Bound = Literal[
-    "compute", "instructions", "functions", "L1", "L2", "L3", "memory", "call", "threads", "spills", "scalar", "latency", "unclear"
-]
+    "compute", "instructions", "functions", "L1", "L2", "L3", "memory", "call", "threads", "starved", "spills", "scalar", "latency",
+    "pages", "conflicts", "waits", "shuffles", "ports", "unclear",
+]  # fmt: skip
 
 LIMIT: Final = 0.5
+BUSY: Final = 0.75
+DOUBTED: Final = 2.0
+"""Measured over predicted time from which the model's word is doubted."""
+AFAR: Final = ("pages", "conflicts", "waits")
+"""Waits for memory, of which the hot loop shows nothing."""
 NEAR: Final = 0.7
 CHAINS: Final = 8
 """Independent sums that keep two units with a latency of four cycles busy."""
@@ -33,7 +40,8 @@ class Evidence:
 
     `time` in seconds; `sent` what passes each level of memory in bytes, `least` what passes the last of them in any schedule; `lanes`
     are those of the type of `rates`; `vector_bits` has the machine, `target_bits` what the kernel is built for; `forks` parallel loops
-    are started, on `threads` of `available` threads.
+    are started, on `threads` of `available` threads, of which the work shared least evenly keeps the share `busy` at work; `waits` is what
+    the cost model says (None: nothing).
     """
 
     time: float
@@ -51,6 +59,8 @@ class Evidence:
     forks: int = 0
     threads: int = 1
     available: int = 1
+    busy: float = 1.0
+    waits: Waits | None = None
 
     @property
     def peak(self) -> float:
@@ -141,7 +151,14 @@ def _link(facts: Evidence, home: Home) -> str:
 
 
 def _unbounded(facts: Evidence) -> tuple[Bound, str]:
-    hot = facts.hot
+    hot, waited = facts.hot, _waited(facts)
+    if facts.threads > 1 and facts.busy < BUSY:
+        return "starved", (
+            f"Threads starve: a parallel loop has work for {percent(facts.busy)} of the time of {facts.threads} threads. "
+            "Share a loop of more iterations, or of a multiple of the threads."
+        )
+    if waited is not None and waited[0] in AFAR:
+        return waited
     if hot is not None and hot.spills:
         vectors = f"{_times(hot.spills, 'vector')} to or from the stack for {_times(hot.vector, 'arithmetic instruction')}"
         return "spills", f"Spills hold it back: the hot loop moves {vectors}. Unroll less, or choose a smaller tile in registers."
@@ -153,10 +170,21 @@ def _unbounded(facts: Evidence) -> tuple[Bound, str]:
             f"Latency holds it back: the hot loop has {_times(hot.chains, 'sum')}, each waiting for its last term; {CHAINS} keep the "
             "machine busy. Accumulate a larger tile, or split the reduction with `rfactor`."
         )
+    if waited is not None:
+        return waited
     parts = sorted(facts.shares.items(), key=lambda item: -item[1])[:3]
     told = ", ".join(f"{name} {percent(share)}" for name, share in parts if share > 0)
-    why = "it waits, or loops cost more than their bodies"
-    return "unclear", f"Nothing measured is at its limit ({told}): {why}. Other tiles may help: tune it."
+    why = "loops may cost more than their bodies, or data decides"
+    return "unclear", f"Nothing measured is at its limit ({told}), and the model sees no wait: {why}. Other tiles may help: tune it."
+
+
+def _waited(facts: Evidence) -> tuple[Bound, str] | None:
+    """What the model says it waits for, and how far that is to be believed."""
+    found = None if facts.waits is None else facts.waits.verdict()
+    if facts.waits is None or found is None:
+        return None
+    off = facts.time / facts.waits.predicted
+    return found if off < DOUBTED else (found[0], f"{found[1]} It takes {off:.1f} times what the model predicts: there is more to it.")
 
 
 def _times(count: int, noun: str) -> str:

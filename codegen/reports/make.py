@@ -19,6 +19,7 @@ from tensorlang.codegen.reports.instructions import bits, issue
 from tensorlang.codegen.reports.levels import levels, traffic_by_level
 from tensorlang.codegen.reports.machine import rates
 from tensorlang.codegen.reports.report import Report
+from tensorlang.codegen.reports.waits import Waits
 from tensorlang.codegen.runtime import arrays, timing
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import target
@@ -27,6 +28,7 @@ from tensorlang.ir import For, Nest, Stmt
 from tensorlang.ir.dtype import DType, dtype
 from tensorlang.ir.integers import known_value, value_of
 from tensorlang.ir.traverse import substatements
+from tensorlang.schedules.model.causes import causes
 from tensorlang.schedules.rewriting.edit import extent_of, loops, stores
 
 FLOAT32: Final = dtype("float32")
@@ -66,6 +68,8 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
         forks=forks if threads > 1 else 0,
         threads=threads,
         available=get_threads(),
+        busy=1.0 if origin is None or threads == 1 else _busy(origin.nest.body, threads, dims),
+        waits=None if origin is None or threads > 1 else Waits(*causes(origin.nest, here.core, dims)),
     )
     bound, sentence = verdict(facts)
     return Report(
@@ -88,6 +92,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
         bound=bound,
         sentence=sentence,
         faults=() if origin is None else tuple(map(str, origin.scheduled.faults)),
+        waits=facts.waits,
     )
 
 
@@ -156,3 +161,11 @@ def _forks(stmt: Stmt, dims: Mapping[str, int]) -> int:
             return int(trips > 1)
         return max(trips, 0) * _forks(stmt.body, dims)
     return sum(_forks(part, dims) for part in substatements(stmt))
+
+
+def _busy(stmt: Stmt, threads: int, dims: Mapping[str, int]) -> float:
+    """The share of the time of all threads for which the parallel loop with the least work for them has some."""
+    if isinstance(stmt, For) and stmt.kind == "parallel":
+        trips = known_value(extent_of(stmt), dims)
+        return 1.0 if trips is None or trips < 2 else trips / (-(-trips // threads) * threads)
+    return min((_busy(part, threads, dims) for part in substatements(stmt)), default=1.0)

@@ -22,6 +22,7 @@ from tensorlang.codegen.reports.levels import HOMES, Home, LoopLevel, home
 from tensorlang.codegen.reports.machine import Rates
 from tensorlang.codegen.reports.roofline import picture
 from tensorlang.codegen.reports.spelling import percent, rate, seconds, size
+from tensorlang.codegen.reports.waits import Waits, listed
 from tensorlang.codegen.runtime.timing import Timing
 from tensorlang.codegen.target import Target
 from tensorlang.errors import BuildError
@@ -39,7 +40,8 @@ class Report:
     arithmetic, `sent` what moves to and from each level of memory in a call (an estimate), `hot` the hot loop of the machine code,
     `forks` the parallel loops that a call starts, `in_lanes` the share of the arithmetic whose stages run in vector loops. `peak_share`
     is of the measured multiply-add peak, `bandwidth_share` of the bandwidth of the level that holds the footprint. `bound` names what
-    bounds the kernel, `sentence` says it with numbers and what to do. `faults` are stages that the strategy failed to schedule.
+    bounds the kernel, `sentence` says it with numbers and what to do. `faults` are stages that the strategy failed to schedule. `waits` is
+    what the cost model says of one core: the time, and what a call would save without each limit (None where threads share the work).
     """
 
     name: str
@@ -61,6 +63,7 @@ class Report:
     bound: Bound
     sentence: str
     faults: tuple[str, ...] = ()
+    waits: Waits | None = None
 
     @property
     def time(self) -> float:
@@ -135,6 +138,8 @@ class Report:
             "bound": self.bound,
             "sentence": self.sentence,
             "faults": list(self.faults),
+            "predicted": None if self.waits is None else self.waits.predicted,
+            "waits": [] if self.waits is None else [asdict(cause) for cause in self.waits.causes],
         }
 
     def picture(self, path: str | PathLike[str] | None = None) -> str:
@@ -162,6 +167,9 @@ class Report:
             markup.facts(self._rows()),
             self.picture(),
             markup.table(("moved in a call (estimate)", "bytes", "rate", ""), moved, numbers=(1, 2)) if moved else "",
+            markup.table((self._predicted(), "", ""), listed(self.waits), numbers=(1,))
+            if self.waits is not None and self.waits.shown
+            else "",
             markup.table(("loop", "trips", "an iteration touches", "fits"), loops, numbers=(1, 2)) if loops else "",
         )
 
@@ -182,6 +190,9 @@ class Report:
                 f"  {name:<{wide}}{trips:>10}   {size(level.bytes):>9}, fits {level.home}"
                 for name, (_, trips, level) in zip(names, shown, strict=True)
             ]
+        if self.waits is not None and self.waits.shown:
+            lines += ["", f"  {self._predicted()}"]
+            lines += [f"    {name:<30}{share:>4}" + (f"   {told}" if told else "") for name, share, told in listed(self.waits)]
         said = [line for told in (self.sentence, *self.faults) for line in wrap(told, 110, initial_indent="  ", subsequent_indent="  ")]
         return "\n".join([*lines, "", *said])
 
@@ -195,6 +206,12 @@ class Report:
     def _loops(self) -> list[tuple[str, str, LoopLevel]]:
         shown = [level for level in self.levels if level.trips != 1][:SHOWN]
         return [(f"{level.loop}{_kind(level)}", _trips(level), level) for level in shown]
+
+    def _predicted(self) -> str:
+        """The head of what the model says."""
+        assert self.waits is not None
+        told = f"{seconds(self.waits.predicted)} predicted for {seconds(self.time)} measured"
+        return f"by the model ({told}) a call would take so much less without"
 
     def _time(self) -> str:
         told = f"{seconds(self.time)} (fastest of {len(self.timing.samples)}, median {seconds(self.timing.median)}), warm caches"

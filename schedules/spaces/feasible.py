@@ -77,17 +77,50 @@ class Feasible:
         return config
 
 
-def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate]) -> Feasible | None:
-    """The feasible points, or None where that takes too much. What a predicate raises at a whole point is passed on."""
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The feasible points of a space whose only outermost `knob` opens another space by each of its `values`.
+
+    `ends` has the number of points up to the end of each.
+    """
+
+    knob: str
+    values: tuple[Value, ...]
+    parts: tuple[Feasible | Alternatives, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of points."""
+        return self.ends[-1]
+
+    def at(self, rank: int) -> Config:
+        """The feasible point of this rank, 0 <= rank < count: a bijection."""
+        place = bisect.bisect_right(self.ends, rank)
+        return {self.knob: self.values[place], **self.parts[place].at(rank - (self.ends[place - 1] if place else 0))}
+
+
+def feasible(knobs: Sequence[Knob], constraints: Sequence[Predicate], given: Config | None = None) -> Feasible | Alternatives | None:
+    """The feasible points, or None where that takes too much; `given` are values that are decided already.
+
+    What a predicate raises at a whole point is passed on.
+    """
+    given = given or {}
+    if len(knobs) == 1 and knobs[0].opens:  # constraints that read one another's knobs only through this one stay apart
+        (root,) = knobs
+        parts = [feasible(root.children(value), constraints, {**given, root.name: value}) for value in root.values]
+        known = tuple(part for part in parts if part is not None)
+        ends = tuple(itertools.accumulate(part.count for part in known))
+        return Alternatives(root.name, root.values, known, ends) if len(known) == len(parts) else None
     survey = _Survey()
     try:
         try:
-            groups = _groups(survey, tuple(knobs), [_Constraint(holds) for holds in constraints])
+            groups = _groups(survey, tuple(knobs), [_Constraint(holds) for holds in constraints], given)
         except _TooMany:
             raise
         except Exception:  # noqa: BLE001 - it relies on an earlier constraint: all together, in order
             groups = [(frozenset(knob.name for knob in knobs), tuple(_Constraint(holds) for holds in constraints))]
-        trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), {}, held)[0] for read, held in groups]
+        trees = [survey.tree(tuple(knob for knob in knobs if knob.name in read), given, held)[0] for read, held in groups]
     except _TooMany:
         return None
     free = tuple(knob for knob in knobs if not any(knob.name in read for read, _ in groups))
@@ -125,12 +158,12 @@ def unrank(knobs: Sequence[Knob], rank: int, config: Config) -> None:
 _Groups: TypeAlias = "list[tuple[frozenset[str], tuple[_Constraint, ...]]]"
 
 
-def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[_Constraint]) -> _Groups:
+def _groups(survey: _Survey, knobs: tuple[Knob, ...], constraints: Sequence[_Constraint], given: Config) -> _Groups:
     """Constraints that read a knob in common, together and in order, each group with the outermost knobs that it reads."""
     groups: _Groups = []
     for constraint in constraints:
         survey.read.clear()
-        survey.tree(knobs, {}, (constraint,))
+        survey.tree(knobs, given, (constraint,))
         own = survey.read & {knob.name for knob in knobs}
         joined = [group for group in groups if group[0] & own]
         groups = [group for group in groups if not group[0] & own]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tensorlang.errors import TensorlangError, TuningError
 from tensorlang.schedules.spaces import serialization
-from tensorlang.schedules.spaces.feasible import Config, Feasible, feasible, size, unrank
+from tensorlang.schedules.spaces.feasible import Alternatives, Config, Feasible, feasible, size, unrank
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knob_trees import knob_of, listing, repeated_name, restricted, shape_of
 from tensorlang.schedules.spaces.knobs import (
@@ -123,7 +123,7 @@ class Space:
         return Count(self.total, round(self.total * hits / PROBES), exact=False)
 
     @cached_property
-    def _exact(self) -> Feasible | None:
+    def _exact(self) -> Feasible | Alternatives | None:
         """The feasible points by number, where they can be told."""
         return feasible(self.knobs, [constraint.admits for constraint in self.constraints])
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.alternatives import alternatives
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.program import ProgramStrategy
 
@@ -47,4 +48,4 @@ def choose(outputs: object, machine: Machine, threads: int, constants: frozenset
     `constants` are operands that are packed beforehand.
     """
     program = outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs)
-    return ProgramStrategy(program, machine, threads, constants)
+    return alternatives(ProgramStrategy(program, machine, threads, constants))

@@ -63,6 +63,11 @@ class BlockingSearch:
         parts = descend({**whole, "depth": middle}, (self._orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
         return parts if self._seconds(parts) * PARTS_COST < self._seconds(whole) else whole
 
+    def whole_seconds(self) -> float:
+        """What whole sums take in the first tile, packed as is cheapest: enough to compare two ways to lay out the same contraction."""
+        points = [{**self.start(), **packing} for packing in self._packings()]
+        return min((self.seconds(point)[0] for point in points if self._is_point(point)), default=math.inf)
+
     # What is compared -------------------------------------------------------------------------------------------------------
 
     def _rows(self, rows: int) -> dict[str, int]:
@@ -107,12 +112,15 @@ class BlockingSearch:
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
-        if not all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints):
+        if not self._is_point(config):
             return math.inf
         seconds = estimated(self.sketches.parts(config), self.model.machine.core).seconds
         if config["depth"] < size(self.model.roles.depth):
             seconds += self._consumer_seconds()
         return seconds * UNROLLED_COST if config["unroll"] > 1 else seconds
+
+    def _is_point(self, config: Mapping[str, Any]) -> bool:
+        return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)
 
     def _consumer_seconds(self) -> float:
         """What the consumer takes by itself, its last loop in vectors."""

@@ -6,6 +6,7 @@ from the tiles, and place the producer of an operand. Other stages run in rows, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -21,15 +22,20 @@ from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
+from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.recomputing import Recomputing
+from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.transpose import Transpose
+from tensorlang.schedules.strategies.unfolding import Unfolding
 from tensorlang.schedules.strategies.windows import Windows
 from tensorlang.system.lazy import cached_property
 
@@ -40,12 +46,13 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point."""
+    """Every stage by the default of its kind, the main one by the point; `change` is made to the program before."""
 
     program: LoweredProgram
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
+    change: Unfolding | Recomputing | None = None
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
@@ -55,7 +62,8 @@ class ProgramStrategy:
         s = Schedule(self.program)
         inline_pointwise(s)
         s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
-        return interleave_operands(s, self.machine, self.constants), blocks
+        s = interleave_operands(s, self.machine, self.constants)
+        return (self.change and self.change.applied(s)) or s, blocks
 
     @property
     def _plain(self) -> Schedule:
@@ -65,6 +73,37 @@ class ProgramStrategy:
     @property
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
+
+    @property
+    def unfolding(self) -> Unfolding | None:
+        """What the stage of most iterations may read unfolded; None where it may not, or nothing is to be gained."""
+        main = max(self._stages, key=lambda info: info.iterations, default=None)
+        if main is None or main.name in self._blocks or dot_kernels(main, self.machine) or not roles_of(main):
+            return None
+        found = Unfolding.of(main, self._packed_beforehand)
+        useful = found is not None and found.promises(self.machine.lanes(main.widest)) and found.applied(self._plain) is not None
+        return found if useful else None
+
+    @property
+    def recomputing(self) -> Recomputing | None:
+        """What may be computed anew where it is read, in a program that runs in rows."""
+        found = None if self._tiles else Recomputing.of(self._plain, self.machine)
+        return found if found is not None and found.applied(self._plain) is not None else None
+
+    def prepared_with(self, change: Unfolding | Recomputing) -> ProgramStrategy:
+        """The strategy of the program with a change that is legal."""
+        return replace(self, change=change, _searched={})
+
+    @cached_property
+    def seconds(self) -> float:
+        """What the main stage takes by the cost model before its sizes are searched, with the copies that an unfolded image needs."""
+        tile, main = self._tiles.get(self._main_name), self._main
+        if not isinstance(tile, Contraction) or main is None:
+            return math.inf
+        read = {tensor_of(load).name for load in main.loads}
+        copies = [info for info in self._stages if info.name in read] if isinstance(self.change, Unfolding) else []
+        copying = sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
+        return tile.search.whole_seconds() + copying
 
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
@@ -162,7 +201,8 @@ class ProgramStrategy:
         if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
         transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
-        return transpose or RowVectors.of(info, self.machine, self.threads, self._parts)
+        rows = RowVectors.of(info, self.machine, self.threads, self._parts)
+        return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
 
     @cached_property
     def _producers(self) -> frozenset[str]:

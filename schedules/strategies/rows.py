@@ -8,7 +8,7 @@ the work is shared by threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.prefetching import ask_ahead, operands_from_afar, prefetch_knob
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize, worth_threads
 
@@ -46,6 +47,8 @@ class RowVectors:
     """Do threads share it by default?"""
     blocks: bool = True
     """May a sum along rows be added up in blocks? Not where it is known to be short."""
+    far: tuple[str, ...] = ()
+    """Operands that may be asked for ahead."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -54,6 +57,10 @@ class RowVectors:
         vector = _vector(stage, lanes)
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
         return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared)
+
+    def asking_ahead(self, machine: Machine) -> RowVectors:
+        """The same, where operands from afar may be asked for ahead."""
+        return replace(self, far=operands_from_afar(self.stage, self.vector, machine))
 
     @property
     def name(self) -> str:
@@ -71,7 +78,7 @@ class RowVectors:
         return self.vector is not None and self.vector.loop in self.stage.ragged.bounded
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
-        """Vectors in flight, unrolling, whether results pass the caches by, threads."""
+        """Vectors in flight, unrolling, whether results pass the caches by, how far ahead operands are asked for, threads."""
         found: list[Knob] = []
         if self.vector is not None:
             found.append(Sizes(f"{prefix}vectors", self._counts(size(self.vector))))
@@ -79,6 +86,8 @@ class RowVectors:
                 found.append(Flag(f"{prefix}inside"))
             if self.streamed is not None:
                 found.append(Flag(f"{prefix}stream"))
+            if self.far:
+                found.append(prefetch_knob(prefix, self.stage, self.vector))
         if self.threads > 1 and self.stage.outer:
             found.append(outer_loop_knob(prefix))
         return tuple(found)
@@ -95,6 +104,8 @@ class RowVectors:
                 config[f"{prefix}inside"] = True
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
+            if self.far:
+                config[f"{prefix}prefetch"] = 0
         if self.threads > 1 and self.stage.outer:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
@@ -117,7 +128,9 @@ class RowVectors:
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = min(config[f"{prefix}vectors"] * self.lanes, MAX_LANES)
             long = self.blocks and self.reduces and not self.ragged and rounds(self.stage.store)
-            if not (long and self._sum_in_lanes(s, width)):
+            partial = f"{self.stage.store.buffers[0].name}_rf"
+            reading = partial if long and self._sum_in_lanes(s, width) else self.stage.name
+            if reading != partial:
                 outer, inner = s.split(self.vector.loop, width, tail_of(is_literal(self.vector) and not self.ragged, "mask"))
                 if outermost == self.vector.loop:
                     outermost = outer
@@ -126,6 +139,8 @@ class RowVectors:
                 s.attempt(Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
+            if config.get(f"{prefix}prefetch"):
+                ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], size(self.vector), width)
         if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
             parallelize(s, outermost)
 

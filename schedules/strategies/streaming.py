@@ -9,10 +9,13 @@ from tensorlang.schedules.strategies.machine import Machine
 
 def streams_by_default(stage: StageInfo, machine: Machine) -> bool | None:
     """Is a result stored past the caches by default? None where that is no choice: sums, intermediates, and what the near caches hold."""
+    return None if stage.store.reducer is not None or not may_stream(stage, machine) else (stage.written() or 0) > machine.l3
+
+
+def may_stream(stage: StageInfo, machine: Machine) -> bool:
+    """Is it a choice to store a result past the caches: is it an output that the near ones do not hold?"""
     (buffer, *others), size = stage.store.buffers, stage.written()
-    if others or stage.store.reducer is not None or buffer.memory != "argument" or size is None or size <= machine.l2:
-        return None
-    return size > machine.l3
+    return not others and buffer.memory == "argument" and size is not None and size > machine.l2
 
 
 def stream(s: Schedule, stage: StageInfo) -> None:

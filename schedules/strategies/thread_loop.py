@@ -56,16 +56,21 @@ def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: floa
 
 def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Machine, threads: int) -> bool:
     """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
+    seconds = seconds_in_lanes(stage, vector, plain, machine)
+    loop = ThreadLoop("outer", size(stage.outer[0]), 1)
+    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork) == loop.name
+
+
+def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Machine) -> float:
+    """What a stage of the program `plain` takes by the cost model, its loop `vector` in lanes; 0 where it never runs."""
     try:
         sketch = Sketch.of(plain, stage.name)
-    except KeyError:  # it never runs
-        return False
+    except KeyError:
+        return 0.0
     if vector is not None and any(loop.name == vector.loop for loop in sketch.loops):
         lanes = machine.lanes(stage.widest)
         sketch.mark(sketch.split(vector.loop, lanes, lanes)[1], "vector")
-    seconds = estimated(numbered(sketch.parts()), machine.core).seconds
-    loop = ThreadLoop("outer", size(stage.outer[0]), 1)
-    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork) == loop.name
+    return estimated(numbered(sketch.parts()), machine.core).seconds
 
 
 def outer_loop_knob(prefix: str = "") -> Choice:

@@ -3,26 +3,38 @@
 Register tiles: vectors run along what is read, an unrolled loop along what is written, and the tile is transposed in registers when it is
 stored. Both sides are then walked in whole vectors.
 
-    for i_o: for j_o: unroll j_i: vector i_i: B[i, j] = A[j, i]
+    for j_b: for i_o: for j_o: unroll j_i: vector i_i: B[i, j] = A[j, i]
+
+Each tile of a row of tiles reads other rows, and each of them may lie on another page. Blocks (`j_b`) of as many rows as the caches and the
+TLB keep are read along before the next rows begin; how many, the cost model says. The hardware fetches no rows ahead, so the rows of later
+tiles may be asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tensorlang.ir import For
+from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
+from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size, tail_of
+from tensorlang.schedules.strategies.descent import descend
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.prefetching import operands_from_afar
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize, worth_threads
 
 LEAST_EXTENT: Final = 4
 """Iterations of both loops below which a tile is not worth it, but where whole vectors are written all the same: runs side by side."""
+BLOCKS: Final = (64, 256, 1024)
+"""Elements of the inner loop over tiles that are walked before the outer one moves on."""
+AHEAD: Final = (0, 1, 4)
+"""Tiles ahead of which rows are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,8 @@ class Transpose:
     threads: int
     streamed: bool | None = None
     shared: bool = False
+    block: int = 0
+    far: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -58,18 +72,59 @@ class Transpose:
                     return None
                 lanes = machine.lanes(stage.widest)
                 shared = threads > 1 and worth_threads(stage, along, plain, machine, threads)
-                return cls(stage, across, along, lanes, threads, streams_by_default(stage, machine), shared)
+                turned = cls(stage, across, along, lanes, threads, streams_by_default(stage, machine), shared)
+                return replace(turned, far=operands_from_afar(stage, across, machine)).in_blocks(plain, machine)
         return None
 
+    @property
+    def _blocks(self) -> tuple[int, ...]:
+        """Elements along what is written in a block, 0 for no blocks."""
+        return (0, *(block for block in BLOCKS if 2 * block <= size(self.along)))
+
+    def in_blocks(self, plain: Sequence[Part], machine: Machine) -> Transpose:
+        """The same with the blocks that the cost model names, beside the default tile."""
+        if len(self._blocks) == 1 or self.stage.is_idle:
+            return self
+        tile = self.default()["tile"]
+
+        def seconds(point: Mapping[str, int]) -> float:
+            return estimated(self._sketched(plain, tile, point["block"]), machine.core).seconds
+
+        found = descend({"block": 0}, [lambda _: ({"block": block} for block in self._blocks)], seconds)
+        return replace(self, block=int(found["block"]))
+
+    def _sketched(self, plain: Sequence[Part], tile: int, block: int) -> tuple[Part, ...]:
+        """What the cost model reads of tiles in blocks, without their schedule."""
+        sketch = Sketch.of(plain, self.stage.name)
+        read_o, read_i = sketch.split(self.across.loop, self.lanes)
+        write_o, write_i = sketch.split(self.along.loop, tile)
+        around = [read_o, write_o]
+        if block:
+            part, inside = sketch.split(write_o, block // tile)
+            around = [part, read_o, inside]
+        sketch.reorder(*self._rest, *around, write_i, read_i)
+        sketch.mark(write_i, "unroll")
+        sketch.mark(read_i, "vector")
+        return numbered(sketch.parts())
+
+    @property
+    def _rest(self) -> list[str]:
+        """The loops around the tiles."""
+        return [loop.loop for loop in self.stage.outer if loop.loop not in (self.across.loop, self.along.loop)]
+
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
-        """The tile along what is written, the order of the tiles, whether they pass the caches by, threads."""
+        """The tile along what is written, the order of tiles, blocks of them, whether they pass the caches by, rows asked for, threads."""
         most = max(LEAST_EXTENT, min(32, size(self.along)))
         found: list[Knob] = [
             Sizes(f"{prefix}tile", tuple(count for count in (4, 8, 16, 32) if count <= most)),
             Flag(f"{prefix}reads_first"),
         ]
+        if len(self._blocks) > 1:
+            found.append(Choice(f"{prefix}block", self._blocks))
         if self.streamed is not None:
             found.append(Flag(f"{prefix}stream"))
+        if self.far:
+            found.append(Choice(f"{prefix}prefetch", AHEAD))
         if self.threads > 1:
             found.append(outer_loop_knob(prefix))
         return tuple(found)
@@ -82,22 +137,35 @@ class Transpose:
             f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST_EXTENT)),
             f"{prefix}reads_first": False,
         }
+        if len(self._blocks) > 1:
+            config[f"{prefix}block"] = self.block
         if self.streamed is not None:
             config[f"{prefix}stream"] = self.streamed
+        if self.far:
+            config[f"{prefix}prefetch"] = 0
         if self.threads > 1:
             config[f"{prefix}parallel"] = "outer" if self.shared else "none"
         return config
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        rest = [loop.loop for loop in self.stage.outer if loop.loop not in (self.across.loop, self.along.loop)]
+        rest = self._rest
         read_o, read_i = s.split(self.across.loop, self.lanes, tail_of(is_literal(self.across), "mask"))
         write_o, write_i = s.split(self.along.loop, config[f"{prefix}tile"], tail_of(is_literal(self.along), "guard"))
         tiles = [write_o, read_o] if config[f"{prefix}reads_first"] else [read_o, write_o]
+        if config.get(f"{prefix}block"):
+            reads_first = config[f"{prefix}reads_first"]
+            loop, width = (self.across, self.lanes) if reads_first else (self.along, config[f"{prefix}tile"])
+            names, count = (f"{label(loop.loop)}_b", f"{label(loop.loop)}_m"), max(1, config[f"{prefix}block"] // width)
+            part, inside = s.split(tiles[1], count, tail_of(is_literal(loop), "guard"), names)
+            tiles = [part, tiles[0], inside]
         s.reorder(*rest, *tiles, write_i, read_i)
         s.vectorize(read_i)
         s.unroll(write_i)
         if config.get(f"{prefix}stream"):
             stream(s, self.stage)
+        for operand in self.far if config.get(f"{prefix}prefetch") else ():
+            if s.can("prefetch", operand, tiles[-1], config[f"{prefix}prefetch"]):
+                s.prefetch(operand, tiles[-1], config[f"{prefix}prefetch"])
         if alone and config.get(f"{prefix}parallel", "none") == "outer":
             parallelize(s, [*rest, *tiles][0])

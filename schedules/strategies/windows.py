@@ -25,7 +25,7 @@ from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
-from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.blocked_sums import TILE_BLOCK, rounds, sum_in_blocks
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
@@ -34,6 +34,7 @@ from tensorlang.schedules.strategies.producer import INLINED, WHOLE, Producer
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.sliding import SlidingReduction, inlines_cheaply, producer_of, sliding
 from tensorlang.schedules.strategies.stage_strategy import Constraint
+from tensorlang.schedules.strategies.streaming import may_stream, stream
 from tensorlang.schedules.strategies.thread_loop import ThreadLoop, cheapest_thread_loop, outer_loop_knob, parallelize
 from tensorlang.schedules.strategies.window_search import WindowSearch, WindowTiles
 from tensorlang.schedules.strategies.window_sketch import COPIED, IN_PLACE, IN_PLANE, IN_ROWS, WindowSketches
@@ -117,7 +118,7 @@ class Windows:
     # The space --------------------------------------------------------------------------------------------------------------
 
     def knobs(self) -> tuple[Knob, ...]:
-        """The tile, how much of the window is unrolled, where the source is made, epilogue, order, threads."""
+        """The tile, how much of the window is unrolled, where the source is made, epilogue, order, stores past the caches, threads."""
         tiles = self.tiles
         found: list[Knob] = [Sizes("rows", tiles.row_sizes)] if tiles.row_sizes else []
         found += [Sizes("vectors", tiles.vector_sizes), Choice("unroll", list(self.window.unrolled))]
@@ -129,6 +130,8 @@ class Windows:
             found.append(epilogue_knob())
         if not self.window.slides_along_lanes:
             found.append(Choice("order", ["inside", "around"]))
+        if self._may_stream:
+            found.append(Flag("stream"))
         if self.threads > 1:
             found.append(outer_loop_knob())
         return tuple(found)
@@ -148,7 +151,13 @@ class Windows:
             shared = next((loop for loop in self.window.order(config) if size(loop) > 1), self.stage.outer[0])
             loops = [ThreadLoop("outer", size(shared), 1)]
             config["parallel"] = cheapest_thread_loop(loops, self.search.seconds(config), 0.0, self.threads, self.machine.core.fork)
-        return config | ({"epilogue": "fused"} if self.consumer else {})
+        streamed = {"stream": False} if self._may_stream else {}  # the model does not see what plain stores evict
+        return config | streamed | ({"epilogue": "fused"} if self.consumer else {})
+
+    @property
+    def _may_stream(self) -> bool:
+        """Is it a choice to store the result past the caches? Not where a consumer takes it."""
+        return not self.consumer and may_stream(self.stage, self.machine)
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
@@ -156,6 +165,8 @@ class Windows:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
         outer = self._tile(s, config)
         fuse_epilogue(s, config, self.consumer)
+        if config.get("stream"):
+            stream(s, self.stage)
         if alone and config.get("parallel") == "outer":
             parallelize(s, outer)
         return True

@@ -1,0 +1,89 @@
+"""Two ways to prepare a program for its strategy: an image read in place or unfolded, intermediates kept or computed anew.
+
+Which stages there are, and what their loops can be, depends on it: in place lanes run along a row of the image, unfolded along all pixels.
+So each way has knobs and constraints of its own, which one knob opens. A point without that knob, as logs from before it have, is one of
+the usual way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice
+from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.system.lazy import cached_property
+
+GAIN: Final = 0.95
+"""The share of the time in place below which an image is unfolded by default: its copy takes memory, and the model is not sure of less."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to prepare a program: its value of the knob, and the strategy of the program that is prepared so."""
+
+    value: str
+    strategy: ProgramStrategy
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """The strategies of a program in its `usual` way and in an `other` one, which is the default where that `pays`."""
+
+    knob: str
+    usual: Way
+    other: Way
+    pays: Callable[[], bool]
+
+    @property
+    def name(self) -> str:
+        """What kind of strategy this is, for logs."""
+        return self.usual.strategy.name
+
+    @cached_property
+    def space(self) -> Space:
+        """The knobs of both, opened by that of the ways."""
+        spaces = {way.value: way.strategy.space for way in (self.usual, self.other)}
+        knob = Choice(self.knob, {value: space.knobs for value, space in spaces.items()})
+        found = Space((knob,), footprints=spaces[self.usual.value].footprints)
+        for value, space in spaces.items():
+            for constraint in space.constraints:
+                found = found.where(_only_where(self.knob, value, constraint.holds), f"{value}: {constraint.label}")
+        return found
+
+    @cached_property
+    def default(self) -> Config:
+        """The default of the cheaper way."""
+        way = self.other if self.pays() else self.usual
+        return {self.knob: way.value, **way.strategy.default}
+
+    def schedule(self, config: Config) -> Schedule:
+        """The schedule of a point."""
+        own = {name: value for name, value in config.items() if name != self.knob}
+        way = self.other if config.get(self.knob) == self.other.value else self.usual
+        return way.strategy.schedule(own)
+
+
+def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
+    """A program's strategy with the other way to prepare it, where there is one that may be faster."""
+    unfolding = strategy.unfolding
+    if unfolding is not None:
+        unfolded = strategy.prepared_with(unfolding)
+        repeated = strategy.threads > 1 and unfolding.repeats  # in place threads share the loop around the copies
+
+        def unfolding_pays() -> bool:
+            return not repeated and unfolded.seconds < GAIN * strategy.seconds
+
+        return Alternatives("image", Way("in_place", strategy), Way("unfolded", unfolded), unfolding_pays)
+    recomputing = strategy.recomputing
+    if recomputing is not None:
+        other = Way("recomputed", strategy.prepared_with(recomputing))
+        return Alternatives("intermediates", Way("kept", strategy), other, lambda: recomputing.pays)
+    return strategy
+
+
+def _only_where(knob: str, value: str, holds: Callable[[Config], bool]) -> Callable[[Config], bool]:
+    return lambda config: config[knob] != value or holds(config)
