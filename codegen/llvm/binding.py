@@ -18,7 +18,7 @@ import contextlib
 import itertools
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -75,6 +75,7 @@ def _llvm() -> ModuleType:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # instructions written as such: which processor is this?
     module: ModuleType = llvm
     return module
 
@@ -195,6 +196,22 @@ def render(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], pass
     with _module(text, machine, passes.level) as (module, target_machine):
         _optimize(module, target_machine, passes)
         return str(module) if form == "llvm" else str(target_machine.emit_assembly(module))
+
+
+def linked(texts: Sequence[str], triple: str) -> str:
+    """One module of several, each of which may call what another one defines. Raises `InternalError` for what cannot be one."""
+    llvm = _llvm()
+    with lock, llvm.create_context() as context:
+        try:
+            first, *others = (llvm.parse_assembly(text, context) for text in texts)
+            with first:
+                first.triple = triple
+                for other in others:
+                    other.triple, other.data_layout = triple, first.data_layout
+                    first.link_in(other)
+                return str(first)
+        except RuntimeError as error:
+            raise InternalError(f"modules cannot be linked: {error}") from None
 
 
 class Library:

@@ -1,0 +1,2 @@
+def source(program, interface, declarations):
+    return ""
