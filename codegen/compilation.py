@@ -23,6 +23,7 @@ from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.runtime import soft_floats
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
@@ -159,10 +160,16 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
     signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
     text = with_interface(emit(lowered, target, name=nest.name), signature, target)
+    code = compiled(text, target.machine)
+    if not target.is_native and (missing := soft_floats.missing(code.object)):
+        raise BuildError(
+            f"{nest.name!r} cannot be built for {target}: it lacks instructions for floating point, and the code would call "
+            f"{', '.join(missing[:3])}; name a CPU that has them, or features as 'riscv64-unknown-linux-gnu:generic-rv64,+f,+d'"
+        )
     return Program(
         signature=signature,
         target=target,
-        compiled=compiled(text, target.machine),
+        compiled=code,
         nest=print_nest(nest),
         flops=definition_cost.flops(origin.plain),
         bytes=definition_cost.traffic(origin.plain),
@@ -186,7 +193,7 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
 def _require_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN or name in identifiers.UNUSABLE:
         raise BuildError(
-            f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, not main and no name of the C library"
+            f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, no name of the C library, not main"
         )
 
 

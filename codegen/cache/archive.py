@@ -42,7 +42,7 @@ _BODY: Final = _DIGEST + hashlib.sha256().digest_size
 _LENGTH: Final = 8
 
 
-class Outdated(BuildError):
+class Outdated(BuildError):  # noqa: N818 - a state of a file, that may be mended
     """A sound file for another version or another processor; `recipe` says how its kernel is built again, where it holds that."""
 
     def __init__(self, why: str, rebuild: Rebuild | None = None) -> None:

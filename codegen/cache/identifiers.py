@@ -13,7 +13,11 @@ from typing import Final
 
 from tensorlang.errors import BuildError
 
-KEYWORDS: Final = frozenset(
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+KEYWORDS: Final = _words(
     """
     alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch char char8_t char16_t
     char32_t class compl concept const consteval constexpr constinit const_cast continue contract_assert co_await co_return co_yield
@@ -21,11 +25,11 @@ KEYWORDS: Final = frozenset(
     mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
     restrict return short signed sizeof static static_assert static_cast struct switch synchronized template this thread_local throw
     true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
-    """.split()
+    """
 )
 """The keywords of C99 to C23 and of C++98 to C++26."""
 
-LIBRARY: Final = frozenset(
+LIBRARY: Final = _words(
     """
     abort abs acos acosh aligned_alloc asctime asin asinh assert atan atan2 atanh atexit atof atoi atol atoll bsearch calloc cbrt ceil clock
     copysign cos cosh ctime difftime div errno erf erfc exit exp exp2 expm1 fabs fclose fdim feof ferror fflush fgetc fgetpos fgets floor
@@ -38,11 +42,11 @@ LIBRARY: Final = frozenset(
     stderr stdin stdout strcat strchr strcmp strcoll strcpy strcspn strerror strftime strlen strncat strncmp strncpy strpbrk strrchr
     strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm system tan tanh tgamma time tmpfile tmpnam
     trunc ungetc va_arg va_end va_start vprintf wcslen wctomb
-    """.split()
+    """
 )
 """Functions and macros of the C library that no program may define; those of its mathematics have variants in `f` and `l`."""
 
-TYPES: Final = frozenset("DLTensor NULL int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t main".split())
+TYPES: Final = _words("DLTensor NULL int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t main")
 """What the header itself speaks of, and the name of every program's first function."""
 
 UNUSABLE: Final = KEYWORDS | {"main"}
@@ -72,11 +76,11 @@ def require(name: str, arguments: Iterable[str]) -> None:
     """Raise `BuildError` where a kernel, or an argument of it, has a name that C or C++ reserves."""
     if (reason := why_reserved(name)) is not None:
         raise BuildError(f"the kernel {name!r} cannot be exported under this name: {reason}; build it with name=")
-    taken = {name: "the kernel"}
+    taken = set()
     for argument in arguments:
         reason = why_reserved(argument, external=False)
         if reason is None and argument in taken:
-            reason = f"{taken[argument]} has the same name"
+            reason = "another argument has the same"
         if reason is not None:
             raise BuildError(f"the kernel {name!r} cannot be exported: its argument {argument!r} needs another name, as {reason}")
-        taken[argument] = "another argument"
+        taken.add(argument)

@@ -47,7 +47,7 @@ class Recipe:
             outputs = rebuild(document, {place: arrays[name] for place, name in enumerate(names) if name in arrays})
             found = _placeholders(outputs)
             if set(found) != set(inputs):
-                raise BuildError(f"the definition reads {sorted(found)}, the kernel {sorted(inputs)}")  # noqa: TRY301 - as any other
+                raise BuildError(f"the definition reads {sorted(found)}, the kernel {sorted(inputs)}")
             order = tuple(found[name] for name in inputs if name not in arrays)
             return (outputs if self.schedule is None else Schedule.from_json(outputs, self.schedule)), order
         except (TensorlangError, ValueError, RecursionError) as error:

@@ -32,9 +32,7 @@ _WORDS: Final[dict[tuple[int, int, int], str]] = {
 
 Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID; AMD64 Architecture Programmer's Manual, volume 3, E."""
 
-_BITS: Final = {
-    name: (place, int(bit)) for place, text in _WORDS.items() for bit, name in (entry.split() for entry in text.split(", "))
-}
+_BITS: Final = {name: (place, int(bit)) for place, text in _WORDS.items() for bit, name in (entry.split() for entry in text.split(", "))}
 
 
 def module(targets: Sequence[Target]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.cache.signature import Argument, c_name
+from tensorlang.codegen.cache.signature import Argument
 from tensorlang.codegen.emission import arithmetic
 from tensorlang.codegen.emission.frame import define
 from tensorlang.codegen.emission.types import I8, I32, I64, POINTER, VOID, Builder, Value, external, literal
@@ -110,7 +110,7 @@ def _plain(made: llvm.Module, target: Target, interface: Interface, variants: Se
         entry.require(entry.value(condition), BAD_DIM, blamed)
     builder = entry.builder
     for argument, pointer in zip(interface.arguments, entry.function.args, strict=False):
-        pointer.name = c_name(argument.name)
+        pointer.name = interface.words[argument.name]
         address = builder.ptrtoint(pointer, I64)
         aligned = builder.icmp_unsigned("==", builder.and_(address, literal(I64, argument.dtype.bytes - 1)), literal(I64, 0))
         there = builder.or_(builder.icmp_unsigned("!=", address, literal(I64, 0)), builder.not_(entry.value(holds_elements(argument))))
@@ -148,7 +148,7 @@ def _dltensor(made: llvm.Module, target: Target, interface: Interface, plain: Va
     builder, tensors = entry.builder, entry.function.args[: len(arguments)]
     is_form = external(made, "tensorlang.is_form", llvm.IntType(1), [POINTER, I32, I32, I32])
     for argument, tensor in zip(arguments, tensors, strict=True):
-        tensor.name = c_name(argument.name)
+        tensor.name = interface.words[argument.name]
         form = (len(argument.shape), *dlpack_type(argument.dtype))
         entry.require(builder.call(is_form, [tensor, *(literal(I32, part) for part in form)]), BAD_TENSOR, argument.name)
     for dim, (place, axis) in interface.fixed.items():

@@ -6,10 +6,11 @@ once for a program: a program may include several.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from tensorlang.codegen.cache.program import Program
-from tensorlang.codegen.cache.signature import Argument, c_name, c_type
+from tensorlang.codegen.cache.signature import Argument, c_type
 from tensorlang.codegen.export.interface import ERRORS, Interface
 from tensorlang.ir.printer import text
 
@@ -62,7 +63,7 @@ def header(program: Program, interface: Interface, targets: str) -> str:
             _SHARED.format(errors=errors).rstrip(),
             "",
             f"/* Row-major and contiguous, results apart from everything else, at least aligned to an element.{_workspace(program)}",
-            *(f"   {_told(argument, kind)}" for arguments, kind in _sides(interface) for argument in arguments),
+            *(f"   {_told(interface, argument, kind)}" for arguments, kind in _sides(interface) for argument in arguments),
             *(f"   {dim}" for dim in _dims(interface)),
             "   Returns 0 or an error. */",
             f"{plain(interface)};",
@@ -81,13 +82,13 @@ def header(program: Program, interface: Interface, targets: str) -> str:
 
 def plain(interface: Interface) -> str:
     """The declaration of the plain entry, without a semicolon."""
-    return f"int32_t {interface.name}({', '.join([*pointers(interface), *_sizes(interface.dims)]) or 'void'})"
+    return f"int32_t {interface.name}({', '.join([*pointers(interface, interface.words), *_sizes(interface, interface.dims)]) or 'void'})"
 
 
 def dltensor(interface: Interface) -> str:
     """The declaration of the entry for tensors of DLPack."""
-    tensors = [f"const DLTensor *{c_name(argument.name)}" for argument in interface.arguments]
-    return f"int32_t {interface.name}_dltensor({', '.join([*tensors, *_sizes(interface.others)]) or 'void'})"
+    tensors = [f"const DLTensor *{interface.words[argument.name]}" for argument in interface.arguments]
+    return f"int32_t {interface.name}_dltensor({', '.join([*tensors, *_sizes(interface, interface.others)]) or 'void'})"
 
 
 def metadata(interface: Interface) -> str:
@@ -95,24 +96,28 @@ def metadata(interface: Interface) -> str:
     return f"const char *{interface.name}_metadata(void)"
 
 
-def pointers(interface: Interface, qualifier: str = "") -> list[str]:
-    """The pointers that a caller passes, as parameters."""
-    inputs = [f"const {c_type(argument.dtype)} *{qualifier}{c_name(argument.name)}" for argument in interface.inputs]
-    return [*inputs, *(f"{c_type(argument.dtype)} *{qualifier}{c_name(argument.name)}" for argument in interface.outputs)]
+def pointers(interface: Interface, words: Mapping[str, str], qualifier: str = "") -> list[str]:
+    """The pointers that a caller passes, as parameters of these names."""
+    read = [f"const {_pointer(argument, qualifier, words)}" for argument in interface.inputs]
+    return [*read, *(_pointer(argument, qualifier, words) for argument in interface.outputs)]
 
 
-def _sizes(dims: tuple[str, ...]) -> list[str]:
-    return [f"int64_t {c_name(dim)}" for dim in dims]
+def _pointer(argument: Argument, qualifier: str, words: Mapping[str, str]) -> str:
+    return f"{c_type(argument.dtype)} *{qualifier}{words[argument.name]}"
+
+
+def _sizes(interface: Interface, dims: tuple[str, ...]) -> list[str]:
+    return [f"int64_t {interface.words[dim]}" for dim in dims]
 
 
 def _sides(interface: Interface) -> tuple[tuple[tuple[Argument, ...], str], ...]:
     return (interface.inputs, "read"), (interface.outputs, "written")
 
 
-def _told(argument: Argument, kind: str) -> str:
+def _told(interface: Interface, argument: Argument, kind: str) -> str:
     bits = f", as bits of {argument.dtype}" if argument.dtype in ("float16", "bfloat16") else ""
     shape = "".join(f"[{text(extent)}]" for extent in argument.shape) or " (one element)"
-    return _comment(f"{argument.name}{shape}: {kind}{bits}, {argument.dtype.bytes}-byte aligned")
+    return _comment(f"{interface.words[argument.name]}{shape}: {kind}{bits}, {argument.dtype.bytes}-byte aligned")
 
 
 def _dims(interface: Interface) -> list[str]:

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
+from tensorlang.codegen.cache import identifiers
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.signature import Argument
-from tensorlang.codegen.cache import identifiers
 from tensorlang.ir import MOST, Binary, Compare, Const, Dim, Expr, Limit, const
 from tensorlang.ir.dtype import BOOL, DType
 from tensorlang.ir.traverse import children
@@ -72,6 +72,15 @@ class Interface:
         return (*self.inputs, *self.outputs)
 
     @property
+    def words(self) -> dict[str, str]:
+        """What parameters are called in C, by the names of tensors and dims: a result that is named as the kernel has another name there."""
+        names = [*(argument.name for argument in self.arguments), *self.dims]
+        spelled = self.name
+        while spelled in names:
+            spelled = f"out_{spelled}"
+        return {name: spelled if name == self.name else name for name in names}
+
+    @property
     def fixed(self) -> dict[str, tuple[int, int]]:
         """The dims that the shape of a tensor gives: which tensor, and which of its axes."""
         found: dict[str, tuple[int, int]] = {}
@@ -102,11 +111,11 @@ class Interface:
 
 def holds_elements(argument: Argument) -> Expr:
     """Whether a tensor has elements, so that its pointer must not be null."""
-    found: Expr = Const(True, BOOL)  # noqa: FBT003 - a literal of the language
+    found: Expr = Const(True, BOOL)
     for extent in argument.shape:
         if isinstance(extent, Const):
             if extent.value == 0:
-                return Const(False, BOOL)  # noqa: FBT003 - as above
+                return Const(False, BOOL)
         else:
             positive = Compare("gt", extent, const(0))
             found = positive if isinstance(found, Const) else Binary("and", found, positive)

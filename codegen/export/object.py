@@ -57,7 +57,12 @@ def module(programs: Sequence[Program], interface: Interface) -> Module:
     codes = [_code(program, name) for program, name in zip(programs, names, strict=True)]
     told = json.dumps({**metadata.short(base, interface), "targets": [str(program.target) for program in programs]}, separators=(",", ":"))
     choose = dispatch.CHOOSE if len(programs) > 1 else None
-    parts = [entries.module(interface, base.target, names, told, choose), entries.CHECKS, *codes, hooks.runtime("\n".join(codes), pointer_bits(base.target))]
+    parts = [
+        entries.module(interface, base.target, names, told, choose),
+        entries.CHECKS,
+        *codes,
+        hooks.runtime("\n".join(codes), pointer_bits(base.target)),
+    ]
     if choose is not None:
         parts.append(dispatch.module([program.target for program in programs]))
     if sum(map(len, parts)) > MAX_TEXT:

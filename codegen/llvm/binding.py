@@ -122,6 +122,15 @@ def print_names(triple: str) -> None:
     _back_end(triple).create_target_machine(cpu="help").close()
 
 
+def _abi(machine: TargetMachine) -> str:
+    """How floating-point values would be passed, which linkers compare between objects; RISC-V alone has to be told."""
+    arch = machine.triple.split("-", 1)[0]
+    if not arch.startswith("riscv"):
+        return ""
+    present = {item[1:] for item in machine.features.split(",") if item.startswith("+")}
+    return ("lp64" if "64" in arch else "ilp32") + ("d" if "d" in present else "f" if "f" in present else "")
+
+
 @contextmanager
 def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any, Any]]:
     """A verified module in a context of its own, and its target machine; both are freed at the end."""
@@ -132,7 +141,7 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
     with lock, llvm.create_context() as context:
         selected = _back_end(machine.triple)
         with selected.create_target_machine(
-            cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default"
+            cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default", abiname=_abi(machine)
         ) as target_machine:
             try:
                 module = llvm.parse_assembly(text, context)
