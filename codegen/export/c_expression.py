@@ -261,7 +261,7 @@ class Scope:
         test = self.part(cond)
         both = _always(no)
         for part in _in_order(yes, _always(yes)):
-            if id(part) in both and self._used(part) > 1:
+            if id(part) in both and self._used(part) > 1 and not _is_plain(part):
                 self.part(part)
         sides = self.inner(), self.inner()
         texts = [scope.part(side) for scope, side in zip(sides, (yes, no), strict=True)]

@@ -7,6 +7,8 @@ allocation hook. The same tests stand before the nest as in machine code (`inter
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -24,6 +26,8 @@ from tensorlang.errors import BuildError
 from tensorlang.ir import Const, Expr
 from tensorlang.ir.dtype import dtype
 
+_NAME: Final = re.compile(r"t\d+_")
+_MADE: Final = re.compile(r" *const \w+ (t\d+_) = ")
 MOST_BOUND: Final = 1 << 16
 """Elements of fixed operands that a source spells."""
 
@@ -41,8 +45,9 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
         place = f"tensorlang_{c_name(buffer.name)}" if buffer.name in interface.bound else writer.name(buffer.name)
         writer.places[buffer.name] = (place, True)
     writer.nest(nest)
+    lines = _used(writer.lines)
     fails = "end" in writer.used
-    body = ["  int32_t status = 0;", *writer.lines, "end:", "  return status;"] if fails else [*writer.lines, "  return 0;"]
+    body = ["  int32_t status = 0;", *lines, "end:", "  return status;"] if fails else [*lines, "  return 0;"]
     words = {argument.name: writer.places[argument.name][0] for argument in interface.arguments}
     parameters = [*header.pointers(interface, words, "restrict "), *(f"int64_t {writer.names[':' + dim]}" for dim in interface.dims)]
     kernel = [f"static int32_t tensorlang_{interface.name}({', '.join(parameters) or 'void'}) {{", *body, "}"]
@@ -51,6 +56,19 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
     externals, functions = helpers.needed_by("\n".join([*kernel, entries]))
     parts = [first, declarations.rstrip(), *externals, *_hooks(fails), *functions, *_bound(interface), *kernel, entries, ""]
     return "\n".join(parts)
+
+
+def _used(lines: list[str]) -> list[str]:
+    """Without the constants that nothing reads: an index may have been simplified after a part of it was named."""
+    words = Counter(word for line in lines for word in _NAME.findall(line))
+    kept = []
+    for line in reversed(lines):
+        made = _MADE.match(line)
+        if made is not None and words[made[1]] == 1:
+            words.subtract(_NAME.findall(line))
+        else:
+            kept.append(line)
+    return kept[::-1]
 
 
 def _bound(interface: Interface) -> list[str]:

@@ -32,7 +32,7 @@ _WORDS: Final[dict[tuple[int, int, int], str]] = {
 
 Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID; AMD64 Architecture Programmer's Manual, volume 3, E."""
 
-_BITS: Final = {name: (place, int(bit)) for place, text in _WORDS.items() for bit, name in (entry.split() for entry in text.split(", "))}
+BITS: Final = {name: (place, int(bit)) for place, text in _WORDS.items() for bit, name in (entry.split() for entry in text.split(", "))}
 
 
 def module(targets: Sequence[Target]) -> str:
@@ -87,9 +87,9 @@ def _tests(target: Target) -> dict[tuple[int, int, int], int]:
     """The words of `cpuid` that are asked for a target, and the bits that have to be set. Raises `BuildError`."""
     masks: dict[tuple[int, int, int], int] = {}
     for name in sorted(needed(target)):
-        if name not in _BITS:
+        if name not in BITS:
             raise BuildError(f"{target} may use {name}, for which a library does not test the processor; name a level such as 'x86-64-v3'")
-        place, bit = _BITS[name]
+        place, bit = BITS[name]
         masks[place] = masks.get(place, 0) | 1 << bit
     return masks
 

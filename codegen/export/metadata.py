@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tensorlang.codegen import compilation
 from tensorlang.codegen.cache import extents
 from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.cache.recipe import Recipe
 from tensorlang.codegen.cache.signature import Argument
 from tensorlang.codegen.export.interface import ERRORS, Interface
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.ir import For
@@ -42,15 +45,25 @@ def whole(program: Program, interface: Interface, targets: tuple[Target, ...]) -
         "targets": [{"triple": target.triple, "cpu": target.cpu, "features": target.features} for target in targets],
         "machine": machine_digest(program.target.core),
         "parallel": parallel(program),
+        "threads": get_threads(),
         "bound": sorted(program.bound),
         "flops": extents.to_json(program.flops),
         "bytes": extents.to_json(program.bytes),
         "provenance": program.provenance,
         "fingerprint": None if recipe is None else recipe.fingerprint,
         "definition": None if recipe is None else json.loads(recipe.definition),
-        "schedule": None if recipe is None or recipe.schedule is None else json.loads(recipe.schedule),
+        "schedule": _schedule(program, recipe),
         "nest": program.nest,
     }
+
+
+def _schedule(program: Program, recipe: Recipe | None) -> Any:
+    """The directives: those that were given, else those of the default schedule for the kernel's target; None where nothing says them."""
+    if recipe is not None and recipe.schedule is not None:
+        return json.loads(recipe.schedule)
+    if recipe is None or program.origin is None:
+        return None
+    return json.loads(compilation.default_schedule(program.origin.program, program.target).to_json())
 
 
 def parallel(program: Program) -> bool:
