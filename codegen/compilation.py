@@ -164,7 +164,7 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     if not target.is_native and (missing := soft_floats.missing(code.object)):
         raise BuildError(
             f"{nest.name!r} cannot be built for {target}: it lacks instructions for floating point, and the code would call "
-            f"{', '.join(missing[:3])}; name a CPU that has them, or features as 'riscv64-unknown-linux-gnu:generic-rv64,+f,+d'"
+            f"{', '.join(missing[:3])}; name a CPU that has them, or features as '+f,+d' for RISC-V"
         )
     return Program(
         signature=signature,
@@ -193,7 +193,7 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
 def _require_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN or name in identifiers.UNUSABLE:
         raise BuildError(
-            f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, no name of the C library, not main"
+            f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, no name of the C library"
         )
 
 

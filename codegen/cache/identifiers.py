@@ -13,6 +13,7 @@ from typing import Final
 
 from tensorlang.errors import BuildError
 
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 

@@ -31,7 +31,14 @@ _SHORT: Final = 24
 PRIMARY, PREFIX, PRODUCT, SUM, RELATION, EQUALITY, BITS, AND, OR, CHOICE = 15, 14, 13, 12, 10, 9, 8, 5, 4, 3
 
 _ARITHMETIC: Final = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
-_COMPARE: Final = {"lt": ("<", RELATION), "le": ("<=", RELATION), "gt": (">", RELATION), "ge": (">=", RELATION), "eq": ("==", EQUALITY), "ne": ("!=", EQUALITY)}  # fmt: skip
+_COMPARE: Final = {
+    "lt": ("<", RELATION),
+    "le": ("<=", RELATION),
+    "gt": (">", RELATION),
+    "ge": (">=", RELATION),
+    "eq": ("==", EQUALITY),
+    "ne": ("!=", EQUALITY),
+}
 _LOGIC: Final = {"and": ("&&", AND), "or": ("||", OR), "xor": ("!=", EQUALITY), "min": ("&&", AND), "max": ("||", OR)}
 _BITWISE: Final = {"and": "&", "or": "|", "xor": "^"}
 _C_NAMES: Final = {"round": "rint"}

@@ -59,7 +59,7 @@ def module(targets: Sequence[Target]) -> str:
         following = f"try{number + 1}" if number + 1 < len(targets) else "none"
         lines += [f"  br i1 {together}, label %take{number}, label %{following}", f"take{number}:", "  br label %done"]
     results = ", ".join(f"[ {number}, %take{number} ]" for number in range(len(targets)))
-    return _MODULE.replace("TESTS", "\n".join(lines)).replace("RESULTS", f"{results}, [ -1, %none ]")
+    return _MODULE.replace("OUTS", _CPUID).replace("TESTS", "\n".join(lines)).replace("RESULTS", f"{results}, [ -1, %none ]")
 
 
 def order(targets: Sequence[Target]) -> list[int]:
@@ -103,6 +103,9 @@ def _signed(word: int) -> int:
     return word - (1 << 32) if word >> 31 else word
 
 
+_CPUID: Final = "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"
+"""What the instruction gives, takes and changes, as LLVM spells it."""
+
 _MODULE: Final = """
 @tensorlang.chosen = internal global i32 -2
 
@@ -123,19 +126,19 @@ done:
 
 define internal i32 @tensorlang.cpuid(i32 %leaf, i32 %part, i32 %register) nounwind noinline {
   %group = and i32 %leaf, -2147483648
-  %most = call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 %group, i32 0)
+  %most = call { i32, i32, i32, i32 } asm sideeffect "cpuid", "OUTS"(i32 %group, i32 0)
   %last = extractvalue { i32, i32, i32, i32 } %most, 0
   %there = icmp ule i32 %leaf, %last
   br i1 %there, label %parts, label %without
 parts:
-  %first = call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 %leaf, i32 0)
+  %first = call { i32, i32, i32, i32 } asm sideeffect "cpuid", "OUTS"(i32 %leaf, i32 0)
   %count = extractvalue { i32, i32, i32, i32 } %first, 0
   %counted = icmp ule i32 %part, %count
   %whole = icmp eq i32 %part, 0
   %has = or i1 %counted, %whole
   br i1 %has, label %ask, label %without
 ask:
-  %words = call { i32, i32, i32, i32 } asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"(i32 %leaf, i32 %part)
+  %words = call { i32, i32, i32, i32 } asm sideeffect "cpuid", "OUTS"(i32 %leaf, i32 %part)
   %a = extractvalue { i32, i32, i32, i32 } %words, 0
   %b = extractvalue { i32, i32, i32, i32 } %words, 1
   %c = extractvalue { i32, i32, i32, i32 } %words, 2

@@ -1,8 +1,8 @@
 """The entries of an exported kernel as LLVM IR: they check a call, and pass it to the code of the kernel.
 
-The tests are those of `interface`, in the order of the C source: dims, then pointers. A `DLTensor` entry first looks at what each tensor is,
-reads the dims from shapes, then compares shapes, and calls the plain entry. An error goes to the hook, with the argument to blame, and is
-returned.
+The tests are those of `interface`, in the order of the C source: dims, then pointers. A `DLTensor` entry first looks at what each tensor
+is, reads the dims from shapes, then compares shapes, and calls the plain entry. An error goes to the hook, with the argument to blame, and
+is returned.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Interface:
 
     @property
     def words(self) -> dict[str, str]:
-        """What parameters are called in C, by the names of tensors and dims: a result that is named as the kernel has another name there."""
+        """What parameters are called in C, by the names of tensors and dims: a result that is named as the kernel is called otherwise."""
         names = [*(argument.name for argument in self.arguments), *self.dims]
         spelled = self.name
         while spelled in names:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tensorlang.codegen.target import Target, why_foreign
+from tensorlang.codegen.target import Target
 from tensorlang.errors import BuildError
 
 _MAGIC: Final = b"!<arch>\n"
@@ -52,11 +52,13 @@ def shared(name: str, code: bytes, target: Target) -> bytes:
     command = _linker(target)
     if command is None:
         prefix = _PREFIXES.get(target.arch)
-        if why_foreign(target) is not None and prefix is not None:
-            advice = f"install a compiler for it ({prefix}gcc; Debian: gcc-{prefix.rstrip('-').replace('_', '-')})"
+        if _same_platform(target):
+            advice = "install a C compiler (cc; Debian: gcc), or leave out 'so'"
+        elif prefix is not None:
+            advice = f"install a compiler for it ({prefix}gcc; Debian: gcc-{prefix.rstrip('-').replace('_', '-')}), or leave out 'so'"
         else:
-            advice = "install a C compiler (cc; Debian: gcc)"
-        raise BuildError(f"the kernel {name!r} cannot become a shared library for {target}: no linker; {advice}, or leave out 'so'")
+            advice = "leave out 'so', and link 'o' or 'a' where the program is made"
+        raise BuildError(f"the kernel {name!r} cannot become a shared library for {target}: there is no linker for it here; {advice}")
     with tempfile.TemporaryDirectory() as folder:
         made, library = Path(folder) / f"{name}.o", Path(folder) / f"{name}.so"
         made.write_bytes(code)

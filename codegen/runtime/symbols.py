@@ -17,13 +17,12 @@ from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, counter_address
 from tensorlang.errors import BuildError
 
 
-
 class _Form(NamedTuple):
     """Where an object of 32 or 64 bits has what: the place of the section table and of its count, and how an entry is laid out."""
 
     word: str
     table: int
-    count: int
+    amount: int
     header: str
     symbol: str
     section: int
@@ -57,7 +56,7 @@ def _symbols(code: bytes) -> set[tuple[str, int]]:
     read = 0
     try:
         (table,) = struct.unpack_from(form.word, code, form.table)
-        size, count = struct.unpack_from("<HH", code, form.count)
+        size, count = struct.unpack_from("<HH", code, form.amount)
         sections = [struct.unpack_from(form.header, code, table + n * size) for n in range(count)]
         for _, kind, _, _, offset, length, strings, *_ in sections:
             if kind == _SYMBOL_TABLE:

@@ -48,7 +48,11 @@ def test_a_kernel_from_elsewhere_is_built_again_and_says_so(tmp_path: Any, caplo
     assert again.signature == kernel.signature
     assert again.inspect() == kernel.inspect()
     rng = np.random.default_rng(1)
-    operands = [rng.random((12,), "f4"), rng.random((30, 12), "f4")] if make is scheduled else [rng.random((9, 12), "f4"), rng.random((12, 7), "f4")]
+    operands = (
+        [rng.random((12,), "f4"), rng.random((30, 12), "f4")]
+        if make is scheduled
+        else [rng.random((9, 12), "f4"), rng.random((12, 7), "f4")]
+    )
     np.testing.assert_array_equal(again(*operands), kernel(*operands))
 
 

@@ -26,7 +26,8 @@ def matmul() -> tl.Tensor:
 
 def exponential(dtype: str = "float32") -> tl.Tensor:
     x = tl.placeholder((40,), dtype, name="x")
-    return tl.compute((40,), lambda i: tl.exp(x[i]) + 1.0, name="y")
+    made: tl.Tensor = tl.compute((40,), lambda i: tl.exp(x[i]) + 1.0, name="y")
+    return made
 
 
 @here_is_x86
@@ -63,18 +64,10 @@ def test_every_feature_that_this_processor_has_is_found_by_asking_it(tmp_path: A
 @here_is_x86
 @needs_cc
 def test_where_no_level_is_here_the_library_says_so(tmp_path: Any) -> None:
-    if all(target(name).is_native for name in ("sapphirerapids", "znver5")):
-        pytest.skip("this processor has every level")
-    names = [name for name in ("sapphirerapids,-64bit", "znver5", "graniterapids") if "," not in name and not target(name).is_native]
-    if len(names) < 2:
-        pytest.skip("this processor has most levels")
-    kernel = tl.build(exponential(), name="exponential")
-    try:
-        made = kernel.export(tmp_path, formats=("so",), targets=("x86-64-v4,+avx512fp16", "x86-64-v4,+avx512fp16,+avx512vp2intersect"))
-    except tl.BuildError as error:
-        pytest.skip(str(error))
-    if target("x86-64-v4,+avx512fp16").is_native:
+    levels = ("x86-64-v4,+avx512fp16", "x86-64-v4,+avx512fp16,+avx512vp2intersect")
+    if target(levels[0]).is_native:
         pytest.skip("this processor has the least of both")
+    made = tl.build(exponential(), name="exponential").export(tmp_path, formats=("so",), targets=levels)
     x = np.zeros(40, "f4")
     assert ctypes.CDLL(str(made["so"])).exponential(*(ctypes.c_void_p(array.ctypes.data) for array in (x, x.copy()))) == 6
 
@@ -85,7 +78,7 @@ def test_where_no_level_is_here_the_library_says_so(tmp_path: Any) -> None:
         (("aarch64-linux-gnu:cortex-a72", "x86-64"), "levels of x86-64"),
         (("x86-64-v3", "x86-64-v3"), "name each level once"),
         (("x86-64-v3,-fma", "x86-64-v3,-avx2"), "has to have the least of all"),
-        (("graniterapids", "x86-64"), "does not test the processor"),
+        (("x86-64", "x86-64,+cldemote,+hreset,+usermsr,+zu"), "does not test the processor"),
         (("nonsense",), "nonsense"),
         ("x86-64-v3", "a sequence"),
         (3, "a sequence"),
@@ -93,12 +86,6 @@ def test_where_no_level_is_here_the_library_says_so(tmp_path: Any) -> None:
 )
 def test_targets_that_cannot_be_one_library_are_refused(tmp_path: Any, targets: Any, match: str) -> None:
     kernel = tl.build(exponential(), name="exponential")
-    if targets == ("graniterapids", "x86-64"):
-        known = set(dispatch.BITS)
-        from tensorlang.codegen.target.description import needed
-
-        if needed(target("graniterapids")) <= known:
-            pytest.skip("every feature has a bit")
     with pytest.raises(tl.BuildError, match=match):
         kernel.export(tmp_path, formats=("o",), targets=targets)
     assert list(tmp_path.iterdir()) == []
@@ -131,7 +118,8 @@ def test_objects_for_other_processors_are_complete(tmp_path: Any, name: str, mac
         assert int.from_bytes(code[18:20], "little") == machine
         assert {kernel.name, f"{kernel.name}_dltensor", f"{kernel.name}_metadata"} <= defined_symbols(code)
         assert missing(code) == []
-        assert {called for called in undefined_symbols(code) if not called.startswith(("__aeabi_", "__"))} <= {"malloc", "free", "memset", "memcpy"}
+        outside = {called for called in undefined_symbols(code) if not called.startswith("__")}  # 64-bit integers, by the compiler
+        assert outside <= {"malloc", "free", "memset", "memcpy"}
         with pytest.raises(tl.CallError, match="cannot run here"):
             kernel(np.zeros(3))
 
@@ -165,7 +153,7 @@ def test_integers_need_no_floating_point() -> None:
 @pytest.mark.parametrize("name", ["aarch64-linux-gnu:cortex-a72", "thumbv7em-none-eabihf:cortex-m7"])
 def test_a_shared_library_for_another_processor_needs_its_linker(tmp_path: Any, name: str, monkeypatch: Any) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(tl.BuildError, match="no linker"):
+    with pytest.raises(tl.BuildError, match="no linker for it here"):
         tl.build(matmul(), target=name).export(tmp_path, formats=("so",))
 
 
