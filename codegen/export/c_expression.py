@@ -81,9 +81,13 @@ class Scope:
         whole = substitute(expr, self.fixed) if self.fixed else expr
         if index:
             whole = simplify(whole)
-        for part in walk(whole):
-            for operand in children(part):
+        stack, seen = [whole], {id(whole)}
+        while stack:
+            for operand in children(stack.pop()):
                 self.uses[id(operand)] = self.uses.get(id(operand), 0) + 1
+                if id(operand) not in seen:
+                    seen.add(id(operand))
+                    stack.append(operand)
         self.kept.append(whole)
         return self.part(whole, index)
 
@@ -95,8 +99,9 @@ class Scope:
                 return scope.memo[id(expr)][1]
             scope = scope.outer
         found = self._text(expr, index)
-        if self._used(expr) > 1 and len(found.text) > _SHORT:
-            found = Text(self.constant(c_type(dtype_of(expr)), found.text), PRIMARY)
+        if self._used(expr) > 1:
+            if len(found.text) > _SHORT:
+                found = Text(self.constant(c_type(dtype_of(expr)), found.text), PRIMARY)
             self.memo[id(expr)] = (expr, found)
         return found
 
@@ -152,7 +157,8 @@ class Scope:
             case Cast(value, dtype):
                 return self._cast(self.part(value), dtype_of(value), dtype)
             case Unary(op, value):
-                return self._unary(op, self.part(value, index), dtype_of(value))
+                exact = (index and _is_plain(expr)) or self.known.interval(expr) is not None
+                return self._unary(op, self.part(value, index), dtype_of(value), exact=exact)
             case Binary(op, left, right):
                 return self._binary(expr, op, self.part(left, index), self.part(right, index), index)
             case Compare(op, left, right):
@@ -205,7 +211,7 @@ class Scope:
             return Text(f"{self.helpers.use('saturated', source, to)}({value.text})", PRIMARY)
         return Text(f"({c_type(to)}){value.at(PREFIX)}", PREFIX)
 
-    def _unary(self, op: str, value: Text, dtype: DType) -> Text:
+    def _unary(self, op: str, value: Text, dtype: DType, *, exact: bool) -> Text:
         kind = c_type(dtype)
         match op:
             case "not" if dtype == "bool":
@@ -216,7 +222,7 @@ class Scope:
                 return Text(f"({kind})({value.at(PREFIX)} ^ 0x8000u)", PREFIX)
             case "abs" if dtype in HALVES:
                 return Text(f"({kind})({value.at(PREFIX)} & 0x7fffu)", PREFIX)
-            case "neg" if dtype.is_floating:
+            case "neg" if dtype.is_floating or (exact and dtype.kind == "signed" and dtype.bits >= 32):
                 return Text(f"-{value.at(PRIMARY)}", PREFIX)
             case "neg":
                 return Text(f"({kind})(0 - ({wide(dtype)}){value.at(PREFIX)})", PREFIX)
@@ -343,5 +349,16 @@ def _always(expr: Expr) -> set[int]:
 
 
 def _in_order(expr: Expr, wanted: set[int]) -> list[Expr]:
-    """Those parts, operands before what they are operands of."""
-    return [part for part in reversed(list(walk(expr))) if id(part) in wanted]
+    """Those parts, each once, operands before what they are operands of."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack = [(expr, False)]
+    while stack:
+        part, done = stack.pop()
+        if done:
+            order.append(part)
+        elif id(part) in wanted and id(part) not in seen:
+            seen.add(id(part))
+            stack.append((part, True))
+            stack.extend((operand, False) for operand in reversed(children(part)))
+    return order

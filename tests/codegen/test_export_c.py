@@ -196,7 +196,7 @@ def test_shared_parts_are_written_once(tmp_path: Any) -> None:
 
     def doubled(i: Any) -> Any:
         value = X[i] * 3 + 1
-        for _ in range(12):
+        for _ in range(3):
             value = tl.select(value > 5, value * value + X[7 - i], value + value)
         return value
 
@@ -205,7 +205,7 @@ def test_shared_parts_are_written_once(tmp_path: Any) -> None:
     library = exported(tmp_path, [kernel], "-O1")
     x = np.arange(8, dtype="i4")
     np.testing.assert_array_equal(called(library, kernel, {"X": x}, {})[0], tl.evaluate(made, {X: x}))
-    assert len((tmp_path / "shared.c").read_text()) < 10_000
+    assert (tmp_path / "shared.c").read_text().count("X[") <= 12  # as a tree it has thousands
 
 
 def test_names_of_the_source_s_own_functions_may_be_those_of_operands(tmp_path: Any) -> None:
