@@ -68,12 +68,12 @@ class Writer:
 
     def name(self, wanted: str) -> str:
         """A name like the one of the nest that no other thing has."""
-        word = re.sub(r"\W", "_", short(wanted), flags=re.ASCII).strip("_") or "x"
-        word = f"x{word}" if word[0].isdigit() else word
+        word = re.sub(r"\W|_+", "_", short(wanted), flags=re.ASCII).strip("_") or "x"
+        word = f"x{word}" if word[0].isdigit() or word.lower().startswith("tensorlang") else word
         found, number = word, 1
         while found in self.taken or why_reserved(found) is not None or _HELPER.fullmatch(found):
             number += 1
-            found = f"{word}{number}"
+            found = f"{word}_{number}"
         self.taken.add(found)
         return found
 

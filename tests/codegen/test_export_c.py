@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 import tensorlang as tl
 from tensorlang.ir.dtype import DTYPES
 from tensorlang.ir.functions import FUNCTIONS
-from tests.codegen.exported import called, compiled, needs_cc, run
+from tests.codegen.exported import STRICT, called, compiled, needs_cc, run
 from tests.fuzz.case import sizes
 from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder, operands
@@ -219,6 +219,15 @@ def test_names_of_the_source_s_own_functions_may_be_those_of_operands(tmp_path: 
     wanted = tl.evaluate((made, half), {p: feeds[str(p.name)] for p in operands_})
     for got, want in zip(called(library, kernel, feeds, {}), wanted, strict=True):
         agrees(got, want, ulps=1)
+
+
+@pytest.mark.parametrize("name", ["a__b", "tensorlang_i", "k_i0", "x_f32", "t1_", "while", "_", "main", "sin", "memory_bool"])
+def test_a_loop_may_have_any_name(tmp_path: Any, name: str) -> None:
+    A = tl.placeholder((5, 3), name="A")
+    k = tl.reduce_axis(3, name=name)
+    kernel = tl.build(tl.Schedule(tl.compute((5,), lambda i: tl.sum(A[i, k], axis=k), name="total")), name="sums")
+    kernel.export(tmp_path, formats=("c",))
+    run("cc", *STRICT, "-c", "sums.c", folder=tmp_path)
 
 
 def test_parallel_loops_are_those_of_openmp_where_that_is_on(tmp_path: Any) -> None:
