@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from tensorlang.ir.dtype import dtype
 
 _NAME: Final = re.compile(r"t\d+_")
 _MADE: Final = re.compile(r" *const \w+ (t\d+_) = ")
+_ARRAY: Final = re.compile(r"( +)\w+ (\w+)(?:\[\d+\])+(?: = \{0\})?;")
 MOST_BOUND: Final = 1 << 16
 """Elements of fixed operands that a source spells."""
 
@@ -43,7 +45,7 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
         place = f"tensorlang_{c_name(buffer.name)}" if buffer.name in interface.bound else writer.name(buffer.name)
         writer.places[buffer.name] = (place, True)
     writer.nest(nest)
-    lines = _used(writer.lines)
+    lines = _marked(_used(writer.lines))
     fails = "end" in writer.used
     body = ["  int32_t status = 0;", *lines, "end:", "  return status;"] if fails else [*lines, "  return 0;"]
     words = {argument.name: writer.places[argument.name][0] for argument in interface.arguments}
@@ -67,6 +69,34 @@ def _used(lines: list[str]) -> list[str]:
         else:
             kept.append(line)
     return kept[::-1]
+
+
+def _marked(lines: list[str]) -> list[str]:
+    """With a word for the compiler where an array is stored to and not read: what read it came to nothing."""
+    found = []
+    for place, line in enumerate(lines):
+        found.append(line)
+        declared = _ARRAY.fullmatch(line)
+        if declared is not None and not any(_reads(later, declared[2]) for later in _inside(lines[place + 1 :], declared[1])):
+            found.append(f"{declared[1]}(void){declared[2]};")
+    return found
+
+
+def _inside(lines: list[str], pad: str) -> Iterator[str]:
+    """The first lines, as long as they stand at least as far to the right."""
+    for line in lines:
+        if line.startswith(" ") and not line.startswith(pad):
+            return
+        yield line
+
+
+def _reads(line: str, name: str) -> bool:
+    """Does a line speak of an array but to store to it?"""
+    found = re.search(rf"\b{name}\b", line)
+    if found is None:
+        return False
+    target, equals, value = line.strip().partition(" = ")
+    return not (equals and target.startswith(f"{name}[")) or re.search(rf"\b{name}\b", value) is not None
 
 
 def _bound(interface: Interface) -> list[str]:

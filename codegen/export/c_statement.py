@@ -193,10 +193,7 @@ class Writer:
                 self.line(f"{kind} {name}{held}{' = {0}' if _may_stay_empty(body, buffer) else ''};")
                 self.places[buffer.name] = (name, flat)
                 self.stack += size * buffer.dtype.bytes
-                start = len(self.lines)
                 self._allocated(others, body, bare=True)
-                if not any(_reads(line, name) for line in self.lines[start:]):  # what read it came to nothing
-                    self.lines.insert(start, "  " * self.depth + f"(void){name};")
                 self.stack -= size * buffer.dtype.bytes
             else:
                 self._from_hook(buffer, name, kind, others, body)
@@ -282,12 +279,3 @@ def _may_stay_empty(stmt: Stmt, buffer: Buffer) -> bool:
             return buffer.name in written_in(stmt)
         case _:
             return any(_may_stay_empty(part, buffer) for part in substatements(stmt))
-
-
-def _reads(line: str, name: str) -> bool:
-    """Does a line speak of an array but to store to it?"""
-    found = re.search(rf"\b{name}\b", line)
-    if found is None:
-        return False
-    target, equals, value = line.strip().partition(" = ")
-    return not (equals and target.startswith(f"{name}[")) or re.search(rf"\b{name}\b", value) is not None
