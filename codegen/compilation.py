@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from tensorlang.codegen.cache import object_files
+from tensorlang.codegen.cache import identifiers, object_files
 from tensorlang.codegen.cache.interface_symbol import with_interface
 from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.program import Origin, Program, Provenance, Scheduled
@@ -23,6 +23,7 @@ from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.runtime import soft_floats
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
@@ -32,6 +33,7 @@ from tensorlang.ir import Buffer, For, Nest, Stmt
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import statements
 from tensorlang.lowering.program import lower_program
+from tensorlang.schedules import trace
 from tensorlang.schedules.directives import instructions
 from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
 from tensorlang.schedules.legality.code_size import REGISTER
@@ -93,8 +95,9 @@ def of_schedule(
     _require_name(label)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
-    made = scheduled(plain, schedule)
-    return of_nest(Origin(program, plain, lambda: made, provenance == "default"), target, program.bound, provenance, reason)
+    made, directives = scheduled(plain, schedule), schedule.directives
+    origin = Origin(program, plain, lambda: made, provenance == "default", steps=lambda: trace.to_json(directives, ""))
+    return of_nest(origin, target, program.bound, provenance, reason)
 
 
 def of_default(
@@ -121,7 +124,8 @@ def of_default(
         return scheduled(plain, default_schedule(program, target, threads=threads))
 
     how = ("default", threads, machine_digest(target.core))
-    return Request(Origin(program, plain, by_default, chosen=True), target, program.bound, provenance, how, reason=reason)
+    origin = Origin(program, plain, by_default, chosen=True, steps=lambda: None)
+    return Request(origin, target, program.bound, provenance, how, reason=reason)
 
 
 def of_nest(
@@ -156,10 +160,16 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
     signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
     text = with_interface(emit(lowered, target, name=nest.name), signature, target)
+    code = compiled(text, target.machine)
+    if not target.is_native and (missing := soft_floats.missing(code.object)):
+        raise BuildError(
+            f"{nest.name!r} cannot be built for {target}: it lacks instructions for floating point, and the code would call "
+            f"{', '.join(missing[:3])}; name a CPU that has them, or features as '+f,+d' for RISC-V"
+        )
     return Program(
         signature=signature,
         target=target,
-        compiled=compiled(text, target.machine),
+        compiled=code,
         nest=print_nest(nest),
         flops=definition_cost.flops(origin.plain),
         bytes=definition_cost.traffic(origin.plain),
@@ -181,8 +191,10 @@ def _require_small(nest: Nest, limit: int, register: int = REGISTER) -> None:
 
 
 def _require_name(name: object) -> None:
-    if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN:
-        raise BuildError(f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, and no name of the C library")
+    if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN or name in identifiers.UNUSABLE:
+        raise BuildError(
+            f"{name!r} cannot name a kernel; use letters, digits and _, at most 200, no keyword of C or C++, no name of the C library"
+        )
 
 
 def _is_shipped(part: Stmt) -> bool:

@@ -1,13 +1,14 @@
-"""A kernel as a C function: what a program without Python has in hand.
+"""A kernel in a program without Python: exported as an object, a header and C source, linked by a C compiler, or called through ctypes.
 
-A kernel is a function of pointers, then of the extents that are known at run time, and gives 0 or the number of an error. Here ctypes
-plays the part of the C program. Nothing is checked on this path: shapes and types are those of the declaration, and the caller answers for
-them.
+The plain entry takes pointers, then the extents that are known at run time, and gives 0 or the number of an error. It checks extents and
+pointers; shapes are those of the declaration, and the caller answers for them.
 
     python examples/call_from_c.py
 """
 
 import ctypes
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -31,11 +32,30 @@ assert status == 0
 np.testing.assert_array_equal(np.array(result[:]), 0.5 * np.arange(size, dtype="float32") + 1)
 print(f"returned {status}; result[999] = {result[999]}")
 
-# A kernel outlives its process as a file: machine code with a checksum, refused where it does not fit.
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder) / "axpy.tlk"
-    axpy.save(path)
-    again = tl.load(path)
-    print(f"{path.name}: {path.stat().st_size} bytes, {again.signature == axpy.signature}")
+MAIN = """
+#include <stdio.h>
+#include "axpy.h"
+int main(void) {
+  float x[3] = {1, 2, 3}, y[3] = {1, 1, 1}, alpha = 0.5f, result[3];
+  int status = axpy(x, y, &alpha, result, 3);
+  printf("from C: %d, %g %g %g\\n", status, result[0], result[1], result[2]);
+  return axpy(0, y, &alpha, result, 3) != TENSORLANG_BAD_POINTER;
+}
+"""
+
+with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    axpy.export(folder, formats=("o", "h", "c", "json"))
+    print(*sorted(path.name for path in folder.iterdir()))
+    if shutil.which("cc"):
+        (folder / "main.c").write_text(MAIN)
+        for code in ("axpy.o", "axpy.c"):  # machine code for this processor, or source for any
+            subprocess.run(["cc", "-std=c99", "main.c", code, "-o", "main", "-lm"], cwd=folder, check=True)
+            subprocess.run([folder / "main"], check=True)
+
+    # A kernel outlives its process as a file too; another processor, or another version, builds it again from what the file says.
+    axpy.save(folder / "axpy.tlk")
+    again = tl.load(folder / "axpy.tlk")
+    print(f"axpy.tlk: {(folder / 'axpy.tlk').stat().st_size} bytes, {again.signature == axpy.signature}")
     one = np.ones(3, "float32")
     np.testing.assert_array_equal(again(one, one, np.float32(2.0)), [3, 3, 3])

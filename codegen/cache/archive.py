@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorlang.codegen.cache import extents, header, interface_symbol
 from tensorlang.codegen.cache.header import Header
 from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.cache.recipe import Recipe
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.runtime import arrays
@@ -30,12 +34,31 @@ from tensorlang.ir.dtype import dtype
 from tensorlang.system import files
 
 MAGIC: Final = b"TLKERNEL"
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """Version of the format and of the calling convention of the code in it."""
 
 _DIGEST: Final = len(MAGIC)
 _BODY: Final = _DIGEST + hashlib.sha256().digest_size
 _LENGTH: Final = 8
+
+
+class Outdated(BuildError):  # noqa: N818 - a state of a file, that may be mended
+    """A sound file for another version or another processor; `recipe` says how its kernel is built again, where it holds that."""
+
+    def __init__(self, why: str, rebuild: Rebuild | None = None) -> None:
+        super().__init__(why)
+        self.rebuild = rebuild
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What a file says beside its code: the recipe, the function's name, the order of arguments, the fixed operands, the target."""
+
+    recipe: Recipe
+    name: str
+    inputs: tuple[str, ...]
+    bound: Mapping[str, npt.NDArray[Any]]
+    target: str
 
 
 def write(program: Program, path: str | PathLike[str]) -> None:
@@ -57,12 +80,15 @@ def read(path: str | PathLike[str]) -> Program:
         raise BuildError(f"no kernel can be loaded from {str(path)!r}: {error.strerror}") from None
     try:
         return decode(data)
+    except Outdated as error:
+        raise Outdated(f"no kernel can be loaded from {str(path)!r}: {error}", error.rebuild) from None
     except BuildError as error:
         raise BuildError(f"no kernel can be loaded from {str(path)!r}: {error}") from None
 
 
 def encode(program: Program, key: str = "") -> bytes:
-    """The bytes of a file; the same program gives the same bytes. `key` is for who looks it up by one."""
+    """The bytes of a file; the same program gives the same bytes. `key` is for who looks it up by one, and builds where it is not there."""
+    recipe = None if key else program.recipe()
     bound = [(name, np.ascontiguousarray(array)) for name, array in sorted(program.bound.items())]
     head = {
         "schema": SCHEMA,
@@ -80,6 +106,7 @@ def encode(program: Program, key: str = "") -> bytes:
         "provenance_reason": program.provenance_reason,
         "object": len(program.compiled.object),
         "bound": [[name, str(dtype(array.dtype)), array.shape] for name, array in bound],
+        "recipe": None if recipe is None else [recipe.definition, recipe.schedule],
     }
     text = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
     blobs = b"".join(array.view(np.uint8).tobytes() if array.size else b"" for _, array in bound)
@@ -95,8 +122,15 @@ def decode(data: bytes, key: str | None = None) -> Program:
     if hashlib.sha256(body).digest() != data[_DIGEST:_BODY]:
         raise BuildError("it is damaged: its contents do not match its digest")
     found, behind = _parts(body)
-    _check_origin(found, key)
-    return _program(header.read(found, behind), body[len(body) - behind :])
+    if key is not None and found.get("key") != key:
+        raise BuildError("it was written under another key")
+    stale = _other_version(found)
+    if stale is not None and found.get("schema") != SCHEMA:
+        raise Outdated(stale)
+    head, blobs = header.read(found, behind), body[len(body) - behind :]
+    if stale is not None:
+        raise Outdated(stale, _rebuild(head, blobs))
+    return _program(head, blobs)
 
 
 def _parts(body: bytes) -> tuple[dict[str, Any], int]:
@@ -107,12 +141,19 @@ def _parts(body: bytes) -> tuple[dict[str, Any], int]:
     return header.loads(body[_LENGTH:start]), len(body) - start
 
 
-def _check_origin(found: dict[str, Any], key: str | None) -> None:
+def _other_version(found: dict[str, Any]) -> str | None:
+    """What made a file, where that is not what reads it."""
     for what, wanted in {"schema": SCHEMA, **binding.versions()}.items():
         if found.get(what) != wanted:
-            raise BuildError(f"it was saved with {what} {found.get(what)!s:.40}, this is {what} {wanted}; build the kernel again")
-    if key is not None and found.get("key") != key:
-        raise BuildError("it was written under another key")
+            return f"it was saved with {what} {found.get(what)!s:.40}, this is {what} {wanted}; build the kernel again"
+    return None
+
+
+def _rebuild(head: Header, blobs: bytes) -> Rebuild | None:
+    if head.recipe is None:
+        return None
+    inputs = tuple(argument.name for argument in head.signature.inputs)
+    return Rebuild(head.recipe, head.signature.name, inputs, _bound(head, blobs), head.name)
 
 
 def _program(head: Header, blobs: bytes) -> Program:
@@ -121,16 +162,10 @@ def _program(head: Header, blobs: bytes) -> Program:
     target = Target(head.triple, head.cpu, head.features, head.name, caches)
     reason = why_foreign(target)
     if reason is not None:
-        raise BuildError(f"it was built for {target}: {reason}")
+        raise Outdated(f"it was built for {target}: {reason}", _rebuild(head, blobs))
     code = blobs[: head.object]
     if not interface_symbol.matches(code, head.signature, target):
         raise BuildError("its header does not belong to its code: the code was compiled for another signature or other instructions")
-    bound, at = {}, head.object
-    for name, kind, shape in head.bound:
-        array = arrays.empty_aligned(shape, kind.numpy)
-        array.view(np.uint8).reshape(-1)[:] = np.frombuffer(blobs, np.uint8, array.nbytes, at)
-        bound[name] = array
-        at += array.nbytes
     return Program(
         signature=head.signature,
         target=target,
@@ -141,5 +176,17 @@ def _program(head: Header, blobs: bytes) -> Program:
         workspace_bytes=head.workspace_bytes,
         provenance=head.provenance,
         provenance_reason=head.provenance_reason,
-        bound=bound,
+        bound=_bound(head, blobs),
+        stored=head.recipe,
     )
+
+
+def _bound(head: Header, blobs: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The fixed operands, which follow the code."""
+    bound, at = {}, head.object
+    for name, kind, shape in head.bound:
+        array = arrays.empty_aligned(shape, kind.numpy)
+        array.view(np.uint8).reshape(-1)[:] = np.frombuffer(blobs, np.uint8, array.nbytes, at)
+        bound[name] = array
+        at += array.nbytes
+    return bound

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from tensorlang.codegen.cache import extents
 from tensorlang.codegen.cache.program import Provenance
+from tensorlang.codegen.cache.recipe import MOST_TEXT, Recipe
 from tensorlang.codegen.cache.signature import MAX_ARGUMENTS, Signature
 from tensorlang.codegen.llvm.binding import MAX_TEXT, Passes
 from tensorlang.errors import BuildError, TensorlangError
@@ -24,7 +25,7 @@ from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_l
 
 KEYS: Final = (
     "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "source", "nest", "flops", "bytes", "workspace_bytes",
-    "provenance", "provenance_reason", "object", "bound",
+    "provenance", "provenance_reason", "object", "bound", "recipe",
 )  # fmt: skip
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]{1,100}")
@@ -54,6 +55,7 @@ class Header:
     provenance_reason: str
     object: int
     bound: tuple[tuple[str, DType, tuple[int, ...]], ...]
+    recipe: Recipe | None
 
 
 def loads(text: bytes) -> dict[str, Any]:
@@ -106,7 +108,17 @@ def _read(data: dict[str, Any], size: int) -> Header:
         read_text(data["provenance_reason"], "provenance_reason", _MOST_REASON),
         code,
         bound,
+        read_recipe(data["recipe"]),
     )
+
+
+def read_recipe(value: object) -> Recipe | None:
+    """A definition and a schedule as text, neither of which is looked into here. Raises `ValueError`."""
+    if value is None:
+        return None
+    definition, schedule = read_list(value, "recipe", 2, 2)
+    steps = None if schedule is None else read_text(schedule, "recipe, schedule", MOST_TEXT)
+    return Recipe(read_text(definition, "recipe, definition", MOST_TEXT), steps)
 
 
 def _passes(value: object) -> Passes:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy.typing as npt
 
 from tensorlang import ir
+from tensorlang.codegen.cache.recipe import Recipe, recipe_of
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.target import Target
@@ -33,13 +34,15 @@ class Scheduled(NamedTuple):
 class Origin:
     """What a kernel was built from: the program, its nest as the function that was asked for, and how to make the scheduled one.
 
-    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known.
+    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known. `steps` spells the schedule that was given
+    (None: the default one); where it is None itself, no definition and schedule make this nest.
     """
 
     program: LoweredProgram
     plain: Nest
     schedule: Callable[[], Scheduled]
     chosen: bool
+    steps: Callable[[], str | None] | None = None
 
     @cached_property
     def scheduled(self) -> Scheduled:
@@ -53,7 +56,13 @@ class Origin:
 
     def under(self, scheduled: Scheduled) -> Origin:
         """The same definition scheduled otherwise."""
-        return replace(self, schedule=lambda: scheduled, chosen=False)
+        return replace(self, schedule=lambda: scheduled, chosen=False, steps=None)
+
+    def recipe(self) -> Recipe | None:
+        """What the nest can be made from again, as text; None where nothing says it."""
+        if self.steps is None:
+            return None
+        return recipe_of(self.program.outputs, self.steps(), [buffer.name for buffer in self.plain.inputs])
 
     @staticmethod
     def of(nest: Nest) -> Origin:
@@ -67,7 +76,8 @@ class Program:
 
     `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature. `bound`
     holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the schedule came
-    from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file.
+    from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file, whose
+    recipe is `stored`.
     """
 
     signature: Signature
@@ -81,3 +91,8 @@ class Program:
     provenance_reason: str = ""
     bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     origin: Origin | None = None
+    stored: Recipe | None = None
+
+    def recipe(self) -> Recipe | None:
+        """What the kernel can be built again from, as text; None where nothing says it."""
+        return self.stored if self.origin is None else self.origin.recipe()

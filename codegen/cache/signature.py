@@ -56,8 +56,8 @@ class Signature:
     @property
     def prototype(self) -> str:
         """The C declaration of the kernel. It returns 0, or 1 where memory for a workspace could not be allocated."""
-        inputs = [f"const {_c_type(argument.dtype)} *{c_name(argument.name)}" for argument in self.inputs]
-        outputs = [f"{_c_type(argument.dtype)} *{c_name(argument.name)}" for argument in self.outputs]
+        inputs = [f"const {c_type(argument.dtype)} *{c_name(argument.name)}" for argument in self.inputs]
+        outputs = [f"{c_type(argument.dtype)} *{c_name(argument.name)}" for argument in self.outputs]
         dims = [f"int64_t {c_name(dim)}" for dim in self.dims]
         return f"int32_t {c_name(self.name)}({', '.join(inputs + outputs + dims) or 'void'})"
 
@@ -128,5 +128,6 @@ def c_name(name: str) -> str:
     return word if word and not word[0].isdigit() else f"_{word}"
 
 
-def _c_type(dtype: DType) -> str:
+def c_type(dtype: DType) -> str:
+    """The type of an element in C; halves are the bits."""
     return _C_TYPES.get(dtype, f"{dtype}_t")

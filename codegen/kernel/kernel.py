@@ -5,8 +5,9 @@ One that is loaded needs no compiler: what compiles is imported where something 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.codegen.cache import archive
@@ -17,6 +18,7 @@ from tensorlang.codegen.calling.runnable import Runnable
 if TYPE_CHECKING:
     from tensorlang.codegen.compilation import Request
     from tensorlang.codegen.reports.report import Report
+    from tensorlang.codegen.target import Target
 
 
 class Kernel(Runnable):
@@ -52,6 +54,23 @@ class Kernel(Runnable):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the kernel to a file, whole or not at all. Raises `BuildError` where that fails."""
         archive.write(self.program, path)
+
+    def export(
+        self,
+        directory: str | PathLike[str],
+        formats: Sequence[str] = ("o", "h", "so", "a", "c", "ll", "s", "json"),
+        targets: Sequence[str | Target] = (),
+    ) -> dict[str, Path]:
+        """Write the kernel as files for programs without Python, `directory/name.format`, all or none; the paths by format.
+
+        "o" is an object, "a" and "so" libraries, "h" their header (C99 and C++), "c" the kernel as C source, "ll" and "s" LLVM IR and
+        assembly to read, "json" what is known of it. `targets`: several levels of x86-64 in one library, of which each call takes the
+        best that the processor has. Raises `BuildError` for a folder that cannot be written, an unknown format, a name that C or C++
+        reserves, a missing linker, fixed operands beyond two MiB, and what a format cannot say.
+        """
+        from tensorlang.codegen.export.export import export  # noqa: PLC0415 - few kernels are exported
+
+        return export(self.program, directory, formats, targets)
 
     def _repr_html_(self) -> str:
         from tensorlang.system import markup  # noqa: PLC0415 - for notebooks alone
@@ -95,7 +114,13 @@ def _from_bytes(data: bytes) -> Kernel:
 def load(path: str | PathLike[str]) -> Kernel:
     """The kernel in a file that `Kernel.save` wrote.
 
-    The file holds machine code: load only what you trust. Raises `BuildError` for a file that is missing, damaged, from another
-    version, or for a machine with instructions that this one lacks.
+    One from another version, or for another processor, is built again from the definition and the schedule in it, which is logged: for
+    its own target where that runs here, else for this machine. The file holds machine code: load only what you trust. Raises
+    `BuildError` for a file that is missing or damaged, and for one that cannot be built again.
     """
-    return Kernel(archive.read(path))
+    try:
+        return Kernel(archive.read(path))
+    except archive.Outdated as outdated:
+        from tensorlang.codegen.kernel.again import built_again  # noqa: PLC0415 - the compiler is the slow import
+
+        return built_again(outdated)

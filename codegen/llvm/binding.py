@@ -18,7 +18,7 @@ import contextlib
 import itertools
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -75,6 +75,7 @@ def _llvm() -> ModuleType:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # instructions written as such: which processor is this?
     module: ModuleType = llvm
     return module
 
@@ -121,6 +122,15 @@ def print_names(triple: str) -> None:
     _back_end(triple).create_target_machine(cpu="help").close()
 
 
+def _abi(machine: TargetMachine) -> str:
+    """How floating-point values would be passed, which linkers compare between objects; RISC-V alone has to be told."""
+    arch = machine.triple.split("-", 1)[0]
+    if not arch.startswith("riscv"):
+        return ""
+    present = {item[1:] for item in machine.features.split(",") if item.startswith("+")}
+    return ("lp64" if "64" in arch else "ilp32") + ("d" if "d" in present else "f" if "f" in present else "")
+
+
 @contextmanager
 def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any, Any]]:
     """A verified module in a context of its own, and its target machine; both are freed at the end."""
@@ -131,7 +141,7 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
     with lock, llvm.create_context() as context:
         selected = _back_end(machine.triple)
         with selected.create_target_machine(
-            cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default"
+            cpu=machine.cpu, features=machine.features, opt=min(level, 3), reloc="pic", codemodel="default", abiname=_abi(machine)
         ) as target_machine:
             try:
                 module = llvm.parse_assembly(text, context)
@@ -195,6 +205,22 @@ def render(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], pass
     with _module(text, machine, passes.level) as (module, target_machine):
         _optimize(module, target_machine, passes)
         return str(module) if form == "llvm" else str(target_machine.emit_assembly(module))
+
+
+def linked(texts: Sequence[str], triple: str) -> str:
+    """One module of several, each of which may call what another one defines. Raises `InternalError` for what cannot be one."""
+    llvm = _llvm()
+    with lock, llvm.create_context() as context:
+        try:
+            first, *others = (llvm.parse_assembly(text, context) for text in texts)
+            with first:
+                first.triple = triple
+                for other in others:
+                    other.triple, other.data_layout = triple, first.data_layout
+                    first.link_in(other)
+                return str(first)
+        except RuntimeError as error:
+            raise InternalError(f"modules cannot be linked: {error}") from None
 
 
 class Library:

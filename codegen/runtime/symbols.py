@@ -9,13 +9,29 @@ from __future__ import annotations
 import ctypes
 import struct
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import openmp
 from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, counter_address
 from tensorlang.errors import BuildError
 
+
+class _Form(NamedTuple):
+    """Where an object of 32 or 64 bits has what: the place of the section table and of its count, and how an entry is laid out."""
+
+    word: str
+    table: int
+    amount: int
+    header: str
+    symbol: str
+    section: int
+
+
+_FORMS: Final = {
+    b"\x7fELF\x02\x01": _Form("<Q", 0x28, 0x3A, "<IIQQQQIIQQ", "<IBBHQQ", 3),
+    b"\x7fELF\x01\x01": _Form("<I", 0x20, 0x2E, "<IIIIIIIIII", "<IIIBBH", 5),
+}
 _SYMBOL_TABLE: Final = 2
 _UNDEFINED: Final = 0
 _LIBRARIES: Final = (None, "libc.so.6", "libm.so.6", "libgcc_s.so.1")
@@ -32,23 +48,26 @@ def defined_symbols(code: bytes) -> frozenset[str]:
 
 
 def _symbols(code: bytes) -> set[tuple[str, int]]:
-    """The names in the symbol tables of a 64-bit little-endian ELF object, each with its section."""
-    if code[:6] != b"\x7fELF\x02\x01":
-        raise BuildError("machine code can be loaded from 64-bit little-endian ELF objects only (Linux on x86-64 or Arm)")
+    """The names in the symbol tables of a little-endian ELF object, each with its section."""
+    form = _FORMS.get(code[:6])
+    if form is None:
+        raise BuildError("machine code is read from little-endian ELF objects only (Linux on x86-64 or Arm)")
     names: set[tuple[str, int]] = set()
     read = 0
     try:
-        (table,) = struct.unpack_from("<Q", code, 0x28)
-        size, count = struct.unpack_from("<HH", code, 0x3A)
-        sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + n * size) for n in range(count)]
+        (table,) = struct.unpack_from(form.word, code, form.table)
+        size, count = struct.unpack_from("<HH", code, form.amount)
+        sections = [struct.unpack_from(form.header, code, table + n * size) for n in range(count)]
         for _, kind, _, _, offset, length, strings, *_ in sections:
             if kind == _SYMBOL_TABLE:
                 text = sections[strings][4]
                 read += length
                 if read > len(code):  # tables that lie on one another
                     raise ValueError(f"symbol tables of {read} bytes in {len(code)}")  # noqa: TRY301 - reported as any other
-                for at in range(offset + 24, offset + length, 24):  # the first entry is always empty
-                    name, _, _, section, _, _ = struct.unpack_from("<IBBHQQ", code, at)
+                step = struct.calcsize(form.symbol)
+                for at in range(offset + step, offset + length, step):  # the first entry is always empty
+                    found = struct.unpack_from(form.symbol, code, at)
+                    name, section = found[0], found[form.section]
                     if name:
                         names.add((code[text + name : code.index(b"\0", text + name)].decode(), section))
     except (struct.error, IndexError, ValueError, OverflowError) as error:

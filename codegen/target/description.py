@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WORD: Final = r"[A-Za-z0-9_][A-Za-z0-9_.\-]*"
 _SPEC: Final = re.compile(rf"(?:(?P<triple>{_WORD}):)?(?P<cpu>{_WORD})(?:[:,](?P<features>[+-]{_WORD}(?:,[+-]{_WORD})*))?")
 _WIDE: Final = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
-_ARCHITECTURES: Final = ("x86_64", "aarch64", "riscv64")
+_ARCHITECTURES: Final = ("x86_64", "aarch64", "riscv64", "arm", "thumb", "riscv32", "wasm32")
 _TRIPLES: Final = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 

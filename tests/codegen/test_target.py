@@ -81,7 +81,7 @@ def test_taking_a_feature_from_this_machine_leaves_a_native_target() -> None:
         ("lakemont", "lakemont"),
         ("nope-linux-gnu:generic", "nope-linux-gnu"),
         ("aarch64-linux-gnu:znver4", "znver4"),
-        ("wasm32:generic", "wasm32"),
+        ("s390x-linux-gnu:z13", "s390x"),
         ("aarch64-linux-gnu:native", "native"),
         ("", "not a target"),
         ("two words", "not a target"),

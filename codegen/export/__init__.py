@@ -1,0 +1,1 @@
+"""Kernels as files for programs without Python: objects, libraries, C, and what tells about them."""
