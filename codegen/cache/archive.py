@@ -30,7 +30,7 @@ from tensorlang.ir.dtype import dtype
 from tensorlang.system import files
 
 MAGIC: Final = b"TLKERNEL"
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """Version of the format and of the calling convention of the code in it."""
 
 _DIGEST: Final = len(MAGIC)
@@ -71,6 +71,7 @@ def encode(program: Program, key: str = "") -> bytes:
         "target": [program.target.triple, program.target.cpu, program.target.features, program.target.name],
         "passes": [program.compiled.passes.level, program.compiled.passes.vectorize, program.compiled.passes.unroll],
         "signature": program.signature.to_json(),
+        "code": None if program.code is None else program.code.to_json(),
         "source": program.compiled.source,
         "nest": program.nest,
         "flops": extents.to_json(program.flops),
@@ -123,7 +124,7 @@ def _program(head: Header, blobs: bytes) -> Program:
     if reason is not None:
         raise BuildError(f"it was built for {target}: {reason}")
     code = blobs[: head.object]
-    if not interface_symbol.matches(code, head.signature, target):
+    if not interface_symbol.matches(code, head.code or head.signature, target):
         raise BuildError("its header does not belong to its code: the code was compiled for another signature or other instructions")
     bound, at = {}, head.object
     for name, kind, shape in head.bound:
@@ -142,4 +143,5 @@ def _program(head: Header, blobs: bytes) -> Program:
         provenance=head.provenance,
         provenance_reason=head.provenance_reason,
         bound=bound,
+        code=head.code,
     )

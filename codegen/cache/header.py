@@ -23,7 +23,7 @@ from tensorlang.ir.dtype import DType
 from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_list, read_number, read_record, read_text
 
 KEYS: Final = (
-    "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "source", "nest", "flops", "bytes", "workspace_bytes",
+    "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "code", "source", "nest", "flops", "bytes", "workspace_bytes",
     "provenance", "provenance_reason", "object", "bound",
 )  # fmt: skip
 
@@ -54,6 +54,8 @@ class Header:
     provenance_reason: str
     object: int
     bound: tuple[tuple[str, DType, tuple[int, ...]], ...]
+    code: Signature | None = None
+    """Under which the code was compiled, where it is not `signature`."""
 
 
 def loads(text: bytes) -> dict[str, Any]:
@@ -106,7 +108,19 @@ def _read(data: dict[str, Any], size: int) -> Header:
         read_text(data["provenance_reason"], "provenance_reason", _MOST_REASON),
         code,
         bound,
+        _compiled_as(data["code"], signature),
     )
+
+
+def _compiled_as(value: object, signature: Signature) -> Signature | None:
+    """What the code was compiled as: the same function, by other names."""
+    if value is None:
+        return None
+    found = Signature.from_json(value)
+    names = ([argument.name for argument in arguments] for arguments in (signature.inputs, signature.outputs))
+    if found.order or found.under(signature.name, *names, signature.order) != signature:
+        fail("code", "the signature by other names", str(found))
+    return found
 
 
 def _passes(value: object) -> Passes:

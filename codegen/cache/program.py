@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy.typing as npt
 
 from tensorlang import ir
+from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.target import Target
@@ -20,6 +21,9 @@ from tensorlang.system.lazy import cached_property
 Provenance = Literal["tuned", "nearest", "default"]
 
 _NONE: Final = ir.const(0)
+
+PACKINGS: Final = 4
+"""Sets of operands of one program that are packed: hardly ever more than one."""
 
 
 class Scheduled(NamedTuple):
@@ -33,13 +37,20 @@ class Scheduled(NamedTuple):
 class Origin:
     """What a kernel was built from: the program, its nest as the function that was asked for, and how to make the scheduled one.
 
-    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known.
+    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known, for so many `threads` (those of the process
+    where None). `packings` are what became of its constant operands, each found once (see `kernel.prepack`).
     """
 
     program: LoweredProgram
     plain: Nest
     schedule: Callable[[], Scheduled]
     chosen: bool
+    threads: int | None = None
+
+    @cached_property
+    def packings(self) -> ObjectCache[Any]:
+        """By the operands that are packed."""
+        return ObjectCache(PACKINGS)
 
     @cached_property
     def scheduled(self) -> Scheduled:
@@ -68,6 +79,7 @@ class Program:
     `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature. `bound`
     holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the schedule came
     from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file.
+    `code` is the signature under which the code was compiled, where callers know it by another one.
     """
 
     signature: Signature
@@ -81,3 +93,15 @@ class Program:
     provenance_reason: str = ""
     bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     origin: Origin | None = None
+    code: Signature | None = None
+
+    @property
+    def compiled_as(self) -> Signature:
+        """The signature under which the code was compiled: its name is the symbol."""
+        return self.code or self.signature
+
+    def under(self, signature: Signature) -> Program:
+        """The same code for a caller who knows it, and what it takes, by other names or in another order."""
+        names = {old.name: new.name for old, new in zip(self.signature.inputs, signature.inputs, strict=True)}
+        bound = {names[name]: array for name, array in self.bound.items()}
+        return replace(self, signature=signature, bound=bound, code=self.compiled_as)
