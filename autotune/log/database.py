@@ -105,7 +105,7 @@ class Match:
 class Database:
     """The records of a log, or of a folder of logs, as they were when it was made; `refresh` reads what was appended since.
 
-    Any number of threads may use it. Raises `LogError` if there is nothing at `path` or it cannot be read; `problems` lists lines that
+    Any number of threads may use it; `revision` grows when a refresh found more. Raises `LogError` if there is nothing at `path` or it cannot be read; `problems` lists lines that
     were skipped.
     """
 
@@ -117,6 +117,7 @@ class Database:
         self._settled: list[Problem] = []
         self._verdicts: dict[tuple[str, ...], str | None] = {}
         self._loans: dict[tuple[str, str, str, int, float | None], Loan] = {}
+        self.revision = 0
         self._lock = forks.short_lock()
         self.renew()
         forks.anew(self)
@@ -155,6 +156,7 @@ class Database:
                 for problem in scan.problems:
                     (settled if problem.offset < scan.position.offset else unsettled).append(problem)
             with self._lock:
+                self.revision += self._files != files
                 self._index, self._files, self._settled = index, files, settled
                 self.problems = (*settled, *unsettled)
 

@@ -100,8 +100,11 @@ class Program:
         """The signature under which the code was compiled: its name is the symbol."""
         return self.code or self.signature
 
-    def under(self, signature: Signature) -> Program:
-        """The same code for a caller who knows it, and what it takes, by other names or in another order."""
+    def under(self, signature: Signature, bound: Mapping[str, npt.NDArray[Any]] | None = None) -> Program:
+        """The same code for a caller who knows it, and what it takes, by other names or in another order.
+
+        `bound` are the caller's own fixed inputs; by default they are those of this program.
+        """
         names = {old.name: new.name for old, new in zip(self.signature.inputs, signature.inputs, strict=True)}
-        bound = {names[name]: array for name, array in self.bound.items()}
-        return replace(self, signature=signature, bound=bound, code=self.compiled_as)
+        fixed = {names[name]: array for name, array in self.bound.items()} if bound is None else bound
+        return replace(self, signature=signature, bound=fixed, code=self.compiled_as)

@@ -38,7 +38,7 @@ class Kernel(Runnable):
         """
         from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
 
-        return prepack(self, constants, Kernel)
+        return prepack(self, constants, type(self))
 
     def under(self, signature: Signature) -> Kernel:
         """The same code, at the same address, for a caller who knows it by another signature (see `Signature.under`)."""
