@@ -69,9 +69,7 @@ def best_known(
             if (found := _request(match, known, tensors, name, inputs)) is not None:
                 return found
             why = passed = f"passed over, since it cannot be used here: {match.reason}"
-    return of_default(
-        tensors, machine, name=name, inputs=inputs, provenance="default", reason=why, threads=threads, constants=constants
-    )
+    return of_default(tensors, machine, name=name, inputs=inputs, provenance="default", reason=why, threads=threads, constants=constants)
 
 
 def _request(

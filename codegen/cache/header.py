@@ -117,8 +117,8 @@ def _compiled_as(value: object, signature: Signature) -> Signature | None:
     if value is None:
         return None
     found = Signature.from_json(value)
-    names = ([argument.name for argument in arguments] for arguments in (signature.inputs, signature.outputs))
-    if found.order or found.under(signature.name, *names, signature.order) != signature:
+    inputs, outputs = ([argument.name for argument in arguments] for arguments in (signature.inputs, signature.outputs))
+    if found.order or found.under(signature.name, inputs, outputs, signature.order) != signature:
         fail("code", "the signature by other names", str(found))
     return found
 

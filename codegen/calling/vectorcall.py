@@ -147,9 +147,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
         return ()
     limits = {name: (least, most) for name, least, most in signature.limits}
     places = {argument.name: at for at, argument in enumerate(part for part in signature.passed if part.name not in bound)}
-    described = [
-        _spec(argument, slots, limits, bound.get(argument.name), places.get(argument.name, 0), 0) for argument in signature.inputs
-    ]
+    described = [_spec(argument, slots, limits, bound.get(argument.name), places.get(argument.name, 0), 0) for argument in signature.inputs]
     described.append(_spec(signature.outputs[0], slots, limits, None, 0, _WRITEABLE))
     specs = [spec for spec in described if spec is not None]
     if len(specs) < len(described):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.runnable import Runnable
 

@@ -21,32 +21,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from tensorlang import ir
-from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.cache.program import Origin, Program, Scheduled
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.arguments import Array, constant_operand
 from tensorlang.codegen.calling.runnable import Runnable
 from tensorlang.codegen.compilation import default_schedule, of_nest, scheduled
+from tensorlang.codegen.kernel.packer import split
 from tensorlang.codegen.llvm.binding import Library
 from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.errors import CallError, did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
+from tensorlang.ir import Const
 from tensorlang.ir.dtype import DType
-from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements
-from tensorlang.schedules.rewriting.copies import pruned
-from tensorlang.schedules.rewriting.edit import literal_extent, path_to, remove, stores, without_alloc
-
-
-@dataclass(frozen=True, slots=True)
-class PackedOperand:
-    """What became of an operand: the nest that packs it into `packed`, and the nest that reads `packed` instead."""
-
-    packer: Nest
-    packed: Buffer
-    rest: Nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +97,13 @@ def prepack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[P
 def _named(packing: Packing, program: Program) -> Signature:
     """The signature of packed code under the caller's names: an operand that is packed is called after the one that it was."""
     code, signature = packing.code.program.signature, program.signature
-    olds = zip(code.inputs, program.compiled_as.inputs, signature.inputs, strict=True)
-    labels = [theirs.name + ours.name.removeprefix(before.name) for ours, before, theirs in olds]
     taken = {argument.name for argument in (*signature.inputs, *signature.outputs)}
-    for place, (label, before) in enumerate(zip(labels, signature.inputs, strict=True)):
-        while label != before.name and labels[place] in taken:
-            labels[place] += "_"
+    labels = []
+    for ours, before, theirs in zip(code.inputs, program.compiled_as.inputs, signature.inputs, strict=True):
+        label = theirs.name + ours.name.removeprefix(before.name)
+        while label in taken and label != theirs.name:
+            label += "_"
+        labels.append(label)
     return code.under(signature.name, labels, [argument.name for argument in signature.outputs], signature.order)
 
 
@@ -144,73 +131,3 @@ def _packing(program: Program, origin: Origin, names: tuple[str, ...], make: Cal
     under = replace(origin.under(Scheduled(nest, faults)), threads=origin.threads)
     rest = of_nest(under, program.target, {}, program.provenance, program.provenance_reason)
     return Packing(steps, make(rest.program(), None))
-
-
-def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
-    """The two nests; None where no single copy stands for all uses of the operand, or an extent is not a literal.
-
-    A stage that computes from the operand alone, as padding does, is such a copy.
-    """
-    copies = [store for store in stores(nest.body) if any(load.buffer == operand for value in store.values for load in loads_of(value))]
-    if len(copies) != 1:
-        return None
-    (copy,) = copies
-    (target, *others), value = copy.buffers, copy.values[0]
-    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and target in part.buffers)
-    if others or not path or copy.reducer is not None or len(list(loads_of(value))) != 1:
-        return None
-    if sum(target in store.buffers for store in stores(nest.body)) != 1 or _in_indices(nest, operand):
-        return None
-    home = path[-1]
-    assert isinstance(home, Alloc)
-    below = path_to(home, lambda part: part is copy)
-    inside = [part for part in below if isinstance(part, For)]
-    around = [part for part in path if isinstance(part, For)]
-    conditions = [part for part in (*path, *below) if isinstance(part, If)]
-    if any(not path_to(part.then, lambda part: part is copy) for part in conditions):
-        return None
-    tested = [part.cond for part in conditions]
-    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (value, *copy.index, *tested, *_bounds(inside)))))
-    kept = [part for part in around if part.loop in used]
-    extents = [literal_extent(part) for part in kept]
-    lows = [part.lo.value if isinstance(part.lo, Const) else None for part in kept]
-    if None in extents or None in lows or not all(isinstance(extent, Const) for extent in target.shape):
-        return None
-    leading = tuple(simplify(Binary("sub", Axis(part.loop), part.lo)) for part in kept)
-    packed = replace(
-        target, name=f"{operand.name}_packed", shape=(*(ir.const(extent or 0) for extent in extents), *target.shape), memory="auto"
-    )
-    body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
-    for cond in tested:
-        body = If(cond, body)
-    for loop in reversed(inside):
-        body = replace(loop, body=body)
-    for loop in reversed(kept):
-        body = For(loop.loop, loop.lo, loop.hi, body)
-    packer = pruned(Nest(f"{nest.name}_pack_{operand.name}", (operand,), (packed,), (), body, nest.relations))
-    rest = remove(nest.body, lambda part: part is copy)
-    if rest is None:
-        return None
-    rest = _redirected(without_alloc(rest, target), target, packed, leading)
-    inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
-    return PackedOperand(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
-
-
-def _bounds(loops: list[For]) -> tuple[Expr, ...]:
-    return tuple(bound for loop in loops for bound in (loop.lo, loop.hi))
-
-
-def _in_indices(nest: Nest, operand: Buffer) -> bool:
-    """Is the operand read anywhere but in the values of stores: in an index, a bound or a condition?"""
-    found = 0
-    for part in statements(nest.body):
-        found += sum(load.buffer == operand for expr in expressions(part) for load in loads_of(expr))
-    return found != 1
-
-
-def _redirected(stmt: Stmt, old: Buffer, new: Buffer, leading: tuple[Expr, ...]) -> Stmt:
-    def visit(expr: Expr) -> Expr:
-        expr = map_children(expr, visit)
-        return replace(expr, buffer=new, index=(*leading, *expr.index)) if isinstance(expr, Load) and expr.buffer == old else expr
-
-    return map_expressions(stmt, visit)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from tensorlang.definition.tensor import Definition, Placeholder, Scan, Tensor, operands
+from tensorlang.definition.tensor import Definition, Placeholder, Scan, Tensor, operands, outside_scans
 
 
 def by_first_use(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
-    """Every definition that the outputs reach, steps of scans aside: placeholders, then the others, operands before users."""
+    """Every definition that the outputs reach, steps of scans aside: placeholders, then the others, operands before users.
+
+    Raises `DefinitionError` where one belongs to the step of a scan.
+    """
     found = _reached(outputs, None)
-    return tuple(sorted(found, key=lambda definition: not isinstance(definition, Placeholder)))
+    return outside_scans(tuple(sorted(found, key=lambda definition: not isinstance(definition, Placeholder))))
 
 
 def of_step(scan: Scan) -> tuple[Definition, ...]:

@@ -153,4 +153,3 @@ class Background:
 
 
 BACKGROUND: Final = Background()
-

@@ -6,7 +6,6 @@ of a call, which is its caller's, and that of first use, which is the code's. Be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +14,7 @@ from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.arguments import Array
 from tensorlang.definition.first_use import by_first_use
 from tensorlang.definition.naming import of_component, tensor_names
-from tensorlang.definition.tensor import Placeholder, Tensor, as_inputs, as_outputs, definitions
+from tensorlang.definition.tensor import Placeholder, Tensor, as_inputs
 from tensorlang.errors import BuildError, DefinitionError
 from tensorlang.ops import fusion
 from tensorlang.ops.spec import Spec
@@ -41,19 +40,13 @@ class Wanted:
     names: tuple[str, ...]
     results: tuple[str, ...]
     dims: tuple[str, ...]
+    form: str
+    """What decides how the code is called beside the program: operands that nothing reads, bound ones, and the names of dims."""
 
     @property
     def passed(self) -> tuple[Tensor, ...]:
         """The operands that a call passes, in the order in which the code takes them."""
         return tuple(tensor for tensor in self.arguments if _array(tensor) is None)
-
-    @property
-    def form(self) -> str:
-        """What decides how the code is called beside the program: operands that nothing reads, bound ones, and the names of dims."""
-        read = {id(definition): place for place, definition in enumerate(by_first_use(self.outputs))}
-        unread = [repr((tensor.shape, str(tensor.dtype))) for tensor in self.arguments if id(tensor.definition) not in read]
-        bound = [read[id(tensor.definition)] for tensor in self.arguments if _array(tensor) is not None]
-        return f"{unread} {bound} {self.dims}"
 
     def places(self, constants: object) -> tuple[int, ...]:
         """The places of operands by their names. Raises `BuildError` for anything but names of operands that a call passes."""
@@ -70,38 +63,26 @@ class Wanted:
         return code.under(self.name, self.names, self.results, self.order)
 
 
-def wanted(
-    asked: object, epilogue: object = None, prologue: object = None, inputs: object = None
-) -> Wanted:
+def wanted(asked: object, epilogue: object = None, prologue: object = None, inputs: object = None) -> Wanted:
     """The program of a spec or of tensors. Raises `BuildError` for a spec that means nothing, `DefinitionError` for tensors that do not."""
-    if not isinstance(asked, Spec):
-        given = as_outputs(asked)
-        own = fusion.placeholders(given)
-        return _of(given if prologue is None else fusion.prologued(given, _mapping(prologue)), own, epilogue, inputs)
-    if prologue is None:
+    name = asked.operator if isinstance(asked, Spec) else None
+    if isinstance(asked, Spec) and prologue is None:
         known = defined(asked)
         if isinstance(known, str):
             raise BuildError(known)
         if epilogue is None and inputs is None:
             return known
-        return _of(known.outputs, fusion.placeholders(known.outputs), epilogue, inputs, asked.operator)
+        asked = known.outputs
     try:
-        operands = asked.operands()
-        named = {tensor.name or "": tensor for tensor in operands if tensor is not None}
-        before = {name: fusion.before(named[name], fn) for name, fn in fusion.checked_prologue(prologue, list(named)).items()}
-        result = asked.result([None if tensor is None else before.get(tensor.name or "", tensor) for tensor in operands])
+        outputs, own = fusion.fused(asked, epilogue, prologue)
     except DefinitionError as error:
-        raise BuildError(str(error)) from None
-    return _of((result,), tuple(named.values()), epilogue, inputs, asked.operator)
+        if isinstance(asked, Spec):
+            raise BuildError(str(error)) from None
+        raise
+    return _of(outputs, own, inputs, name)
 
 
-def _mapping(prologue: object) -> Mapping[str, object]:
-    if not isinstance(prologue, Mapping):
-        raise DefinitionError(f"prologue= is a dict from names of operands to functions, not {prologue!r:.60}")
-    return prologue
-
-
-_defined: Final[ObjectCache["Wanted | str"]] = ObjectCache(SPECS)
+_defined: Final[ObjectCache[Wanted | str]] = ObjectCache(SPECS)
 
 
 def defined(spec: Spec) -> Wanted | str:
@@ -112,21 +93,20 @@ def defined(spec: Spec) -> Wanted | str:
 def _defined_now(spec: Spec) -> Wanted | str:
     try:
         result = spec.define()
-        return _of((result,), fusion.placeholders((result,)), None, None, spec.operator)
+        return _of((result,), fusion.placeholders((result,)), None, spec.operator)
     except (DefinitionError, OverflowError, MemoryError) as error:
         return str(error) or "its extents are too large"
 
 
-def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], epilogue: object, inputs: object, name: str | None = None) -> Wanted:
-    """The program of outputs and an epilogue, `own` being the operator's operands: a call passes these first."""
-    if epilogue is not None:
-        outputs = fusion.epilogued(outputs, epilogue)
-    program = definitions(outputs)
+def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], inputs: object, name: str | None = None) -> Wanted:
+    """The program of outputs, `own` being the operator's operands: a call passes these first."""
+    used = by_first_use(outputs)
+    program = tuple(sorted(used, key=lambda definition: definition.order))
+    operands = [Tensor(part) for part in used if isinstance(part, Placeholder)]
     firsts = {id(tensor.definition) for tensor in own}
-    created = sorted(fusion.placeholders(outputs), key=lambda tensor: id(tensor.definition) not in firsts)
+    read = [tensor for tensor in operands if _array(tensor) is None]
     order = as_inputs(inputs)
-    call = [tensor for tensor in created if _array(tensor) is None] if order is None else list(order)
-    read = [Tensor(part) for part in by_first_use(outputs) if isinstance(part, Placeholder) and part.array is None]
+    call = sorted(read, key=lambda tensor: (id(tensor.definition) not in firsts, tensor.definition.order)) if order is None else list(order)
     reached = {id(tensor.definition) for tensor in read}
     given = {id(tensor.definition) for tensor in call}
     unread = [tensor for tensor in call if id(tensor.definition) not in reached]
@@ -134,19 +114,26 @@ def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], epilogue: object, 
     for tensor in read:
         if id(tensor.definition) not in given:
             raise DefinitionError(f"inputs= leaves out {names[tensor.definition]!r}, which the outputs read")
-    bound = [Tensor(part) for part in program if isinstance(part, Placeholder) and part.array is not None]
+    bound = sorted((tensor for tensor in operands if _array(tensor) is not None), key=lambda tensor: tensor.definition.order)
     arguments = (*read, *unread, *bound)
     places = {id(tensor.definition): place for place, tensor in enumerate(arguments)}
     results = tuple(of_component(names[tensor.definition], tensor.definition, tensor.component) for tensor in outputs)
+    fingerprint, dims = canonical.identity(outputs, used)
+    form = (
+        [repr((tensor.shape, str(tensor.dtype))) for tensor in unread],
+        [position for tensor in bound for position, other in enumerate(operands) if other.definition is tensor.definition],
+        dims,
+    )
     return Wanted(
         name or results[0],
         outputs,
-        canonical.fingerprint(outputs),
+        fingerprint,
         arguments,
         tuple(places[id(tensor.definition)] for tensor in (*call, *bound)),
         tuple(names[tensor.definition] for tensor in arguments),
         results,
-        canonical.dim_names(outputs),
+        dims,
+        repr(form),
     )
 
 

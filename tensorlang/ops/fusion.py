@@ -8,20 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tensorlang import ir
-from tensorlang.definition.tensor import Definition, Placeholder, Scan, Scatter, Stage, State, Tensor, definitions, operands, serial
+from tensorlang.definition.tensor import (
+    Definition,
+    Placeholder,
+    Scan,
+    Scatter,
+    Stage,
+    State,
+    Tensor,
+    as_outputs,
+    components,
+    definitions,
+    operands,
+    serial,
+)
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import rewrite
 from tensorlang.ops.arguments import define, index_names
+from tensorlang.ops.spec import Spec
 
 Element: TypeAlias = Callable[..., Any]
 """From an element and the axes of its place to an expression, or a tuple of several."""
 
 _Places: TypeAlias = dict[tuple[int, int], Tensor]
 _OUT: Final = "out"
+
+
+class Fused(NamedTuple):
+    """A program with what is computed before and after; `own` are the operands that it has without that."""
+
+    outputs: tuple[Tensor, ...]
+    own: tuple[Tensor, ...]
+
+
+def fused(asked: object, epilogue: object = None, prologue: object = None) -> Fused:
+    """The program of a spec or of tensors with an epilogue and prologues. Raises `DefinitionError`."""
+    if isinstance(asked, Spec):
+        operands = asked.operands()
+        own = {tensor.name or "": tensor for tensor in operands if tensor is not None}
+        given = {} if prologue is None else {name: before(own[name], fn) for name, fn in _by_operand(prologue, list(own)).items()}
+        outputs: tuple[Tensor, ...] = (asked.result([None if one is None else given.get(one.name or "", one) for one in operands]),)
+        found = tuple(own.values())
+    else:
+        outputs = as_outputs(asked)
+        found = placeholders(outputs)
+        outputs = outputs if prologue is None else prologued(outputs, prologue)
+    return Fused(outputs if epilogue is None else epilogued(outputs, epilogue), found)
 
 
 def elementwise(tensor: Tensor, fn: object, what: str, name: str | None) -> tuple[Tensor, ...]:
@@ -48,14 +84,14 @@ def epilogued(outputs: tuple[Tensor, ...], fn: object) -> tuple[Tensor, ...]:
     return elementwise(output, fn, "epilogue=", f"{output.name}_{_OUT}" if output.name else None)
 
 
-def prologued(outputs: tuple[Tensor, ...], prologue: Mapping[str, object]) -> tuple[Tensor, ...]:
+def prologued(outputs: tuple[Tensor, ...], prologue: object) -> tuple[Tensor, ...]:
     """The program with prologues by the names of operands: where it reads one, it reads what `fn` makes of it.
 
     Raises `DefinitionError` for a name that no operand has, and where the type changes: the definition was written for the other one.
     """
     operands_of = {tensor.name: tensor for tensor in placeholders(outputs)}
     places: _Places = {}
-    for name, fn in checked_prologue(prologue, [name for name in operands_of if name]).items():
+    for name, fn in _by_operand(prologue, [name for name in operands_of if name]).items():
         operand = operands_of[name]
         made = before(operand, fn)
         if made.dtype != operand.dtype:
@@ -72,7 +108,7 @@ def before(operand: Tensor, fn: object) -> Tensor:
     return made[0]
 
 
-def checked_prologue(prologue: object, known: list[str]) -> Mapping[str, object]:
+def _by_operand(prologue: object, known: list[str]) -> Mapping[str, object]:
     """A mapping from names of operands. Raises `DefinitionError` for anything else."""
     if not isinstance(prologue, Mapping):
         raise DefinitionError(f"prologue= is a dict from names of operands to functions, not {prologue!r:.60}")
@@ -103,15 +139,17 @@ def _moved(definition: Definition, places: _Places) -> None:
     if all(_now(tensor, places) is tensor for tensor in operands(definition)):
         return
     made: Definition
+    count = components(definition)
+
+    def read(node: ir.Expr) -> ir.Expr:
+        return replace(node, buffer=_now(node.buffer, places)) if isinstance(node, ir.Load) and isinstance(node.buffer, Tensor) else node
 
     def moved(expr: ir.Expr) -> ir.Expr:
-        return rewrite(expr, lambda node: replace(node, buffer=_now(node.buffer, places)) if isinstance(node, ir.Load)
-                       and isinstance(node.buffer, Tensor) else node)  # fmt: skip
+        return rewrite(expr, read)
 
     match definition:
         case Stage(values=values):
             made = replace(definition, values=tuple(map(moved, values)), order=serial())
-            count = len(values)
         case Scatter(init=init, index=index, value=value, where=where):
             made = replace(
                 definition,
@@ -121,14 +159,12 @@ def _moved(definition: Definition, places: _Places) -> None:
                 where=None if where is None else moved(where),
                 order=serial(),
             )
-            count = 1
         case Scan(init=init, following=following, body=body):
             for part in body:
                 _moved(part, places)
             parts = tuple(_now(Tensor(part), places).definition for part in body)
             ends = tuple(_now(tensor, places) for tensor in following)
             made = replace(definition, init=tuple(_now(tensor, places) for tensor in init), following=ends, body=parts, order=serial())
-            count = len(init)
         case Placeholder() | State():
             return
     for component in range(count):

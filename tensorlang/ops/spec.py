@@ -134,7 +134,7 @@ def _plain(value: object, what: str, depth: int = _DEEPEST) -> Any:
     except TypeError:
         pass
     if isinstance(value, float) or (hasattr(value, "__float__") and not hasattr(value, "__len__")):
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
         if not math.isnan(number):
             return number
     raise DefinitionError(f"{what} is made of numbers, words and tuples of them, not {value!r:.60}")

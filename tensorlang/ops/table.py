@@ -2,7 +2,7 @@
 
 One table for everybody who speaks of operators by name: `Spec` (a graph compiler's), the tuner, the command line. A row names operands as
 `x: N C H W`, with the extents that they have by name; `b?` may be left out, and is where it has no extents here. Attributes are the other
-parameters of the function; `attributes` says what those are that extents tell.
+parameters of the function; `told` are those that extents tell.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ _ROWS: Final = {"M": 1024, "N": 1024}
 _LINE: Final = {"N": 1 << 20}
 _IMAGE: Final = {"N": 1, "C": 64, "H": 56, "W": 56}
 _TAPS: Final = {"R": 3, "S": 3, "stride": 1, "padding": 1}
-_WINDOW: Final = {"stride": "stride", "padding": "padding"}
-_POOL: Final = {"kernel_size": ("R", "S"), **_WINDOW}
+_WINDOW: Final[dict[str, str | tuple[str, ...]]] = {"stride": "stride", "padding": "padding"}
+_POOL: Final[dict[str, str | tuple[str, ...]]] = {"kernel_size": ("R", "S"), **_WINDOW}
 _EACH: Final = ("relu", "leaky_relu", "sigmoid", "tanh", "silu", "gelu")
 
 OPERATORS: Final[Mapping[str, Operator]] = {

@@ -60,8 +60,18 @@ def describe(outputs: object) -> dict[str, Any]:
 
 
 def fingerprint(outputs: object) -> str:
-    """A digest of structure, shapes and types; equal for definitions that differ in names alone, in every process."""
-    return _digest(_Writer(named=False), as_outputs(outputs))
+    """A digest of structure, shapes and types; equal for definitions that differ in names and order alone, in every process."""
+    return identity(outputs)[0]
+
+
+def identity(outputs: object, order: tuple[Definition, ...] | None = None) -> tuple[str, tuple[str, ...]]:
+    """The fingerprint, and the dims in order of first use: programs of one fingerprint have the same ones by other names.
+
+    `order` is the program by first use, from whoever has it.
+    """
+    writer = _Writer(named=False)
+    found = _digest(writer, as_outputs(outputs), order)
+    return found, tuple(writer.dims)
 
 
 def family(outputs: object) -> str:
@@ -77,25 +87,12 @@ def extents(outputs: object) -> tuple[int, ...]:
     """The literals that `family` leaves out, in order: extents of every tensor, then the bounds of its reductions."""
     writer = _Writer(named=False, sized=False)
     tensors = as_outputs(outputs)
-    writer.document(_program(tensors), tensors)
+    writer.document(by_first_use(tensors), tensors)
     return tuple(writer.left_out)
 
 
-def dim_names(outputs: object) -> tuple[str, ...]:
-    """The dims of a program in order of first use: programs of one fingerprint have the same ones by other names."""
-    writer = _Writer(named=False)
-    tensors = as_outputs(outputs)
-    writer.document(_program(tensors), tensors)
-    return tuple(writer.dims)
-
-
-def _program(tensors: tuple[Tensor, ...]) -> tuple[Definition, ...]:
-    definitions(tensors)  # raises for what belongs to the step of a scan
-    return by_first_use(tensors)
-
-
-def _digest(writer: _Writer, tensors: tuple[Tensor, ...]) -> str:
-    document = writer.document(_program(tensors), tensors)
+def _digest(writer: _Writer, tensors: tuple[Tensor, ...], order: tuple[Definition, ...] | None = None) -> str:
+    document = writer.document(by_first_use(tensors) if order is None else order, tensors)
     return hashlib.sha256(json.dumps(document, separators=(",", ":")).encode()).hexdigest()
 
 
