@@ -105,7 +105,7 @@ def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], inputs: object, na
     operands = [Tensor(part) for part in used if isinstance(part, Placeholder)]
     firsts = {id(tensor.definition) for tensor in own}
     read = [tensor for tensor in operands if _array(tensor) is None]
-    order = as_inputs(inputs)
+    order = as_inputs(_named(inputs, operands))
     call = sorted(read, key=lambda tensor: (id(tensor.definition) not in firsts, tensor.definition.order)) if order is None else list(order)
     reached = {id(tensor.definition) for tensor in read}
     given = {id(tensor.definition) for tensor in call}
@@ -135,6 +135,14 @@ def _of(outputs: tuple[Tensor, ...], own: tuple[Tensor, ...], inputs: object, na
         dims,
         repr(form),
     )
+
+
+def _named(inputs: object, operands: list[Tensor]) -> object:
+    """The order of a call, with operands for their names: who asks by a spec has no placeholders."""
+    if not isinstance(inputs, (tuple, list)):
+        return inputs
+    by_name = {tensor.name: tensor for tensor in operands if tensor.name}
+    return tuple(by_name.get(entry, entry) if isinstance(entry, str) else entry for entry in inputs)
 
 
 def bound_arrays(program: Wanted) -> dict[str, Array]:
