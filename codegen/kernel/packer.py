@@ -58,7 +58,10 @@ def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
         return None
     leading = tuple(simplify(Binary("sub", Axis(part.loop), part.lo)) for part in kept)
     packed = replace(
-        target, name=f"{operand.name}_packed", shape=(*(ir.const(extent or 0) for extent in extents), *target.shape), memory="auto"
+        target,
+        name=_free(f"{operand.name}_packed", nest),
+        shape=(*(ir.const(extent or 0) for extent in extents), *target.shape),
+        memory="auto",
     )
     body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
     for cond in tested:
@@ -74,6 +77,14 @@ def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
     rest = _redirected(without_alloc(rest, target), target, packed, leading)
     inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
     return PackedOperand(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
+
+
+def _free(name: str, nest: Nest) -> str:
+    """The name, or a longer one that no argument has."""
+    taken = {buffer.name for buffer in (*nest.inputs, *nest.outputs)}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _bounds(loops: list[For]) -> tuple[Expr, ...]:

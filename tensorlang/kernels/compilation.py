@@ -58,7 +58,8 @@ def compile(
 
     `epilogue=fn(value, *axes)` is computed from each element of the result, `prologue={"A": fn(value, *axes)}` from each that is read of
     an operand; see `tensorlang.ops.fusion`. Arguments are the operator's, then theirs in order of creation; `inputs` is another order, of
-    placeholders or, where these have names, of names. `constants` names operands that `kernel.prepack` will fix: the schedule is one for which their packing is free.
+    placeholders or of names. `constants` names operands that `kernel.prepack` will fix: the schedule is one for which their packing is
+    free.
     `threads` is the number that the schedule is for (default: that of the process).
 
     `level` is "O0" (the loops as they are written: there soonest), "default" (with a database the best schedule that it knows, else the

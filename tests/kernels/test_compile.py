@@ -79,7 +79,8 @@ def test_a_kernel_under_other_names_is_saved_pickled_and_loaded(tmp_path: Path, 
 def test_operands_that_are_bound_and_operands_that_nothing_reads_are_no_part_of_shared_code() -> None:
     X, unread = tl.placeholder((6,), name="X"), tl.placeholder((3,), name="unread")
     (first, second, x) = arrays((6,), (6,), (6,))
-    f, g = (kernels.compile(tl.compute((6,), lambda i, W=tl.buffer(w, name=n): X[i] * W[i])) for n, w in (("W", first), ("V", second)))
+    W, V = tl.buffer(first, name="W"), tl.buffer(second, name="V")
+    f, g = (kernels.compile(tl.compute((6,), lambda i, w=w: X[i] * w[i])) for w in (W, V))
     assert f.address == g.address
     np.testing.assert_array_equal(f(x), x * first)
     np.testing.assert_array_equal(g(x), x * second)
@@ -143,7 +144,9 @@ def test_what_is_fused_is_what_it_would_be_apart(data: st.DataObject) -> None:
     B2, R = tl.placeholder((n,), name="bias"), tl.placeholder((m, n), name="rest")
     prologue = None if before is None else {before: lambda value, i, j: value * 2.0 + tl.cast(i, "float32")}
     f = kernels.compile(C, epilogue=lambda c, i, j: (tl.maximum(c + B2[j], 0.0), gelu(c - R[i, j])), prologue=prologue)
-    left, right = (array * 2 + np.arange(len(array), dtype="f4")[:, None] if name == before else array for name, array in (("A", a), ("B", b)))
+    left, right = (
+        array * 2 + np.arange(len(array), dtype="f4")[:, None] if name == before else array for name, array in (("A", a), ("B", b))
+    )
     total = left.astype("f8") @ right
     x, y = f(*((b, a) if first else (a, b)), bias, rest)
     np.testing.assert_allclose(x, np.maximum(total + bias, 0), rtol=1e-3, atol=1e-3)
@@ -243,7 +246,8 @@ def test_constants_are_packed_by_the_schedule_that_was_chosen_for_them() -> None
     np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-4, atol=1e-5)
     packed = f.prepack(B=b)
     np.testing.assert_allclose(packed(a), a @ b, rtol=1e-4, atol=1e-5)
-    assert packed.program.nest == f.program.origin.packings.get("none", lambda: packed).program.nest  # type: ignore[union-attr]
+    plain = kernels.compile(product(70, 90, 40)).prepack(B=b)
+    assert packed.program.nest.replace(packed.name, "f") == plain.program.nest.replace(plain.name, "f")
 
 
 def test_threads_are_those_of_the_schedule() -> None:
@@ -285,18 +289,18 @@ def ask():
     size = 10
     while not stop.is_set():
         kernels.compile(kernels.Spec("gelu", ((size,),)), level="O0"); size += 1
-other = threading.Thread(target=ask); other.start()
+other = threading.Thread(target=ask, daemon=True); other.start()
 for _ in range(3):
     child = os.fork()
     if not child:
         x = np.linspace(-1, 1, 9, dtype="f4")
         good = kernels.compile(relu) is f and (f(x) == np.maximum(x, 0)).all()
-        good &= slow.settled(60) and slow.level == "default"
+        good &= slow.settled(40) and slow.level == "default"
         good &= kernels.compile(kernels.Spec("tanh", ((11,),)))(np.zeros(11, "f4")).sum() == 0
         os._exit(0 if good else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert os.waitpid(child, 0)[1] == 0, slow.settled(0)
 stop.set(); other.join(); print("done")
 """
     env = {**os.environ, "PYTHONPATH": ROOT}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, env=env, timeout=250, check=False)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False)
     assert done.stdout == "done\n", done.stderr

@@ -116,7 +116,7 @@ def by_hand(A: Tensor, B: Tensor) -> Tensor:
     "spelled",
     [
         lambda A, B: tl.einsum("ik,kj->ij", A, B),
-        lambda A, B: tl.tc("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")(A, B),
+        tl.tc("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"),
         by_hand,
     ],
 )
