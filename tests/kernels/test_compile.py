@@ -247,7 +247,8 @@ def test_constants_are_packed_by_the_schedule_that_was_chosen_for_them() -> None
     packed = f.prepack(B=b)
     np.testing.assert_allclose(packed(a), a @ b, rtol=1e-4, atol=1e-5)
     plain = kernels.compile(product(70, 90, 40)).prepack(B=b)
-    assert packed.program.nest.replace(packed.name, "f") == plain.program.nest.replace(plain.name, "f")
+    texts = {kernel.program.nest.replace(kernel.program.compiled_as.name, "f") for kernel in (packed, plain)}
+    assert len(texts) == 1
 
 
 def test_threads_are_those_of_the_schedule() -> None:
