@@ -22,6 +22,8 @@ from tests.kernels.programs import CONV, arrays, product
 
 ROOT = str(Path(__file__).parents[2])
 
+OTHER = tl.placeholder((12,), name="OTHER")
+
 
 def test_a_cached_kernel_answers_with_its_callers_names_and_order() -> None:
     f, g = kernels.compile(product()), kernels.compile(product(names="XWY", weight_first=True))
@@ -220,9 +222,6 @@ def test_a_prologue_reaches_into_the_step_of_a_scan() -> None:
 def test_what_cannot_be_compiled_is_refused_by_name(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         kernels.compile(product(), **options)
-
-
-OTHER = tl.placeholder((12,), name="OTHER")
 
 
 def test_a_program_of_several_results_has_no_epilogue() -> None:

@@ -74,11 +74,11 @@ def test_the_stages_of_a_scans_step_count_in_the_order_in_which_they_are_needed(
     def made(*, swapped: bool) -> Tensor:
         X, W = (tl.placeholder((5,), name=name) for name in "XW")
 
-        def step(t: Any, s: Tensor) -> Tensor:
-            def first() -> Tensor:
+        def step(t: Any, s: Tensor) -> Any:
+            def first() -> Any:
                 return tl.compute((5,), lambda i: s[i] * X[i])
 
-            def second() -> Tensor:
+            def second() -> Any:
                 return tl.compute((5,), lambda i: tl.tanh(s[i] + W[i]))
 
             if swapped:

@@ -21,6 +21,8 @@ from tests.kernels.programs import arrays, product
 
 ROOT = str(Path(__file__).parents[2])
 
+BIAS = tl.placeholder((32,), name="bias")
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Any:
@@ -129,9 +131,6 @@ def test_what_was_found_for_a_stage_serves_what_it_is_fused_into(
     assert "of its stage C, tuned alone" in f.provenance_reason
     operands = arrays((32, 32), (32, 32), (32,))[: len(f.program.signature.inputs)]
     np.testing.assert_allclose(f(*operands), plain(*operands), rtol=1e-4, atol=1e-4)
-
-
-BIAS = tl.placeholder((32,), name="bias")
 
 
 def test_a_stage_whose_record_is_slower_by_the_model_lends_nothing(log: Log) -> None:

@@ -131,8 +131,9 @@ def test_a_convolution_by_spec_is_the_operator(layout: str) -> None:
     if layout == "NHWC":
         x, w = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), np.ascontiguousarray(w.transpose(2, 3, 1, 0))
     spec = kernels.Spec("conv2d", (x.shape, w.shape, b.shape), attributes={"stride": 2, "padding": 1}, layout=layout)
+    options: Any = {"stride": 2, "padding": 1, "layout": layout}
     operands = [tl.placeholder(array.shape, name=name) for name, array in zip("xwb", (x, w, b), strict=True)]
-    wanted_result = tl.evaluate(tl.ops.conv2d(*operands, stride=2, padding=1, layout=layout), dict(zip(operands, (x, w, b), strict=True)))
+    wanted_result = tl.evaluate(tl.ops.conv2d(*operands, **options), dict(zip(operands, (x, w, b), strict=True)))
     np.testing.assert_allclose(kernels.compile(spec)(x, w, b=b), wanted_result, rtol=1e-4, atol=1e-5)
 
 
