@@ -30,11 +30,11 @@ def compile(
 ) -> Kernel:
     """The kernel of the best schedule that `database` knows for these outputs, else of their default schedule.
 
-    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, or of another CPU) or
-    "default", and `kernel.provenance_reason` says why. A record whose schedule this version does not accept is passed over for the next
-    best. One that another version or another CPU wrote is first compared with the definition, and passed over where its kernel computes
-    something else. What is served was measured to be faster than the default schedule, or is of a near shape and faster by the cost model
-    (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
+    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, of another CPU, or of its
+    stage with most work alone) or "default", and `kernel.provenance_reason` says why. A record whose schedule this version does not accept
+    is passed over for the next best. One that another version or another CPU wrote is first compared with the definition, and passed over
+    where its kernel computes something else. What is served was measured to be faster than the default schedule, or is of a near shape and
+    faster by the cost model (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
     """
     kernel = cached_kernel(best_known(as_outputs(outputs), find_target(target), database, name))
     _log.info("%s: %s: %s", kernel.name, kernel.provenance, kernel.provenance_reason)

@@ -7,6 +7,7 @@ what it says, and is turned into a definition, with all checks of the operator, 
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.language.definitions import placeholder
 from tensorlang.ops.table import LAYOUTS, OPERATORS, Extents, Operator
+from tensorlang.serialization.spelling import MAX_RANK
 from tensorlang.system.lazy import cached_property
 
 Shape: TypeAlias = "tuple[Extent, ...] | None"
@@ -109,6 +111,8 @@ class Spec:
         for operand, shape, dtype in zip(row.operands, shapes, types, strict=False):
             if shape is None and not operand.optional:
                 raise DefinitionError(f"{row.name}: the operand {operand.name} cannot be left out")
+            if shape is not None and len(shape) > MAX_RANK:
+                raise DefinitionError(f"{row.name}: the operand {operand.name} has {len(shape)} axes; an operand has at most {MAX_RANK}")
             given.append(None if shape is None else placeholder(shape, dtype, name=operand.name))
         return tuple(given)
 
@@ -133,8 +137,6 @@ def _plain(value: object, what: str, depth: int = _DEEPEST) -> Any:
         return operator.index(value)  # type: ignore[arg-type]  # asked: NumPy's integers are ints
     except TypeError:
         pass
-    if isinstance(value, float) or (hasattr(value, "__float__") and not hasattr(value, "__len__")):
-        number = float(value)
-        if not math.isnan(number):
-            return number
+    if isinstance(value, numbers.Real) and not math.isnan(number := float(value)):
+        return number
     raise DefinitionError(f"{what} is made of numbers, words and tuples of them, not {value!r:.60}")
