@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import call, matmul, scheduling, startup, tuner
+from bench import call, library, matmul, scheduling, startup, tuner
 from bench.measure import Figure
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -28,6 +28,7 @@ FAMILIES: Mapping[str, Callable[[Path], list[Figure]]] = {
     "startup": lambda _: startup.figures(),
     "call": lambda _: call.figures(),
     "scheduling": lambda _: scheduling.figures(),
+    "library": lambda _: library.figures(),
     "matmul": matmul.figures,
     "tuner": tuner.figures,
 }

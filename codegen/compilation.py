@@ -108,23 +108,26 @@ def of_default(
     inputs: Sequence[Tensor] | None = None,
     provenance: Provenance | None = None,
     reason: str = "",
+    threads: int | None = None,
+    constants: frozenset[str] = frozenset(),
 ) -> Request:
     """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`.
 
-    A default schedule is one for a machine, so the description of the machine is part of the program's name.
+    A default schedule is one for a machine and so many `threads` (default: those of the process), so these and the description of the
+    machine are part of the program's name. It may be one for which the packing of `constants` is free.
     """
     if name is not None:
         _require_name(name)
-    program, threads = lower_program(outputs), get_threads()
+    program, count = lower_program(outputs), get_threads() if threads is None else threads
     plain = program.function(name, inputs)
     _require_name(plain.name)
 
     def by_default() -> Scheduled:
         _require_small(plain, MAX_INSTRUCTIONS)
-        return scheduled(plain, default_schedule(program, target, threads=threads))
+        return scheduled(plain, default_schedule(program, target, constants, count))
 
-    how = ("default", threads, machine_digest(target.core))
-    origin = Origin(program, plain, by_default, chosen=True, steps=lambda: None)
+    how = ("default", count, machine_digest(target.core), *([tuple(sorted(constants))] if constants else []))
+    origin = Origin(program, plain, by_default, chosen=not constants, steps=None if constants else lambda: None, threads=threads)
     return Request(origin, target, program.bound, provenance, how, reason=reason)
 
 

@@ -48,7 +48,7 @@ def test_an_unknown_family_is_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as stopped:
         main(["frobnicate"])
     assert stopped.value.code == 2
-    assert "known: startup, call, scheduling, matmul, tuner" in capsys.readouterr().err
+    assert "known: startup, call, scheduling, library, matmul, tuner" in capsys.readouterr().err
 
 
 def test_the_cost_model_is_held_against_recorded_logs() -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 import tensorlang as tl
+from tensorlang import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = "\n".join(page.read_text() for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
@@ -36,6 +37,11 @@ def test_every_method_of_a_schedule_stands_in_a_page(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in dir(tl.Kernel) if not name.startswith("_") and name != "program"])
 def test_every_method_of_a_kernel_stands_in_a_page(name: str) -> None:
     assert told(name)
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_every_name_of_the_library_stands_in_a_page(name: str) -> None:
+    assert re.search(rf"kernels\.{name}\b|`{name}`", TEXT)
 
 
 @pytest.mark.parametrize("name", operators())

@@ -170,8 +170,8 @@ def _run_batch(screen: Any, ready: Batch) -> None:
 
 def ops() -> None:
     """List the operators with the extents that --shape takes, and their defaults."""
-    from tensorlang.autotune.operators import OPERATORS  # noqa: PLC0415
     from tensorlang.autotune.reporting.display import plain  # noqa: PLC0415 - see `main`
+    from tensorlang.ops.table import OPERATORS  # noqa: PLC0415
 
     screen = console()
     for operator in sorted(OPERATORS.values(), key=lambda operator: operator.name):

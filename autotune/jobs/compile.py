@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tensorlang.codegen.compilation import of_default, of_schedule
+from tensorlang.codegen.compilation import Request, of_default, of_schedule
 from tensorlang.codegen.kernel.kernel import Kernel, cached_kernel
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import InternalError, TensorlangError
+from tensorlang.ops.fusion import placeholders
 
 if TYPE_CHECKING:
     from tensorlang.autotune.log.database import Database, Match
@@ -27,34 +30,52 @@ def compile(
 ) -> Kernel:
     """The kernel of the best schedule that `database` knows for these outputs, else of their default schedule.
 
-    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, or of another CPU) or
-    "default", and `kernel.provenance_reason` says why. A record whose schedule this version does not accept is passed over for the next
-    best. One that another version or another CPU wrote is first compared with the definition, and passed over where its kernel computes
-    something else. What is served was measured to be faster than the default schedule, or is of a near shape and faster by the cost model
-    (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
+    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, of another CPU, or of its
+    stage with most work alone) or "default", and `kernel.provenance_reason` says why. A record whose schedule this version does not accept
+    is passed over for the next best. One that another version or another CPU wrote is first compared with the definition, and passed over
+    where its kernel computes something else. What is served was measured to be faster than the default schedule, or is of a near shape and
+    faster by the cost model (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
     """
-    tensors, machine = as_outputs(outputs), find_target(target)
+    kernel = cached_kernel(best_known(as_outputs(outputs), find_target(target), database, name))
+    _log.info("%s: %s: %s", kernel.name, kernel.provenance, kernel.provenance_reason)
+    return kernel
+
+
+def best_known(
+    tensors: tuple[Tensor, ...],
+    machine: Target,
+    database: Database | str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    *,
+    inputs: Sequence[Tensor] | None = None,
+    threads: int | None = None,
+    constants: frozenset[str] = frozenset(),
+) -> Request:
+    """What `compile` builds: the program of the best schedule known, built already where that had to be tried.
+
+    `inputs` is the order of arguments, `threads` how many the schedule is for, `constants` are operands that are packed beforehand.
+    Raises what `compile` does.
+    """
     why = "no database was asked"
     if database is not None:
         from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of the tuner is loaded
 
         passed = ""
         known = database if isinstance(database, Database) else Database(database)
-        for match in islice(known.matches(tensors, machine), ATTEMPTS):
+        for match in islice(known.matches(tensors, machine, threads), ATTEMPTS):
             if match.kind is None:
                 why = "; ".join(filter(None, (passed, match.reason)))
                 break
-            if (kernel := _kernel(match, known, tensors, name)) is not None:
-                _log.info("%s: %s: %s", kernel.name, kernel.provenance, kernel.provenance_reason)
-                return kernel
+            if (found := _request(match, known, tensors, name, inputs)) is not None:
+                return found
             why = passed = f"passed over, since it cannot be used here: {match.reason}"
-    kernel = cached_kernel(of_default(tensors, machine, name=name, provenance="default", reason=why))
-    _log.info("%s: default: %s", kernel.name, why)
-    return kernel
+    return of_default(tensors, machine, name=name, inputs=inputs, provenance="default", reason=why, threads=threads, constants=constants)
 
 
-def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None) -> Kernel | None:
-    """The kernel of a match; None where it must not be used, or cannot be."""
+def _request(
+    match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None, inputs: Sequence[Tensor] | None
+) -> Request | None:
+    """The program of a match, which is built; None where it must not be used, or cannot be."""
     machine, unsure = match.target, match.needs_validation
     if machine is None or (unsure and not machine.is_native):
         return None
@@ -63,17 +84,29 @@ def _kernel(match: Match, database: Database, tensors: tuple[Tensor, ...], name:
         _warn(match, database, f"its schedule cannot be replayed: {why}")
         return None
     try:
-        kernel = cached_kernel(of_schedule(schedule, machine, name=name, provenance=match.kind, reason=match.reason))
+        found = of_schedule(schedule, machine, name=name, inputs=inputs, provenance=match.kind, reason=match.reason)
+        kernel = cached_kernel(found)
     except (TensorlangError, InternalError) as error:  # of a record: whatever it is, there is another schedule
         _warn(match, database, f"its kernel cannot be built: {str(error).splitlines()[0]}")
         return None
     if unsure:
         from tensorlang.autotune.verification.check import why_wrong  # noqa: PLC0415 - seldom needed
 
-        if (wrong := database.verdict(match, lambda: why_wrong(kernel, tensors, match.dims))) is not None:
+        if (wrong := database.verdict(match, lambda: why_wrong(_as_created(kernel, tensors, inputs), tensors, match.dims))) is not None:
             _warn(match, database, f"it was validated: {wrong}")
             return None
-    return kernel
+    return found
+
+
+def _as_created(kernel: Kernel, tensors: tuple[Tensor, ...], inputs: Sequence[Tensor] | None) -> Kernel:
+    """A kernel whose arguments are `inputs`, called with the placeholders in the order in which they were created."""
+    if inputs is None:
+        return kernel
+    places = {id(tensor.definition): place for place, tensor in enumerate(inputs)}
+    read = [places.pop(id(tensor.definition)) for tensor in placeholders(tensors) if id(tensor.definition) in places]
+    signature = kernel.program.signature
+    rest = [place for place in range(len(signature.inputs)) if place not in read]
+    return kernel.under(replace(signature, order=(*read, *rest)))
 
 
 def _warn(match: Match, database: Database, why: str) -> None:

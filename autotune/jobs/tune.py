@@ -16,6 +16,8 @@ from tensorlang.autotune.task import Task
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as named_target, why_foreign
 from tensorlang.errors import TuningError
+from tensorlang.ops.fusion import fused
+from tensorlang.ops.spec import Spec
 from tensorlang.schedules.spaces.space import Config, Space
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ def tune(
     schedule: Callable[[Config], Schedule] | None = None,
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
+    epilogue: Callable[..., Any] | None = None,
+    prologue: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Result:
     """Search for the fastest schedule of a program and return the winner.
 
@@ -52,13 +56,16 @@ def tune(
     compile and, again, run. `space` is a space to search instead of the strategy's, or a function that edits it, as
     `lambda space: space.fix("mr", 6)`. `schedule` is a template of your own: a function from a point of `space` to a `Schedule` of these
     outputs, as `lambda config: by_hand(C, **config)`; a point at which it raises `ScheduleError` is an invalid one. `name` is the
-    operator's in the log; `dims` are the values at which extents known only at run time are measured, as `dims={"n": 512}`. On Ctrl-C
-    every process is killed, the log is complete, and `KeyboardInterrupt` propagates.
+    operator's in the log; `dims` are the values at which extents known only at run time are measured, as `dims={"n": 512}`. `outputs` may
+    be a `tensorlang.kernels.Spec`; `epilogue` and `prologue` are what `kernels.compile` takes, and tune just that kernel. On Ctrl-C every
+    process is killed, the log is complete, and `KeyboardInterrupt` propagates.
 
     Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
     """
     if progress is not None and not callable(progress):
         raise TuningError(f"progress= is a function of what is reported, not {progress!r:.60}")
+    if epilogue is not None or prologue is not None or isinstance(outputs, Spec):
+        outputs = fused(outputs, epilogue, prologue).outputs
     return session(
         outputs, log, target=target, space=space, schedule=schedule, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
         budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,

@@ -4,7 +4,8 @@ A record counts only where it applies: same program up to names, same CPU, no in
 and cache policy. The winner of a paired re-measurement stands before a mere trial, however lucky. Where no record is exact, this program
 as it was tuned on another CPU of the same instruction set may serve, and then the nearest shape of the same family lends its
 configuration, projected to what this shape allows. A match always says which of the three it is, and whether it has to be validated
-before use: a record that another version of this software wrote, or another CPU, vouches for nothing here.
+before use: a record that another version of this software wrote, or another CPU, vouches for nothing here. A program with an epilogue or a
+prologue gets what was found for its stage with most work alone (`anchors`), before that of another shape.
 
 A database must not hurt. A winner that is doubtful is not served, and a neighbour whose default won gives this shape's default; what
 comes from another shape or CPU has to be faster than this shape's default by the cost model (`lending`). Every choice says why
@@ -105,8 +106,8 @@ class Match:
 class Database:
     """The records of a log, or of a folder of logs, as they were when it was made; `refresh` reads what was appended since.
 
-    Any number of threads may use it. Raises `LogError` if there is nothing at `path` or it cannot be read; `problems` lists lines that
-    were skipped.
+    Any number of threads may use it; `revision` grows when a refresh found more. Raises `LogError` if there is nothing at `path` or it
+    cannot be read; `problems` lists lines that were skipped.
     """
 
     def __init__(self, path: str | os.PathLike[str] | Log) -> None:
@@ -117,6 +118,7 @@ class Database:
         self._settled: list[Problem] = []
         self._verdicts: dict[tuple[str, ...], str | None] = {}
         self._loans: dict[tuple[str, str, str, int, float | None], Loan] = {}
+        self.revision = 0
         self._lock = forks.short_lock()
         self.renew()
         forks.anew(self)
@@ -155,6 +157,7 @@ class Database:
                 for problem in scan.problems:
                     (settled if problem.offset < scan.position.offset else unsettled).append(problem)
             with self._lock:
+                self.revision += self._files != files
                 self._index, self._files, self._settled = index, files, settled
                 self.problems = (*settled, *unsettled)
 
@@ -197,10 +200,26 @@ class Database:
             if (loan := self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)).config is not None:
                 told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
                 yield match("nearest", kept.trial, told, foreign=True)
+        yield from self._of_anchor(match, outputs, program, machine, count, cache)
         found = self._nearest(match, outputs, program, machine, count, cache)
         yield found
         if found.kind is not None:
             yield match(None, None, "nothing else that was tuned applies")
+
+    def _of_anchor(
+        self, match: Callable[..., Match], outputs: Any, program: str, machine: Target, count: int, cache: str
+    ) -> Iterator[Match]:
+        """What was found for the stage with most work, tuned alone at these extents; nothing where its default won."""
+        from tensorlang.autotune.log.anchors import anchors  # noqa: PLC0415 - the index itself needs no compiler
+
+        for anchor in anchors(outputs, program):
+            for known, kept in self._of_program(anchor.fingerprint, machine, count, cache, foreign=False):
+                if known.why_default is not None:
+                    continue
+                loan = self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)
+                if loan.config is not None:
+                    told = f"of its stage {anchor.name}, tuned alone: {_told(known, kept)}; {loan.reason}"
+                    yield replace(match("nearest", kept.trial, told), config=loan.config)
 
     def _nearest(self, match: Callable[..., Match], outputs: Any, program: str, machine: Target, count: int, cache: str) -> Match:
         """What the nearest shape of the family comes to."""

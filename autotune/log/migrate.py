@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from tensorlang.autotune.log.first_use import by_first_use
+
 JsonObject: TypeAlias = dict[str, Any]
 """What JSON calls an object. What a trial has to say is checked (`record.Trial`); of everything else, readers take what they know."""
 
 Step: TypeAlias = Callable[[JsonObject], JsonObject]
 
-STEPS: Final[Mapping[int, Step]] = {}
+STEPS: Final[Mapping[int, Step]] = {1: by_first_use}
 """For each version that was ever written, except the last: the function that makes a record of the next version out of it."""
 
 

@@ -33,7 +33,7 @@ from tensorlang.autotune.log.status import STATUSES
 from tensorlang.autotune.measurement.interval import DEVIATION
 from tensorlang.autotune.measurement.quality import Quality
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 KINDS: Final = ("run_start", "trial", "final", "run_end", "task")
 SHARED: Final = ("task", "strategy", "target", "threads", "cache", "policy", "machine", "software")
 """What the lines of a study have in common, in the order in which it is written."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from tensorlang.autotune.log.migrate import Newer
-from tensorlang.autotune.log.record import CHECKSUM, RecordParser, whole
+from tensorlang.autotune.log.record import CHECKSUM, SCHEMA, RecordParser, whole
 from tensorlang.system.files import NotRegular, opened
 
 LONGEST: Final = 8 << 20
@@ -24,7 +24,7 @@ LONGEST: Final = 8 << 20
 BUFFER: Final = 1 << 18
 
 _START: Final = b'{"v":'
-_BEGINNING: Final = b'{"v":1,"id":"'
+_BEGINNINGS: Final = tuple(b'{"v":%d,"id":"' % version for version in range(1, SCHEMA + 1))
 _LOOKED_AT: Final = 1 << 16
 """Bytes of the beginning of a file: the first line of a log is shorter, or it is a torn one."""
 _END: Final = re.compile(rb',"sum":"[0-9a-f]{16}"\}')
@@ -164,11 +164,12 @@ def holds_records(path: Path) -> bool:
         return True
     begun = first.strip(b"\0 \t\r\n")  # a crash of the system leaves NUL bytes
     blank = not begun and not more
-    return blank or (len(begun) < len(_BEGINNING) and _BEGINNING.startswith(begun) and not more) or _holds_record(path, begun)
+    short = any(len(begun) < len(beginning) and beginning.startswith(begun) for beginning in _BEGINNINGS)
+    return blank or (short and not more) or _holds_record(path, begun)
 
 
 def _holds_record(path: Path, begun: bytes) -> bool:
-    torn = begun.startswith(_BEGINNING) and b"\n" not in begun
+    torn = begun.startswith(_BEGINNINGS) and b"\n" not in begun
     return torn or next(iter(FileScan(path)), None) is not None
 
 

@@ -23,6 +23,7 @@ from tensorlang.codegen.cache import extents, header, interface_symbol
 from tensorlang.codegen.cache.header import Header
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.recipe import Recipe
+from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.runtime import arrays
@@ -52,13 +53,16 @@ class Outdated(BuildError):  # noqa: N818 - a state of a file, that may be mende
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """What a file says beside its code: the recipe, the function's name, the order of arguments, the fixed operands, the target."""
+    """What a file says beside its code: the recipe, what the code was compiled as, the fixed operands by these names, the target.
+
+    `signature`: what the caller knew the kernel as, where that is something else.
+    """
 
     recipe: Recipe
-    name: str
-    inputs: tuple[str, ...]
+    code: Signature
     bound: Mapping[str, npt.NDArray[Any]]
     target: str
+    signature: Signature | None = None
 
 
 def write(program: Program, path: str | PathLike[str]) -> None:
@@ -97,6 +101,7 @@ def encode(program: Program, key: str = "") -> bytes:
         "target": [program.target.triple, program.target.cpu, program.target.features, program.target.name],
         "passes": [program.compiled.passes.level, program.compiled.passes.vectorize, program.compiled.passes.unroll],
         "signature": program.signature.to_json(),
+        "code": None if program.code is None else program.code.to_json(),
         "source": program.compiled.source,
         "nest": program.nest,
         "flops": extents.to_json(program.flops),
@@ -152,8 +157,10 @@ def _other_version(found: dict[str, Any]) -> str | None:
 def _rebuild(head: Header, blobs: bytes) -> Rebuild | None:
     if head.recipe is None:
         return None
-    inputs = tuple(argument.name for argument in head.signature.inputs)
-    return Rebuild(head.recipe, head.signature.name, inputs, _bound(head, blobs), head.name)
+    code = head.code or head.signature
+    names = {mine.name: own.name for mine, own in zip(head.signature.inputs, code.inputs, strict=True)}
+    bound = {names[name]: array for name, array in _bound(head, blobs).items()}
+    return Rebuild(head.recipe, code, bound, head.name, None if head.code is None else head.signature)
 
 
 def _program(head: Header, blobs: bytes) -> Program:
@@ -164,7 +171,7 @@ def _program(head: Header, blobs: bytes) -> Program:
     if reason is not None:
         raise Outdated(f"it was built for {target}: {reason}", _rebuild(head, blobs))
     code = blobs[: head.object]
-    if not interface_symbol.matches(code, head.signature, target):
+    if not interface_symbol.matches(code, head.code or head.signature, target):
         raise BuildError("its header does not belong to its code: the code was compiled for another signature or other instructions")
     return Program(
         signature=head.signature,
@@ -178,6 +185,7 @@ def _program(head: Header, blobs: bytes) -> Program:
         provenance_reason=head.provenance_reason,
         bound=_bound(head, blobs),
         stored=head.recipe,
+        code=head.code,
     )
 
 

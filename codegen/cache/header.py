@@ -24,7 +24,7 @@ from tensorlang.ir.dtype import DType
 from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_list, read_number, read_record, read_text
 
 KEYS: Final = (
-    "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "source", "nest", "flops", "bytes", "workspace_bytes",
+    "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "code", "source", "nest", "flops", "bytes", "workspace_bytes",
     "provenance", "provenance_reason", "object", "bound", "recipe",
 )  # fmt: skip
 
@@ -56,6 +56,8 @@ class Header:
     object: int
     bound: tuple[tuple[str, DType, tuple[int, ...]], ...]
     recipe: Recipe | None
+    code: Signature | None = None
+    """Under which the code was compiled, where it is not `signature`."""
 
 
 def loads(text: bytes) -> dict[str, Any]:
@@ -109,6 +111,7 @@ def _read(data: dict[str, Any], size: int) -> Header:
         code,
         bound,
         read_recipe(data["recipe"]),
+        _compiled_as(data["code"], signature),
     )
 
 
@@ -119,6 +122,17 @@ def read_recipe(value: object) -> Recipe | None:
     definition, schedule = read_list(value, "recipe", 2, 2)
     steps = None if schedule is None else read_text(schedule, "recipe, schedule", MOST_TEXT)
     return Recipe(read_text(definition, "recipe, definition", MOST_TEXT), steps)
+
+
+def _compiled_as(value: object, signature: Signature) -> Signature | None:
+    """What the code was compiled as: the same function, by other names."""
+    if value is None:
+        return None
+    found = Signature.from_json(value)
+    inputs, outputs = ([argument.name for argument in arguments] for arguments in (signature.inputs, signature.outputs))
+    if found.order or found.under(signature.name, inputs, outputs, signature.order) != signature:
+        fail("code", "the signature by other names", str(found))
+    return found
 
 
 def _passes(value: object) -> Passes:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy.typing as npt
 
 from tensorlang import ir
+from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.recipe import Recipe, recipe_of
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.llvm.binding import Compiled
@@ -22,6 +23,9 @@ Provenance = Literal["tuned", "nearest", "default"]
 
 _NONE: Final = ir.const(0)
 
+PACKINGS: Final = 4
+"""Sets of operands of one program that are packed: hardly ever more than one."""
+
 
 class Scheduled(NamedTuple):
     """A scheduled nest, and the steps that the strategy was refused which scheduled it."""
@@ -34,8 +38,9 @@ class Scheduled(NamedTuple):
 class Origin:
     """What a kernel was built from: the program, its nest as the function that was asked for, and how to make the scheduled one.
 
-    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known. `steps` spells the schedule that was given
-    (None: the default one); where it is None itself, no definition and schedule make this nest.
+    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known, for so many `threads` (those of the process
+    where None). `steps` spells the schedule that was given (None: the default one); where it is None itself, no definition and schedule
+    make this nest. `packings` are what became of its constant operands, each found once (see `kernel.prepack`).
     """
 
     program: LoweredProgram
@@ -43,6 +48,12 @@ class Origin:
     schedule: Callable[[], Scheduled]
     chosen: bool
     steps: Callable[[], str | None] | None = None
+    threads: int | None = None
+
+    @cached_property
+    def packings(self) -> ObjectCache[Any]:
+        """By the operands that are packed."""
+        return ObjectCache(PACKINGS)
 
     @cached_property
     def scheduled(self) -> Scheduled:
@@ -77,7 +88,7 @@ class Program:
     `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature. `bound`
     holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the schedule came
     from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file, whose
-    recipe is `stored`.
+    recipe is `stored`. `code` is the signature under which the code was compiled, where callers know it by another one.
     """
 
     signature: Signature
@@ -92,7 +103,22 @@ class Program:
     bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     origin: Origin | None = None
     stored: Recipe | None = None
+    code: Signature | None = None
 
     def recipe(self) -> Recipe | None:
         """What the kernel can be built again from, as text; None where nothing says it."""
         return self.stored if self.origin is None else self.origin.recipe()
+
+    @property
+    def compiled_as(self) -> Signature:
+        """The signature under which the code was compiled: its name is the symbol."""
+        return self.code or self.signature
+
+    def under(self, signature: Signature, bound: Mapping[str, npt.NDArray[Any]] | None = None) -> Program:
+        """The same code for a caller who knows it, and what it takes, by other names or in another order.
+
+        `bound` are the caller's own fixed inputs; by default they are those of this program.
+        """
+        names = {old.name: new.name for old, new in zip(self.signature.inputs, signature.inputs, strict=True)}
+        fixed = {names[name]: array for name, array in self.bound.items()} if bound is None else bound
+        return replace(self, signature=signature, bound=fixed, code=self.compiled_as)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tensorlang.codegen.cache import extents
@@ -43,7 +44,8 @@ class Argument:
 class Signature:
     """The parameters of a kernel: inputs, then outputs, then run-time dims, as the C function takes them; some dims have bounds.
 
-    `products` are the extents inside the kernel in which dims are multiplied: they have to be extents as well.
+    `products` are the extents inside the kernel in which dims are multiplied: they have to be extents as well. `order` are the places of
+    the inputs in the order in which a call from Python passes them, where that is another one.
     """
 
     name: str
@@ -52,6 +54,20 @@ class Signature:
     dims: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
     products: tuple[Expr, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @property
+    def passed(self) -> tuple[Argument, ...]:
+        """The inputs in the order in which a call from Python passes them."""
+        return tuple(self.inputs[place] for place in self.order) if self.order else self.inputs
+
+    def under(self, name: str, inputs: Sequence[str], outputs: Sequence[str], order: tuple[int, ...] = ()) -> Signature:
+        """The same function as a caller knows it: its name and those of its arguments, as they stand here, and the order of a call."""
+        ins, outs = (
+            tuple(replace(argument, name=label) for argument, label in zip(arguments, labels, strict=True))
+            for arguments, labels in ((self.inputs, inputs), (self.outputs, outputs))
+        )
+        return replace(self, name=name, inputs=ins, outputs=outs, order=() if order == tuple(range(len(order))) else order)
 
     @property
     def prototype(self) -> str:
@@ -63,7 +79,7 @@ class Signature:
 
     def __str__(self) -> str:
         """As a call looks from Python: `matmul(A: float32[32, 16], B: float32[16, 48]) -> C: float32[32, 48]`."""
-        inputs = ", ".join(f"{argument.name}: {argument}" for argument in self.inputs)
+        inputs = ", ".join(f"{argument.name}: {argument}" for argument in self.passed)
         outputs = ", ".join(f"{argument.name}: {argument}" for argument in self.outputs)
         bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in self.limits)
         return f"{self.name}({inputs}) -> {outputs}{bounds}"
@@ -77,12 +93,13 @@ class Signature:
             "dims": list(self.dims),
             "limits": [list(limit) for limit in self.limits],
             "products": [extents.to_json(extent) for extent in self.products],
+            "order": list(self.order),
         }
 
     @staticmethod
     def from_json(data: object) -> Signature:
         """The signature that `to_json` wrote. Raises `ValueError` or `DefinitionError` for anything else."""
-        record = read_record(data, "signature", ("name", "inputs", "outputs", "dims", "limits", "products"))
+        record = read_record(data, "signature", ("name", "inputs", "outputs", "dims", "limits", "products", "order"))
         dims = tuple(_name(dim, "signature, dims") for dim in read_list(record["dims"], "signature, dims", MAX_ARGUMENTS))
         inputs, outputs = (
             tuple(_argument_from_json(entry, f"signature, {side}", dims) for entry in read_list(record[side], side, MAX_ARGUMENTS))
@@ -95,7 +112,10 @@ class Signature:
             fail("signature", f"at most {MAX_ARGUMENTS} arguments", inputs)
         limits = tuple(_limit_from_json(entry, dims) for entry in read_list(record["limits"], "signature, limits", MAX_ARGUMENTS))
         products = tuple(extents.from_json(entry, dims) for entry in read_list(record["products"], "signature, products", MAX_ARGUMENTS))
-        return Signature(_name(record["name"], "signature, name"), inputs, outputs, dims, limits, products)
+        order = tuple(read_number(place, "signature, order", MAX_ARGUMENTS) for place in read_list(record["order"], "order", MAX_ARGUMENTS))
+        if order and sorted(order) != list(range(len(inputs))):
+            fail("signature, order", "every input once", order)
+        return Signature(_name(record["name"], "signature, name"), inputs, outputs, dims, limits, products, order)
 
 
 def _argument_to_json(argument: Argument) -> list[Any]:

@@ -97,7 +97,7 @@ def constant_operand(signature: Signature, argument: Argument, value: object) ->
 
 def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The object given for each input, by position or by name."""
-    names = [argument.name for argument in signature.inputs if argument.name not in bound]
+    names = [argument.name for argument in signature.passed if argument.name not in bound]
     if len(args) > len(names):
         raise CallError(f"{signature}: expected {len(names)} inputs, got {len(args)}")
     given = dict(zip(names, args, strict=False))

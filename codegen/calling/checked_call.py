@@ -17,16 +17,18 @@ from tensorlang.errors import CallError
 class Caller:
     """A linked function with its signature. Calls release the interpreter lock; any number may run at once."""
 
-    __slots__ = ("_library", "_run", "address", "bound", "fail", "signature", "workspace_bytes")
+    __slots__ = ("_run", "address", "bound", "fail", "library", "signature", "workspace_bytes")
 
-    def __init__(self, signature: Signature, bound: Mapping[str, npt.NDArray[Any]], library: Library, workspace_bytes: int) -> None:
+    def __init__(
+        self, signature: Signature, bound: Mapping[str, npt.NDArray[Any]], library: Library, workspace_bytes: int, symbol: str = ""
+    ) -> None:
         self.signature = signature
         self.bound = bound
         self.workspace_bytes = workspace_bytes
-        self.address = library.address(signature.name)
+        self.address = library.address(symbol or signature.name)
         count = len(signature.inputs) + len(signature.outputs)
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * count, *[ctypes.c_int64] * len(signature.dims))
-        self._library = library
+        self.library = library
         self._run = kind(self.address)
         self.fail: Callable[[], Any] = _failure(signature.name, workspace_bytes)
 

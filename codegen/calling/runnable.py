@@ -42,20 +42,24 @@ class Runnable:
 
     program: Program
 
-    def __new__(cls, program: Program) -> Self:  # noqa: ARG004 - taken by __init__
+    def __new__(cls, *_: Any) -> Self:
         """An instance with room for its own call in machine code, where this interpreter allows that."""
         kind: type = cls
         made: Self = object.__new__(vectorcall.fast_class(kind))
         return made
 
-    def __init__(self, program: Program) -> None:
-        """Link the code of a program into this process, where it is for this machine. Raises `BuildError` where that fails."""
+    def __init__(self, program: Program, library: binding.Library | None = None) -> None:
+        """Link the code of a program into this process, where it is for this machine; `library` is that code where it is linked already.
+
+        Raises `BuildError` where that fails.
+        """
         self.program = program
         self._caller: Caller | None = None
         self._fast: tuple[object, ...] | None = None
         if why_foreign(program.target) is None:
-            library = symbols.load_object(program.compiled.object, (program.signature.name,))
-            self._caller = Caller(program.signature, program.bound, library, program.workspace_bytes)
+            symbol = program.compiled_as.name
+            library = library or symbols.load_object(program.compiled.object, (symbol,))
+            self._caller = Caller(program.signature, program.bound, library, program.workspace_bytes, symbol)
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
         """Run the kernel. The first call makes the machine code entry, later ones do not come here."""
@@ -78,8 +82,13 @@ class Runnable:
         return self._caller
 
     @property
+    def library(self) -> binding.Library | None:
+        """The code as it is linked; None for another machine's."""
+        return None if self._caller is None else self._caller.library
+
+    @property
     def name(self) -> str:
-        """The name of the function in the object code."""
+        """The name of the kernel: of the function in the object code, unless callers know shared code by their own."""
         return self.program.signature.name
 
     @property
@@ -158,8 +167,8 @@ class Runnable:
         caller = self._linked
         signature = self.program.signature
         invocation = prepare(signature, self.program.bound, inputs, keywords)
-        named = zip(signature.inputs, invocation.arrays, strict=False)  # the outputs follow the inputs
-        passed = [array for argument, array in named if argument.name not in self.program.bound]
+        named = dict(zip((argument.name for argument in signature.inputs), invocation.arrays, strict=False))  # the outputs follow
+        passed = [named[argument.name] for argument in signature.passed if argument.name not in self.program.bound]
         if invocation.copied:  # a copy would not see later changes: convert at every call
             return functools.partial(self, *inputs, **{**keywords, "out": invocation.result})
         if self._make_fast(caller) and type(invocation.result) is np.ndarray and set(keywords) <= {"out"}:

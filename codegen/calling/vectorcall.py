@@ -146,8 +146,9 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
         return ()
     limits = {name: (least, most) for name, least, most in signature.limits}
-    described = [_spec(argument, slots, limits, bound.get(argument.name), 0) for argument in signature.inputs]
-    described.append(_spec(signature.outputs[0], slots, limits, None, _WRITEABLE))
+    places = {argument.name: at for at, argument in enumerate(part for part in signature.passed if part.name not in bound)}
+    described = [_spec(argument, slots, limits, bound.get(argument.name), places.get(argument.name, 0), 0) for argument in signature.inputs]
+    described.append(_spec(signature.outputs[0], slots, limits, None, 0, _WRITEABLE))
     specs = [spec for spec in described if spec is not None]
     if len(specs) < len(described):
         return ()
@@ -165,11 +166,16 @@ def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
 
 
 def _spec(
-    argument: Argument, slots: Mapping[str, int], limits: Mapping[str, tuple[int, int]], bound: npt.NDArray[Any] | None, flags: int
+    argument: Argument,
+    slots: Mapping[str, int],
+    limits: Mapping[str, tuple[int, int]],
+    bound: npt.NDArray[Any] | None,
+    place: int,
+    flags: int,
 ) -> ctypes.Array[ctypes.c_int64] | None:
     """The words that describe one argument; None where an extent is not affine in one dim."""
     dtype = argument.dtype
-    words = [0 if bound is None else id(bound), id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
+    words = [0 if bound is None else id(bound), place, id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
         form = affine(extent)
         if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):

@@ -10,7 +10,8 @@ Kernels with several outputs always take the careful path.
 A table is a sequence of 64-bit words:
 
     function, slow, failed, positional, inputs, dims, the address of the spec of each input and of the output
-    spec = the bound array or 0, dtype object, required flags, itemsize, ndim, (scale, offset, slot, least, most) for each axis
+    spec = the bound array or 0, its place among the arguments of a call, dtype object, required flags, itemsize, ndim,
+           (scale, offset, slot, least, most) for each axis
 
 and an axis has the extent `scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
 """
@@ -32,7 +33,7 @@ FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "dtype": 40, "flags": 48}
 
 WORDS: Final = ("function", "slow", "failed", "positional", "inputs", "dims", "specs")
 AXIS: Final = ("scale", "offset", "slot", "least", "most")
-SPEC: Final = ("bound", "dtype", "flags", "itemsize", "ndim", "axes")
+SPEC: Final = ("bound", "place", "dtype", "flags", "itemsize", "ndim", "axes")
 
 PYTHON_FUNCTIONS: Final = {
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
@@ -268,7 +269,6 @@ unbind.one:
   br label %unbind
 next:
   %input = phi i64 [ 0, %unbind ], [ %input.next, %accepted ]
-  %taken = phi i64 [ 0, %unbind ], [ %taken.next, %accepted ]
   %spec.at = getelementptr ptr, ptr %specs, i64 %input
   %spec = load ptr, ptr %spec.at
   %input.more = icmp slt i64 %input, %inputs
@@ -278,13 +278,12 @@ argument:
   %passed = icmp eq ptr %bound, null
   br i1 %passed, label %positional.one, label %either
 positional.one:
-  %arg.at = getelementptr ptr, ptr %args, i64 %taken
+{_spec("place", "i64")}
+  %arg.at = getelementptr ptr, ptr %args, i64 %place
   %arg = load ptr, ptr %arg.at
   br label %either
 either:
   %object = phi ptr [ %arg, %positional.one ], [ %bound, %argument ]
-  %step = zext i1 %passed to i64
-  %taken.next = add i64 %taken, %step
   %data = call ptr @accept(ptr %spec, ptr %object, ptr %dims, ptr %bytes)
   %bad = icmp eq ptr %data, null
   br i1 %bad, label %careful, label %accepted

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.runnable import Runnable
 
 if TYPE_CHECKING:
@@ -34,12 +34,16 @@ class Kernel(Runnable):
     def prepack(self, **constants: Any) -> Kernel:
         """A kernel in which these inputs are fixed to what they hold now, packed once: `f.prepack(B=b)(a)` is `f(a, b)`.
 
+        How they are packed is found out once for a kernel; after that only the packing itself takes time.
         Raises `CallError` for a name that is no input and for an array that a call would refuse.
         """
         from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
 
-        packed = prepack(self.program, constants, cached_kernel)
-        return Kernel(packed) if isinstance(packed, Program) else cached_kernel(packed)
+        return prepack(self, constants, type(self))
+
+    def under(self, signature: Signature) -> Kernel:
+        """The same code, at the same address, for a caller who knows it by another signature (see `Signature.under`)."""
+        return Kernel(self.program.under(signature), self.library)
 
     def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:
         """What the kernel does, how fast it is on this machine, and what bounds it.

@@ -17,136 +17,117 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from tensorlang import ir
-from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.cache.program import Origin, Program, Scheduled
-from tensorlang.codegen.calling.arguments import constant_operand
-from tensorlang.codegen.compilation import Request, default_schedule, of_nest, scheduled
+from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.calling.arguments import Array, constant_operand
+from tensorlang.codegen.calling.runnable import Runnable
+from tensorlang.codegen.compilation import default_schedule, of_nest, scheduled
+from tensorlang.codegen.kernel.packer import split
+from tensorlang.codegen.llvm.binding import Library
 from tensorlang.codegen.runtime import arrays
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.errors import CallError, did_you_mean
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Stmt
-from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, map_expressions, statements
-from tensorlang.schedules.rewriting.copies import pruned
-from tensorlang.schedules.rewriting.edit import literal_extent, path_to, remove, stores, without_alloc
+from tensorlang.ir import Const
+from tensorlang.ir.dtype import DType
 
 
 @dataclass(frozen=True, slots=True)
-class PackedOperand:
-    """What became of an operand: the nest that packs it into `packed`, and the nest that reads `packed` instead."""
+class Step:
+    """One way that an operand goes: what packs it, and what that is written into."""
 
-    packer: Nest
-    packed: Buffer
-    rest: Nest
+    packer: Runnable
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __call__(self, array: Array) -> Array:
+        """The packed operand."""
+        packed = arrays.empty_aligned(self.shape, self.dtype.numpy)
+        packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
+        self.packer(array, out=packed)
+        return packed
 
 
-def prepack(program: Program, constants: Mapping[str, object], kernel: Callable[[Request], Callable[..., Any]]) -> Request | Program:
-    """The program with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How operands are packed, each in some steps, and the code that reads the last of these; found once for a program."""
 
-    `kernel` makes what packs an operand callable. Where nobody gave a schedule, one is chosen for which the packing of these operands is
-    free. Raises `CallError` for a name that is no input and for an array that a call would refuse.
+    steps: Mapping[str, tuple[Step, ...]]
+    code: Runnable
+
+    def operand(self, place: int) -> str:
+        """What the code calls the input in a place."""
+        return self.code.program.signature.inputs[place].name
+
+
+K = TypeVar("K", bound=Runnable)
+
+
+def prepack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[Program, Library | None], K]) -> K:
+    """A kernel with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
+
+    `make` is what makes a kernel of a program and its linked code. Where nobody gave a schedule, one is chosen for which the packing of
+    these operands is free. Raises `CallError` for a name that is no input and for an array that a call would refuse.
     """
-    name = program.signature.name
+    program, signature = kernel.program, kernel.program.signature
     if not constants:
-        raise CallError(f"{name}: prepack() takes the constant operands by name, as prepack(B=b)")
-    wanted = [argument for argument in program.signature.inputs if argument.name not in program.bound]
-    names = [argument.name for argument in wanted]
-    for given_name in constants:
-        if given_name not in names:
-            raise CallError(f"{name}: prepack() got {given_name!r}, which is no input{did_you_mean(given_name, names)}; inputs are {names}")
-    given = {
-        argument.name: constant_operand(program.signature, argument, constants[argument.name])
-        for argument in wanted
-        if argument.name in constants
-    }
-    origin = program.origin
-    if origin is None:  # read from a file: there is no nest to take apart
-        return replace(program, bound={**program.bound, **given})
-    chosen = default_schedule(origin.program, program.target, frozenset(given)) if origin.chosen else None
+        raise CallError(f"{signature.name}: prepack() takes the constant operands by name, as prepack(B=b)")
+    names = [argument.name for argument in signature.passed if argument.name not in program.bound]
+    for name in constants:
+        if name not in names:
+            raise CallError(f"{signature.name}: prepack() got {name!r}, which is no input{did_you_mean(name, names)}; inputs are {names}")
+    places = [place for place, argument in enumerate(signature.inputs) if argument.name in constants]
+    given = {place: constant_operand(signature, signature.inputs[place], constants[signature.inputs[place].name]) for place in places}
+    if program.origin is None:  # read from a file: there is no nest to take apart
+        return make(replace(program, bound={**program.bound, **{signature.inputs[place].name: given[place] for place in places}}), None)
+    packing = packing_of(program, program.origin, tuple(places), make)
+    own = [argument.name for argument in program.compiled_as.inputs]
+    bound = {own[place]: program.bound[part.name] for place, part in enumerate(signature.inputs) if part.name in program.bound}
+    for place, array in given.items():
+        for step in packing.steps[own[place]]:
+            array = step(array)  # noqa: PLW2901 - the operand on its way
+        bound[packing.operand(place)] = array
+    packed = replace(packing.code.program, bound=bound)
+    return make(packed if program.code is None else packed.under(_named(packing, program)), packing.code.library)
+
+
+def _named(packing: Packing, program: Program) -> Signature:
+    """The signature of packed code under the caller's names: an operand that is packed is called after the one that it was."""
+    code, signature = packing.code.program.signature, program.signature
+    taken = {argument.name for argument in (*signature.inputs, *signature.outputs)}
+    labels = []
+    for ours, before, theirs in zip(code.inputs, program.compiled_as.inputs, signature.inputs, strict=True):
+        label = theirs.name + ours.name.removeprefix(before.name)
+        while label in taken and label != theirs.name:
+            label += "_"
+        labels.append(label)
+    return code.under(signature.name, labels, [argument.name for argument in signature.outputs], signature.order)
+
+
+def packing_of(program: Program, origin: Origin, places: tuple[int, ...], make: Callable[[Program, Library | None], Runnable]) -> Packing:
+    """How the operands in these places are packed, found out once for a program."""
+    names = tuple(program.compiled_as.inputs[place].name for place in places)
+    key = repr((names, origin.threads or get_threads()))
+    found: Packing = origin.packings.get(key, lambda: _packing(program, origin, names, make))
+    return found
+
+
+def _packing(program: Program, origin: Origin, names: tuple[str, ...], make: Callable[[Program, Library | None], Runnable]) -> Packing:
+    chosen = default_schedule(origin.program, program.target, frozenset(names), origin.threads) if origin.chosen else None
     nest, faults = origin.scheduled if chosen is None else scheduled(origin.plain, chosen)
-    bound = dict(program.bound)
-    for constant, whole in given.items():
-        array = whole
-        operand = next(buffer for buffer in nest.inputs if buffer.name == constant)
+    steps: dict[str, tuple[Step, ...]] = {}
+    for name in names:
+        found: list[Step] = []
+        operand = next(buffer for buffer in nest.inputs if buffer.name == name)
         while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
             shape = tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const))
-            packed = arrays.empty_aligned(shape, parts.packed.dtype.numpy)
-            packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
-            kernel(of_nest(Origin.of(parts.packer), program.target, {}))(array, out=packed)
-            array, operand, nest = packed, parts.packed, parts.rest
-        bound[operand.name] = array
-    return of_nest(origin.under(Scheduled(nest, faults)), program.target, bound, program.provenance, program.provenance_reason)
-
-
-def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
-    """The two nests; None where no single copy stands for all uses of the operand, or an extent is not a literal.
-
-    A stage that computes from the operand alone, as padding does, is such a copy.
-    """
-    copies = [store for store in stores(nest.body) if any(load.buffer == operand for value in store.values for load in loads_of(value))]
-    if len(copies) != 1:
-        return None
-    (copy,) = copies
-    (target, *others), value = copy.buffers, copy.values[0]
-    path = path_to(nest.body, lambda part: isinstance(part, Alloc) and target in part.buffers)
-    if others or not path or copy.reducer is not None or len(list(loads_of(value))) != 1:
-        return None
-    if sum(target in store.buffers for store in stores(nest.body)) != 1 or _in_indices(nest, operand):
-        return None
-    home = path[-1]
-    assert isinstance(home, Alloc)
-    below = path_to(home, lambda part: part is copy)
-    inside = [part for part in below if isinstance(part, For)]
-    around = [part for part in path if isinstance(part, For)]
-    conditions = [part for part in (*path, *below) if isinstance(part, If)]
-    if any(not path_to(part.then, lambda part: part is copy) for part in conditions):
-        return None
-    tested = [part.cond for part in conditions]
-    used = closure(nest, frozenset().union(*(axes_of(expr) for expr in (value, *copy.index, *tested, *_bounds(inside)))))
-    kept = [part for part in around if part.loop in used]
-    extents = [literal_extent(part) for part in kept]
-    lows = [part.lo.value if isinstance(part.lo, Const) else None for part in kept]
-    if None in extents or None in lows or not all(isinstance(extent, Const) for extent in target.shape):
-        return None
-    leading = tuple(simplify(Binary("sub", Axis(part.loop), part.lo)) for part in kept)
-    packed = replace(
-        target, name=f"{operand.name}_packed", shape=(*(ir.const(extent or 0) for extent in extents), *target.shape), memory="auto"
-    )
-    body: Stmt = replace(copy, buffers=(packed,), index=(*leading, *copy.index))
-    for cond in tested:
-        body = If(cond, body)
-    for loop in reversed(inside):
-        body = replace(loop, body=body)
-    for loop in reversed(kept):
-        body = For(loop.loop, loop.lo, loop.hi, body)
-    packer = pruned(Nest(f"{nest.name}_pack_{operand.name}", (operand,), (packed,), (), body, nest.relations))
-    rest = remove(nest.body, lambda part: part is copy)
-    if rest is None:
-        return None
-    rest = _redirected(without_alloc(rest, target), target, packed, leading)
-    inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
-    return PackedOperand(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
-
-
-def _bounds(loops: list[For]) -> tuple[Expr, ...]:
-    return tuple(bound for loop in loops for bound in (loop.lo, loop.hi))
-
-
-def _in_indices(nest: Nest, operand: Buffer) -> bool:
-    """Is the operand read anywhere but in the values of stores: in an index, a bound or a condition?"""
-    found = 0
-    for part in statements(nest.body):
-        found += sum(load.buffer == operand for expr in expressions(part) for load in loads_of(expr))
-    return found != 1
-
-
-def _redirected(stmt: Stmt, old: Buffer, new: Buffer, leading: tuple[Expr, ...]) -> Stmt:
-    def visit(expr: Expr) -> Expr:
-        expr = map_children(expr, visit)
-        return replace(expr, buffer=new, index=(*leading, *expr.index)) if isinstance(expr, Load) and expr.buffer == old else expr
-
-    return map_expressions(stmt, visit)
+            packer = make(of_nest(Origin.of(parts.packer), program.target, {}).program(), None)
+            found.append(Step(packer, shape, parts.packed.dtype))
+            operand, nest = parts.packed, parts.rest
+        steps[name] = tuple(found)
+    under = replace(origin.under(Scheduled(nest, faults)), threads=origin.threads)
+    rest = of_nest(under, program.target, {}, program.provenance, program.provenance_reason)
+    return Packing(steps, make(rest.program(), None))

@@ -99,7 +99,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
 def _call(kernel: Runnable, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Callable[[], Any], dict[str, int]]:
     """A call with the arrays that are given, or with made ones, and the dims of it."""
     signature, bound = kernel.program.signature, kernel.program.bound
-    free = [argument for argument in signature.inputs if argument.name not in bound]
+    free = [argument for argument in signature.passed if argument.name not in bound]
     if inputs or "out" in keywords or any(argument.name in keywords for argument in free):
         words = prepare(signature, bound, inputs, keywords).words
         return kernel.bind(*inputs, **keywords), dict(zip(signature.dims, words[len(words) - len(signature.dims) :], strict=True))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.formula import Formula
 from tensorlang.ir import Axis, Dim, Expr, Select
+from tensorlang.system import forks
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -27,9 +28,11 @@ MAX_OPERATIONS: Final = 500_000
 
 @cache
 def _isl() -> ModuleType:
-    import islpy  # noqa: PLC0415 - see the module docstring
+    with forks.loading:  # a thread may be here while another one forks
+        import islpy  # noqa: PLC0415 - see the module docstring
 
-    return islpy
+    module: ModuleType = islpy
+    return module
 
 
 @cache

@@ -285,7 +285,11 @@ def definitions(outputs: tuple[Tensor, ...]) -> tuple[Definition, ...]:
 
     Raises `DefinitionError` where one belongs to the step of a scan.
     """
-    found = reached(outputs)
+    return outside_scans(reached(outputs))
+
+
+def outside_scans(found: tuple[Definition, ...]) -> tuple[Definition, ...]:
+    """The definitions of a program, none of which is part of a scan's step. Raises `DefinitionError` where one is."""
     for definition in found:
         if isinstance(definition, State) or (not isinstance(definition, Placeholder) and definition.within):
             raise DefinitionError(

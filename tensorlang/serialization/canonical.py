@@ -2,8 +2,9 @@
 
 `describe` keeps everything that a schedule can see: names, structure, types. Axes are numbered within their stage in the order in
 which they appear, so that no process-wide serial shows. `fingerprint` is the digest of the same description with the names left out
-and placeholders first; `family` leaves the literal extents out too, so that one operator at two sizes is one family, and `extents` are
-what was left out. The inverse of `describe` is `rebuild`.
+and everything in order of first use (`definition.first_use`), so that it does not depend on when a part was made; `family` leaves the
+literal extents out too, so that one operator at two sizes is one family, and `extents` are what was left out. The inverse of `describe`
+is `rebuild`.
 
 Expressions are nested lists, spelled as the grammar of `ir`:
 
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, assert_never
 
 from tensorlang.definition.extent import limits
+from tensorlang.definition.first_use import by_first_use, of_step
 from tensorlang.definition.tensor import (
     Definition,
     Itself,
@@ -58,8 +60,18 @@ def describe(outputs: object) -> dict[str, Any]:
 
 
 def fingerprint(outputs: object) -> str:
-    """A digest of structure, shapes and types; equal for definitions that differ in names alone, in every process."""
-    return _digest(_Writer(named=False), as_outputs(outputs))
+    """A digest of structure, shapes and types; equal for definitions that differ in names and order alone, in every process."""
+    return identity(outputs)[0]
+
+
+def identity(outputs: object, order: tuple[Definition, ...] | None = None) -> tuple[str, tuple[str, ...]]:
+    """The fingerprint, and the dims in order of first use: programs of one fingerprint have the same ones by other names.
+
+    `order` is the program by first use, from whoever has it.
+    """
+    writer = _Writer(named=False)
+    found = _digest(writer, as_outputs(outputs), order)
+    return found, tuple(writer.dims)
 
 
 def family(outputs: object) -> str:
@@ -75,17 +87,12 @@ def extents(outputs: object) -> tuple[int, ...]:
     """The literals that `family` leaves out, in order: extents of every tensor, then the bounds of its reductions."""
     writer = _Writer(named=False, sized=False)
     tensors = as_outputs(outputs)
-    writer.document(_placeholders_first(tensors), tensors)
+    writer.document(by_first_use(tensors), tensors)
     return tuple(writer.left_out)
 
 
-def _placeholders_first(tensors: tuple[Tensor, ...]) -> tuple[Definition, ...]:
-    """Whether an operand was made before or after some stage is no part of what is computed."""
-    return tuple(sorted(definitions(tensors), key=lambda definition: (not isinstance(definition, Placeholder), definition.order)))
-
-
-def _digest(writer: _Writer, tensors: tuple[Tensor, ...]) -> str:
-    document = writer.document(_placeholders_first(tensors), tensors)
+def _digest(writer: _Writer, tensors: tuple[Tensor, ...], order: tuple[Definition, ...] | None = None) -> str:
+    document = writer.document(by_first_use(tensors) if order is None else order, tensors)
     return hashlib.sha256(json.dumps(document, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -163,7 +170,7 @@ class _Writer:
         self.times[scan.axis.name] = len(self.times)
         for state in scan.states:
             self.tensors[state, 0] = len(self.tensors)
-        steps = [self.definition(definition) for definition in scan.body]
+        steps = [self.definition(definition) for definition in (scan.body if self.named else of_step(scan))]
         del self.times[scan.axis.name]
         return {
             "kind": "scan",

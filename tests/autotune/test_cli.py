@@ -10,9 +10,10 @@ import pytest
 
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import to_line
-from tensorlang.autotune.operators import OPERATORS, parse_shape, program
+from tensorlang.autotune.operators import parse_shape, program
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import TuningError
+from tensorlang.ops.table import OPERATORS
 from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended, here
 
 

@@ -233,7 +233,7 @@ def test_an_id_that_comes_back_with_other_content_is_reported_and_the_first_coun
 
 
 def test_what_lines_share_is_parsed_once_and_says_the_same(tmp_path: Path) -> None:
-    lines = log_faults.FIXTURE.read_bytes().splitlines()
+    lines = log_faults.FIXTURE.with_name(f"v{SCHEMA}.jsonl").read_bytes().splitlines()
     read = RecordParser()
     records = [read(line) for line in lines]
     assert records == [json.loads(line[: -len(',"sum":"0123456789abcdef"}')] + b"}") for line in lines]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang import kernels as library
 from tensorlang.codegen.kernel import kernel as kernels
 from tests.codegen.cached import edited
 
@@ -54,6 +55,22 @@ def test_a_kernel_from_elsewhere_is_built_again_and_says_so(tmp_path: Any, caplo
         else [rng.random((9, 12), "f4"), rng.random((12, 7), "f4")]
     )
     np.testing.assert_array_equal(again(*operands), kernel(*operands))
+
+
+def test_a_kernel_that_shares_code_is_built_again_under_its_own_names(tmp_path: Any) -> None:
+    first, second = tl.placeholder((9, 12), name="A"), tl.placeholder((12, 7), name="B")
+    built = library.compile(tl.ops.matmul(first, second, name="C"))
+    right, left = tl.placeholder((12, 7), name="weight"), tl.placeholder((9, 12), name="data")
+    kernel, path = library.compile(tl.ops.matmul(left, right, name="out"), inputs=[right, left]), tmp_path / "kernel.tlk"
+    assert kernel.address == built.address
+    assert kernel.program.code is not None
+    kernel.save(path)
+    edited(path, OTHERS["another LLVM"])
+    kernels.forget()
+    again = tl.load(path)
+    assert again.signature == kernel.signature
+    x, w = np.random.default_rng(1).random((9, 12), "f4"), np.random.default_rng(2).random((12, 7), "f4")
+    np.testing.assert_array_equal(again(w, x), kernel(weight=w, data=x))
 
 
 def test_a_fixed_operand_is_in_the_file(tmp_path: Any) -> None:

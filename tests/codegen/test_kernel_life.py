@@ -77,7 +77,7 @@ def test_calls_do_not_leak_references() -> None:
 def test_a_kernel_is_freed_with_its_last_reference() -> None:
     kernel = Kernel(handmade.add().program)
     kernel(a, b)
-    watch = weakref.ref(kernel), weakref.ref(kernel._linked._library)
+    watch = weakref.ref(kernel), weakref.ref(kernel._linked.library)
     bound = kernel.bind(a, b)
     del kernel
     np.testing.assert_array_equal(bound(), a + b)

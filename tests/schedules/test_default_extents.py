@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import tensorlang as tl
-from tensorlang.autotune.operators import OPERATORS, Given
 from tensorlang.definition.extent import dims_in
 from tensorlang.definition.tensor import Placeholder, Tensor, as_outputs, definitions
+from tensorlang.ops.spec import Spec
+from tensorlang.ops.table import OPERATORS
 from tests.draws import examples
 
 SIZES: Final = (0, 0, 1, 2, 7, 13, 17)
@@ -46,7 +47,7 @@ def test_every_operator_has_a_default_at_every_extent(name: str, data: st.DataOb
     dims = data.draw(st.sets(st.sampled_from(sorted(operator.defaults))), "dims") if data.draw(st.booleans(), "symbolic") else set()
     extents: dict[str, Any] = {label: tl.dim(label) if label in dims else size for label, size in sizes.items()}
     try:
-        outputs = operator.make(Given(extents, "float32"))
+        outputs = Spec.at(operator, extents).define()
     except tl.DefinitionError:  # a window larger than its image, an empty table, a dim where an int is needed
         return
     try:

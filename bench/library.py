@@ -1,0 +1,108 @@
+"""What asking the kernel library costs, beside a default build: `python -m bench.library`.
+
+Processor time of this thread, over a convolution, a product and a softmax; a figure is the worst of them. A build is of a program that
+was never built: every round asks for another extent.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+import tensorlang as tl
+from bench.measure import Figure
+from tensorlang import kernels
+from tensorlang.definition.tensor import Tensor
+
+ROUNDS: Final = 5
+REPEATS: Final = 40
+
+SPECS: Final[dict[str, Callable[[int], kernels.Spec]]] = {
+    "conv2d": lambda n: kernels.Spec("conv2d", ((1, 64, 56, 56), (64 + n, 64, 3, 3)), attributes={"padding": 1}),
+    "matmul": lambda n: kernels.Spec("matmul", ((512, 512), (512, 512 + n))),
+    "softmax": lambda n: kernels.Spec("softmax", ((512, 1000 + n),)),
+}
+CONSTANT: Final = {"conv2d": "w", "matmul": "B"}
+
+FIRST: Final = "supports, asked for the first time"
+"""It defines the operator, which its kernel then uses: as much as a question by tensors."""
+
+BOUNDS: Final = {
+    FIRST: 0.01,
+    "supports, asked before": 0.0005,
+    "compile by spec, built before": 0.0005,
+    "compile by tensors, built before": 0.005,
+    "key of tensors": 0.002,
+    "prepack, packed before": 0.05,
+    "O0": 0.3,
+}
+
+
+def spent(action: Callable[[], Any], times: int = 1) -> float:
+    """Seconds of this thread's processor time for one of so many repetitions."""
+    start = time.thread_time()
+    for _ in range(times):
+        action()
+    return (time.thread_time() - start) / times
+
+
+def renamed(spec: kernels.Spec) -> Tensor:
+    """The same program, of operands by other names: made by hand for each question."""
+    operands = [tl.placeholder(shape, name=f"operand{place}") for place, shape in enumerate(spec.shapes)]
+    return spec.result(operands)
+
+
+def asked(name: str, number: int) -> Iterator[tuple[str, float]]:
+    """Questions about one program with their cost as a share of a default build."""
+    spec, other = SPECS[name](number), SPECS[name](100 + number)
+    first = spent(lambda: kernels.supports(spec))
+    tensors = renamed(spec)
+    soon = spent(lambda: kernels.compile(other, level="O0"))
+    build = spent(lambda: kernels.compile(spec))
+    yield FIRST, first / build
+    yield "O0", soon / build
+    yield "supports, asked before", spent(lambda: kernels.supports(spec), REPEATS) / build
+    yield "compile by spec, built before", spent(lambda: kernels.compile(spec), REPEATS) / build
+    yield "compile by tensors, built before", spent(lambda: kernels.compile(tensors), REPEATS) / build
+    yield "key of tensors", spent(lambda: kernels.key(tensors), REPEATS) / build
+    if name in CONSTANT and number == 1:
+        kernel, shape = kernels.compile(spec), spec.shapes[1] or ()
+        constant = {CONSTANT[name]: np.ones(tuple(int(extent) for extent in shape if isinstance(extent, int)), np.float32)}
+        kernel.prepack(**constant)
+        yield "prepack, packed before", spent(lambda: kernel.prepack(**constant), REPEATS) / build
+
+
+def figures() -> list[Figure]:
+    """The questions of the contract, as shares of a default build."""
+    kernels.compile(kernels.Spec("relu", ((8,),)))  # what is loaded on first use is no part of a question
+    found: dict[str, dict[str, list[float]]] = {}
+    for name in SPECS:
+        for number in range(1, ROUNDS + 1):
+            for question, share in asked(name, number):
+                found.setdefault(question, {}).setdefault(name, []).append(share)
+    made = []
+    for question, shares in found.items():
+        medians = {name: statistics.median(values) for name, values in shares.items()}
+        facts = {"by_operator": medians}
+        made.append(Figure(f"{question}: share of a default build", max(medians.values()), BOUNDS[question], "at most", "", facts))
+    return made
+
+
+def main() -> int:
+    """Measure and print."""
+    found = figures()
+    for figure in found:
+        told = ", ".join(f"{name} {value:.2g}" for name, value in figure.facts["by_operator"].items())
+        print(
+            f"{figure.name:<56} {figure.value:<10.3g} {figure.sense} {figure.bound:<8g} {'kept' if figure.kept else 'NOT KEPT'}  ({told})"
+        )
+    return 0 if all(figure.kept for figure in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

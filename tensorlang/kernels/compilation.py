@@ -1,0 +1,182 @@
+"""`compile`: the kernel of a spec or of tensors, built once for each key, whoever asks and from whichever thread.
+
+    asked ──▶ program and key ──▶ code, one for each key, level and state of a database ──▶ kernel under the caller's names
+
+A spec that was asked for before comes back at the second arrow: nothing is defined, and the kernel is the same object. Tensors are read
+and named, which takes a millisecond; their kernel shares the code.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from tensorlang.autotune.jobs.compile import best_known
+from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.cache.signature import c_name
+from tensorlang.codegen.compilation import of_schedule
+from tensorlang.codegen.kernel.kernel import Kernel, cached_kernel
+from tensorlang.codegen.runtime.threads import get_threads
+from tensorlang.codegen.target import Target, target as find_target
+from tensorlang.errors import BuildError, InternalError, TensorlangError, did_you_mean
+from tensorlang.kernels import keys
+from tensorlang.kernels.served import LEVELS, Code, ServedKernel
+from tensorlang.kernels.wanted import Wanted, wanted
+from tensorlang.ops.spec import Spec
+from tensorlang.schedules.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.log.database import Database
+
+_log: Final = logging.getLogger("tensorlang")
+
+KEPT: Final = 512
+"""Codes and kernels of specs that are kept: those of a few models at several levels."""
+MOST_WORKERS: Final = 256
+_LABEL: Final = 100
+
+_codes: Final[ObjectCache[Code]] = ObjectCache(KEPT)
+_by_spec: Final[ObjectCache[ServedKernel]] = ObjectCache(KEPT)
+_databases: Final[ObjectCache[Any]] = ObjectCache(8)
+
+
+def compile(
+    asked: object,
+    target: str | Target | None = "native",
+    database: Database | str | os.PathLike[str] | None = None,
+    level: str = "default",
+    epilogue: object = None,
+    prologue: object = None,
+    constants: object = (),
+    inputs: object = None,
+    threads: int | None = None,
+) -> ServedKernel:
+    """The kernel of a spec, or of tensors, with index expressions before and after, built where it was not built before.
+
+    `epilogue=fn(value, *axes)` is computed from each element of the result, `prologue={"A": fn(value, *axes)}` from each that is read of
+    an operand; see `tensorlang.ops.fusion`. Arguments are the operator's, then theirs in order of creation; `inputs` is another order, of
+    placeholders or of names. `constants` names operands that `kernel.prepack` will fix: the schedule is one for which their packing is
+    free.
+    `threads` is the number that the schedule is for (default: that of the process).
+
+    `level` is "O0" (the loops as they are written: there soonest), "default" (with a database the best schedule that it knows, else the
+    default one) or "tuned": a kernel at once, which gets the best code known when that was built in the background. `kernel.level` says
+    which runs now. A database is asked once for a key, and again when it has grown.
+
+    Raises `BuildError` for a spec that `supports` refuses, with its reason, and for an unknown target, level or constant;
+    `DefinitionError` for tensors, epilogues and prologues that are no definition; `LogError` for a path without a log.
+    """
+    machine, books = find_target(target), _database(database)
+    if level not in LEVELS:
+        raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
+    count = keys.checked_threads(threads) or get_threads()
+    state = "" if books is None else f"{id(books)}.{books.revision}"
+    plain = epilogue is None and prologue is None and inputs is None
+
+    def code(program: Wanted) -> Code:
+        places = program.places(constants)
+        name = keys.of(program, machine, count, places)
+        request = Request(program, machine, books, level, count, places, name)
+        return _codes.get(f"{name} {level} {state} {program.form}", request.code)
+
+    if not (plain and isinstance(asked, Spec)):
+        program = wanted(asked, epilogue, prologue, inputs)
+        return code(program).serve(program)
+
+    def made() -> ServedKernel:
+        program = wanted(asked)
+        return code(program).serve(program)
+
+    known = f"{asked.text} {keys.machine(machine)} {machine.name} {level} {count} {constants!r} {state}"
+    return _by_spec.get(known, made)
+
+
+def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> list[ServedKernel]:
+    """The kernels of many specs, or tensors, in their order, `workers` at a time; `options` are those of `compile`, for all of them.
+
+    LLVM runs in one thread at a time, without the interpreter's lock: two workers schedule while it compiles. Raises what `compile` raises
+    for the first that fails; those that were not begun are left out.
+    """
+    if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= MOST_WORKERS:
+        raise BuildError(f"workers= is a number from 1 to {MOST_WORKERS}, not {workers!r:.60}")
+    with ThreadPoolExecutor(workers, thread_name_prefix="tensorlang compile") as pool:
+        futures = [pool.submit(compile, spec, **options) for spec in specs]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+class Request:
+    """Code that is wanted and not there: how to make it, now and better later."""
+
+    def __init__(
+        self, program: Wanted, target: Target, database: Any, level: str, threads: int, constants: tuple[int, ...], key: str
+    ) -> None:
+        self.program, self.target, self.database = program, target, database
+        self.level, self.threads, self.constants = level, threads, frozenset(program.names[place] for place in constants)
+        self.name = f"{c_name(program.name)[:_LABEL]}_{key[:8]}"
+
+    def code(self) -> Code:
+        """The code that is served first. Raises `BuildError`."""
+        if self.level == "default":
+            return Code(self.best(), keep=self.database)
+        return Code(self.plain(), self.better if self.level == "tuned" else None, self.database)
+
+    def best(self) -> Kernel:
+        """By the best schedule known."""
+        program = self.program
+        return cached_kernel(
+            best_known(
+                program.outputs, self.target, self.database, self.name,
+                inputs=program.passed, threads=self.threads, constants=self.constants,
+            )
+        )  # fmt: skip
+
+    def plain(self) -> Kernel:
+        """By the loops as they are written."""
+        schedule = Schedule(self.program.outputs)
+        return cached_kernel(of_schedule(schedule, self.target, name=self.name, inputs=self.program.passed, reason="level O0"))
+
+    def better(self) -> Kernel | None:
+        """What takes the place of the plain loops, made in the background; None, and a line in the log, where it cannot be made."""
+        try:
+            return self.best()
+        except (TensorlangError, InternalError) as error:
+            _log.warning("%s stays at level O0: %s", self.program.name, str(error).splitlines()[0])
+            return None
+
+
+def _database(database: object) -> Any:
+    """A database, opened once for a path and read on where its files grew. Raises `BuildError` and `LogError`."""
+    if database is None:
+        return None
+    from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of logs is loaded
+
+    if isinstance(database, Database):
+        return database
+    if database == "shipped":
+        raise BuildError("database='shipped': this version ships no database; tune one, and pass the path of its log")
+    if not isinstance(database, (str, os.PathLike)):
+        raise BuildError(f"database= is the path of a log, a Database, or None, not {database!r:.60}")
+    fresh: list[object] = []
+
+    def opened() -> Database:
+        fresh.append(database)
+        return Database(database)
+
+    found: Database = _databases.get(os.path.realpath(database), opened)
+    if not fresh:
+        found.refresh()
+    return found
+
+
+def forget() -> None:
+    """Forget what this library built and defined in this process."""
+    _codes.clear()
+    _by_spec.clear()
+    _databases.clear()

@@ -1,0 +1,66 @@
+"""What a kernel would cost, before anything is compiled: by the cost model, of the schedule that would be used.
+
+A planner asks for hundreds of candidates, most of which it never builds. Scheduling one takes a tenth of building it, and is done once for
+a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.compilation import default_schedule
+from tensorlang.codegen.cost import operation_count
+from tensorlang.codegen.target import Target, target as find_target
+from tensorlang.kernels import keys
+from tensorlang.kernels.wanted import Wanted, wanted
+from tensorlang.schedules.model.program import UNKNOWN
+
+KEPT: Final = 1024
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one call costs on one core, called again and again on the same operands.
+
+    `seconds` are the cost model's (`docs/model.md`), `flops` the operations of the definition, `bytes` what each level of memory ("L2",
+    "memory", ...) gives and takes back, `bound` what takes most time.
+    """
+
+    seconds: float
+    flops: int
+    bytes: Mapping[str, float] = field(default_factory=dict)
+    bound: str = ""
+
+
+_estimates: Final[ObjectCache[Estimate]] = ObjectCache(KEPT)
+
+
+def estimate(
+    asked: object,
+    target: str | Target | None = "native",
+    dims: Mapping[str, int] = _NONE,
+    epilogue: object = None,
+    prologue: object = None,
+    constants: object = (),
+) -> Estimate:
+    """What the default kernel of a spec, or of tensors, would cost; nothing is compiled, and what was found is kept.
+
+    `dims` are extents that a call tells; those that are not given are guessed. Raises what `compile` raises before it builds, and
+    `ScheduleError` for a dim that is none.
+    """
+    program, machine = wanted(asked, epilogue, prologue), find_target(target)
+    places = program.places(constants)
+    name = f"{keys.of(program, machine, 1, places)} {program.dims} {sorted(dims.items())}"
+    return _estimates.get(name, lambda: _estimate(program, machine, dims, frozenset(program.names[place] for place in places)))
+
+
+def _estimate(program: Wanted, target: Target, dims: Mapping[str, int], constants: frozenset[str]) -> Estimate:
+    schedule = default_schedule(program.outputs, target, constants, threads=1)
+    found = schedule.estimate(target, **dims)
+    sizes = {name: dims.get(name, int(UNKNOWN)) for name in program.dims}
+    return Estimate(found.seconds, operation_count.flops(schedule.program.nest, sizes).value, dict(found.bytes), found.bound)
