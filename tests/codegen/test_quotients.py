@@ -108,7 +108,11 @@ def test_what_is_taken_apart_has_its_value_over_all_ranges(op: str, terms: list[
 
 def test_a_vector_within_a_block_of_the_divisor_leaves_the_quotient() -> None:
     form = Linear(0, {Axis("o"): 16, Axis("l"): 1})
-    found = {op: taken_apart(op, form, 64, lambda rest: (0, 15) if rest.terms.keys() == {Axis("l")} else None) for op in ("floordiv", "mod")}
+
+    def span(rest: Linear) -> tuple[int, int] | None:
+        return (0, 15) if rest.terms.keys() == {Axis("l")} else None
+
+    found = {op: taken_apart(op, form, 64, span) for op in ("floordiv", "mod")}
     assert {op: text(expr) for op, expr in found.items() if expr is not None} == {"floordiv": "o // 4", "mod": "l + 16 * (o % 4)"}
 
 
