@@ -9,7 +9,8 @@
 A question is a comparison or an extremum of two indices whose difference is linear in the loops inside. It is answered in the middle of
 the loops; the answer holds for a whole iteration of an outer loop where it holds with the loops inside at the ends that are hardest for it.
 The body of the loop is emitted once where all answers hold, with these in place of the questions, and once as it was. In between a clamped
-index is contiguous along the lanes, where it was a gather. Edges run lane by lane: a gather of eight takes longer than eight loads.
+index is contiguous along the lanes, where it was a gather. At edges lanes that ask where to read run one by one, since a gather of eight
+takes longer than eight loads. Conditions around statements stay: they are masks of partial tiles (`guards`).
 
 A loop in which answers hold from some iteration on, or up to one, is cut in two there instead, so that a recurrence does not ask in every
 step whether it has a past.
@@ -21,7 +22,7 @@ inside another one is answered first, and the test asks for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final, TypeAlias
@@ -78,26 +79,45 @@ class _Found:
 
 def interiors(nest: Nest) -> Nest:
     """The nest with the interiors of its loops apart from their edges."""
-    asks = any(_is_question(node) for part in statements(nest.body) for expr in expressions(part) for node in _nodes(expr))
-    return replace(nest, body=_parted(nest.body, {}, 0)) if asks else nest
+    return replace(nest, body=_parted(nest.body, {}, 0))
 
 
 def _parted(stmt: Stmt, middle: Middle, depth: int) -> Stmt:
     """The statement with interiors apart; `middle` has a typical value of each loop around, `depth` counts the versions around."""
+    if not any(_is_question(node) for part in statements(stmt) for expr in expressions(part) for node in _nodes(expr)):
+        return stmt
     if not isinstance(stmt, For):
         return map_statements(stmt, lambda part: _parted(part, middle, depth))
     middle = _inside(stmt, middle)
     answers = _answers(stmt, middle) if _may_be_cut(stmt, depth) else {}
-    tests = _strongest(test for answer in answers.values() for test in answer.tests)
-    if not tests:
+    forms = [test for answer in answers.values() for test in answer.tests]
+    if not forms or not _is_most(stmt, forms, middle):
         return replace(stmt, body=_parted(stmt.body, middle, depth))
     interior = _parted(_answered(stmt.body, answers), middle, depth + 1)
-    edges = _by_lanes(_parted(stmt.body, middle, depth + 2), answers.keys())
-    return _cut(stmt, tests, interior, edges)
+    edges = _by_lanes(_parted(stmt.body, middle, depth + 2))
+    return _cut(stmt, _strongest(forms), interior, edges)
+
+
+def _is_most(loop: For, forms: Iterable[Linear], middle: Middle) -> bool:
+    """Are half of a loop's iterations inside, where the loops around are in their middle?"""
+    lo, hi = _number(loop.lo, middle), _number(loop.hi, middle)
+    if lo is None or hi is None:
+        return False
+    first, end = lo, hi
+    for form in forms:
+        factor = form.terms[Axis(loop.loop)]
+        rest = _middle_of(form.plus(Linear(0, {Axis(loop.loop): factor}), -1), middle)
+        if rest is None:
+            return False
+        if factor > 0:  # factor * loop < -rest
+            end = min(end, -(rest // factor))
+        else:
+            first = max(first, rest // -factor + 1)
+    return 2 * (end - first) >= hi - lo
 
 
 def _may_be_cut(loop: For, depth: int) -> bool:
-    serial = loop.kind in ("serial", "parallel") or (loop.kind == "unroll" and depth > 0)
+    serial = loop.kind in ("serial", "parallel") or (loop.kind == "unroll" and depth > 0 and _gathers(loop))
     return serial and instructions(loop.body) <= MAX_VERSIONED >> depth
 
 
@@ -119,7 +139,7 @@ def _cut(loop: For, tests: list[Expr], interior: Stmt, edges: Stmt) -> Stmt:
     return replace(loop, body=If(whole, interior, edges))
 
 
-def _strongest(tests: Iterator[Linear]) -> list[Expr]:
+def _strongest(tests: Iterable[Linear]) -> list[Expr]:
     """Conditions `form < 0`, of forms that differ by a constant the hardest one."""
     most: dict[frozenset[tuple[Expr, int]], Linear] = {}
     for test in tests:
@@ -162,7 +182,7 @@ def _search(stmt: Stmt, loop: For, inner: Loops, middle: Middle, found: _Found) 
                 return node
             answer = None if node in found.refused else _answer(node, loop, inner, middle, reads=reads)
             before = found.answers.get(node)
-            if answer is None or (before is not None and before.value != answer.value):
+            if answer is None or isinstance(stmt, If) or (before is not None and before.value != answer.value):
                 found.refused.add(node)
                 return node
             found.answers[node] = _Answer(answer.value, (*(before.tests if before is not None else ()), *answer.tests))
@@ -286,17 +306,24 @@ def _answered(stmt: Stmt, answers: Mapping[Expr, _Answer]) -> Stmt:
     return map_expressions(stmt, replaced)
 
 
-def _by_lanes(stmt: Stmt, questions: AbstractSet[Expr]) -> Stmt:
-    """The statement with vector loops whose lanes still ask one of the questions run lane by lane, where memory is all that they touch."""
+def _gathers(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> bool:
+    """Does a question that differs between lanes stand in the index of a read?"""
+    if isinstance(stmt, For) and stmt.kind == "vector":
+        lanes |= {stmt.loop}
+    loads = (load for expr in expressions(stmt) for load in loads_of(expr)) if lanes else ()
+    asked = (node for load in loads for part in load.index for node in _nodes(part) if _is_question(node))
+    return any(axes_of(node) & lanes for node in asked) or any(_gathers(part, lanes) for part in substatements(stmt))
+
+
+def _by_lanes(stmt: Stmt) -> Stmt:
+    """The statement with vector loops whose lanes ask where to read run lane by lane, where memory is all that they touch."""
     if not isinstance(stmt, For) or stmt.kind != "vector":
-        return map_statements(stmt, lambda part: _by_lanes(part, questions))
-    exprs = [expr for part in statements(stmt.body) for expr in expressions(part)]
-    nodes = [node for expr in exprs for node in _nodes(expr)]
-    asks = any(node in questions and stmt.loop in axes_of(node) for node in nodes if _is_question(node))
+        return map_statements(stmt, _by_lanes)
+    nodes = [node for part in statements(stmt.body) for expr in expressions(part) for node in _nodes(expr)]
     buffers = [load.buffer for load in nodes if isinstance(load, Load)]
     buffers += [buffer for part in statements(stmt.body) if isinstance(part, Store) for buffer in part.buffers]
     near = any(isinstance(buffer, Buffer) and _is_near(buffer) for buffer in buffers)
-    return replace(stmt, kind="serial") if asks and not near and not any(isinstance(node, Call) for node in nodes) else stmt
+    return replace(stmt, kind="serial") if _gathers(stmt) and not near and not any(isinstance(node, Call) for node in nodes) else stmt
 
 
 def _is_near(buffer: Buffer) -> bool:
