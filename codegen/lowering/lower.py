@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang.codegen.lowering.passes.bounds import tighten
+from tensorlang.codegen.lowering.passes.carried import carried
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
 from tensorlang.codegen.lowering.passes.interiors import interiors
 from tensorlang.codegen.lowering.passes.partials import vector_partials
@@ -41,6 +42,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
         ("interiors", lambda part: _within_limits(interiors(part), part, target)),
+        ("carried", carried),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("tested_first", tested_first),
         ("share", _with_equal_nodes_shared),
