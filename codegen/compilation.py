@@ -23,8 +23,8 @@ from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
-from tensorlang.codegen.runtime import soft_floats
-from tensorlang.codegen.runtime.threads import get_threads
+from tensorlang.codegen.runtime import openmp, soft_floats, workspaces
+from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, get_threads
 from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.definition.tensor import Tensor
@@ -44,9 +44,7 @@ from tensorlang.system.lazy import cached_property
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
-_TAKEN: Final = frozenset(
-    {"posix_memalign", "free", "malloc", "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "tensorlang_num_threads"}
-)
+_TAKEN: Final = frozenset({"posix_memalign", "free", "malloc", COUNTER_SYMBOL, *openmp.SYMBOLS, *workspaces.SYMBOLS})
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,6 +69,10 @@ if TYPE_CHECKING:
     from tensorlang.codegen.kernel.build import build as build
     from tensorlang.codegen.kernel.kernel import Kernel as Kernel, load as load
     from tensorlang.codegen.runtime.threads import get_threads as get_threads, set_threads as set_threads
+    from tensorlang.codegen.runtime.workspaces import (
+        release_workspaces as release_workspaces,
+        set_workspace_limit as set_workspace_limit,
+    )
     from tensorlang.codegen.target import machine as machine, target as target
     from tensorlang.language.einstein import einsum as einsum
     from tensorlang.language.notation import tc as tc
@@ -93,7 +97,9 @@ _ON_USE = {
     "load": "tensorlang.codegen.kernel.kernel",
     "ops": "tensorlang.ops",
     "tc": "tensorlang.language.notation",
+    "release_workspaces": "tensorlang.codegen.runtime.workspaces",
     "set_threads": "tensorlang.codegen.runtime.threads",
+    "set_workspace_limit": "tensorlang.codegen.runtime.workspaces",
     "machine": "tensorlang.codegen.target",
     "target": "tensorlang.codegen.target",
 }
@@ -170,12 +176,14 @@ __all__ = [
     "reduce_fmax",
     "reduce_fmin",
     "reducer",
+    "release_workspaces",
     "round",
     "rsqrt",
     "scan",
     "scatter",
     "select",
     "set_threads",
+    "set_workspace_limit",
     "sigmoid",
     "sign",
     "sin",

@@ -25,7 +25,7 @@ LANGUAGE |= {
     *FUNCTIONS,
 }
 LANGUAGE |= {"sum", "prod", "mean", "max", "min", "reduce_fmax", "reduce_fmin", "any", "all", "argmax", "argmin"}
-MACHINE = {"build", "compile", "get_threads", "load", "machine", "set_threads", "target"}
+MACHINE = {"build", "compile", "get_threads", "load", "machine", "release_workspaces", "set_threads", "set_workspace_limit", "target"}
 TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Space", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
 

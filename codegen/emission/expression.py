@@ -20,7 +20,7 @@ from tensorlang.codegen.emission.math import emit as emit_function
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
-from tensorlang.ir.traverse import children, dtype_of, sides_of_and
+from tensorlang.ir.traverse import children, dtype_of, loads_of, sides_of_and
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
@@ -55,7 +55,7 @@ def _operands(frame: Frame, node: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 def _reads(frame: Frame, expr: ir.Expr) -> bool:
-    """Whether an expression holds a load; found once per node."""
+    """Whether an expression holds a load of what may not exist; found once per node."""
     stack = [expr]
     while stack:
         node = stack[-1]
@@ -63,9 +63,14 @@ def _reads(frame: Frame, expr: ir.Expr) -> bool:
         if pending and id(node) not in frame.reads:
             stack.extend(pending)
             continue
-        frame.reads[id(node)] = isinstance(node, ir.Load) or any(frame.reads[id(part)] for part in children(node))
+        frame.reads[id(node)] = _may_not_exist(node) or any(frame.reads[id(part)] for part in children(node))
         stack.pop()
     return frame.reads[id(expr)]
+
+
+def _may_not_exist(node: ir.Expr) -> bool:
+    """Is it a load, other than of a register of ours?"""
+    return isinstance(node, ir.Load) and not (isinstance(node.buffer, ir.Buffer) and node.buffer.memory == "register" and not node.index)
 
 
 def _node(frame: Frame, node: ir.Expr) -> Value:
@@ -134,7 +139,10 @@ def _select(frame: Frame, node: ir.Select) -> Value:
     if isinstance(number, int):
         return value(frame, node.yes if number else node.no)
     if not _reads(frame, node.yes) and not _reads(frame, node.no):
-        return choose(frame, cond, frame.memo[id(node.yes)], frame.memo[id(node.no)])
+        chosen = choose(frame, cond, frame.memo[id(node.yes)], frame.memo[id(node.no)])
+        if not lanes_of(cond) and not lanes_of(chosen) and any(True for _ in loads_of(node.cond)):  # LLVM would make it a branch
+            chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return chosen
     if not lanes_of(cond):
         return _branches(frame, node, cond)
     with frame.masked(both(builder, frame.mask, cond)):

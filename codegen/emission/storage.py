@@ -18,8 +18,9 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.expression import value
-from tensorlang.codegen.emission.frame import Frame, define, readable
-from tensorlang.codegen.emission.types import I1, I32, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
+from tensorlang.codegen.emission.frame import Frame, readable
+from tensorlang.codegen.emission.types import I1, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
+from tensorlang.codegen.runtime import workspaces
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.machine import LINE_BYTES
@@ -71,8 +72,8 @@ def fits_stack(buffer: ir.Buffer, size: int, taken: int) -> bool:
 
 
 def release(builder: Builder, storage: Value) -> None:
-    """Free heap storage."""
-    builder.call(external(builder.module, "free", VOID, [POINTER]), [storage])
+    """Give heap storage back."""
+    builder.call(external(builder.module, workspaces.GIVE, VOID, [POINTER]), [storage])
 
 
 def leave(frame: Frame) -> None:
@@ -121,24 +122,7 @@ def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:
 
 
 def _allocator(frame: Frame) -> Value:
-    """A function of the module: fresh memory of so many bytes at such an alignment, null where there is none.
-
-    Its result aliases nothing, so it stays a call.
-    """
-    module = frame.builder.module
-    name = "tensorlang.allocate"
-    if name in module.globals:
-        return module.globals[name]
-    function = define(module, frame.target, name, POINTER, [I64, I64])
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    """The runtime's function that finds memory of so many bytes at such an alignment, null where there is none; it aliases nothing."""
+    function = external(frame.builder.module, workspaces.TAKE, POINTER, [I64, I64])
     function.return_value.attributes.add("noalias")
-    builder = llvm.IRBuilder(function.append_basic_block("entry"))
-    slot = builder.alloca(POINTER)
-    slot.type = POINTER
-    reserve = external(module, "posix_memalign", I32, [POINTER, I64, I64])
-    size = builder.select(builder.icmp_unsigned("==", function.args[0], literal(I64, 0)), literal(I64, 1), function.args[0])
-    status = builder.call(reserve, [slot, function.args[1], size])
-    found = builder.load(slot, typ=POINTER)
-    builder.ret(builder.select(builder.icmp_unsigned("==", status, literal(I32, 0)), found, llvm.Constant(POINTER, None)))
     return function

@@ -10,8 +10,8 @@ Every object defines those that it uses as weak symbols, with serial defaults: `
 defines one has its own used. `body` takes iterations from a counter until none is left, so that it may be run by fewer threads than asked
 for, and has to be run by one.
 
-Compiled kernels call `posix_memalign`, `free`, `GOMP_parallel`, and read `tensorlang_num_threads`; `redirected` turns these towards the
-hooks.
+Compiled kernels take workspaces from the process's pool and give them back, call `GOMP_parallel`, and read `tensorlang_num_threads`;
+`redirected` turns these towards the hooks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ import re
 from typing import Final
 
 from tensorlang.codegen.emission.parallel import THREADS
+from tensorlang.codegen.runtime import workspaces
 
 _RENAMED: Final = {
-    '@"posix_memalign"': '@"tensorlang.memalign"',
-    '@"free"': '@"tensorlang_release"',
+    f'@"{workspaces.TAKE}"': '@"tensorlang.take"',
+    f'@"{workspaces.GIVE}"': '@"tensorlang_release"',
     '@"GOMP_parallel"': '@"tensorlang.fork"',
 }
 _READ_THREADS: Final = re.compile(rf'load i32, (?:ptr|i32\*) @"{THREADS}"(?:, align \d+)?')
@@ -41,9 +42,9 @@ def redirected(text: str) -> str:
 def runtime(text: str, pointer_bits: int) -> str:
     """The hooks that the LLVM IR of a kernel asks for, and what stands between; `text` has been through `redirected`."""
     parts = [_ERROR]
-    if "tensorlang.memalign" in text:
+    if "tensorlang.take" in text:
         limit = (1 << pointer_bits - 1) - 1
-        parts += [_MEMALIGN, _ALLOCATE.replace("SIZE", str(pointer_bits // 8)).replace("LIMIT", str(limit)), _MALLOC[pointer_bits]]
+        parts += [_TAKE, _ALLOCATE.replace("SIZE", str(pointer_bits // 8)).replace("LIMIT", str(limit)), _MALLOC[pointer_bits]]
     if "tensorlang.fork" in text:
         parts += [_PARALLEL]
     return "\n".join(parts)
@@ -55,13 +56,12 @@ define weak void @tensorlang_error(ptr %kernel, i32 %error, ptr %argument) nounw
 }
 """
 
-_MEMALIGN: Final = """
-define hidden i32 @tensorlang.memalign(ptr %slot, i64 %alignment, i64 %bytes) nounwind {
-  %memory = call ptr @tensorlang_allocate(i64 %bytes, i64 %alignment)
-  store ptr %memory, ptr %slot
-  %none = icmp eq ptr %memory, null
-  %status = zext i1 %none to i32
-  ret i32 %status
+_TAKE: Final = """
+define hidden ptr @tensorlang.take(i64 %bytes, i64 %alignment) nounwind {
+  %none = icmp eq i64 %bytes, 0
+  %some = select i1 %none, i64 1, i64 %bytes
+  %memory = call ptr @tensorlang_allocate(i64 %some, i64 %alignment)
+  ret ptr %memory
 }
 """
 

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorlang.codegen.lowering.passes.bounds import tighten
+from tensorlang.codegen.lowering.passes.carried import carried
 from tensorlang.codegen.lowering.passes.guards import hoist, scalar_rests
+from tensorlang.codegen.lowering.passes.interiors import interiors
 from tensorlang.codegen.lowering.passes.partials import vector_partials
 from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
@@ -39,6 +41,8 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),
+        ("interiors", lambda part: _within_limits(interiors(part), part, target)),
+        ("carried", carried),
         ("hoist_allocations", lambda part: replace(part, body=hoist_allocations(part.body))),
         ("tested_first", tested_first),
         ("share", _with_equal_nodes_shared),
@@ -51,7 +55,11 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
 
 def _versioned(nest: Nest, target: Target) -> Nest:
     """The nest with whole tiles apart from partial ones, where that is not too much code."""
-    versions = replace(nest, body=hoist(nest.body))
+    return _within_limits(replace(nest, body=hoist(nest.body)), nest, target)
+
+
+def _within_limits(versions: Nest, nest: Nest, target: Target) -> Nest:
+    """The versions of a nest, where they are not too much code."""
     return versions if instructions(versions.body, target.vector_bits) <= MAX_INSTRUCTIONS else nest
 
 

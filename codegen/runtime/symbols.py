@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.runtime import openmp
+from tensorlang.codegen.runtime import openmp, workspaces
 from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, counter_address
 from tensorlang.errors import BuildError
 
@@ -87,6 +87,8 @@ def address_of(name: str) -> int:
     """Where a symbol is in this process. Raises `BuildError` for one that neither the C nor the OpenMP library has."""
     if name == COUNTER_SYMBOL:
         return counter_address()
+    if name in workspaces.SYMBOLS:
+        return workspaces.address(name)
     if name in openmp.SYMBOLS:
         return openmp.runtime().address(name)
     for library in map(_library, _LIBRARIES):
@@ -97,4 +99,8 @@ def address_of(name: str) -> int:
 
 def load_object(code: bytes, exports: tuple[str, ...]) -> binding.Library:
     """An object linked into this process, with exactly the symbols that it names. Raises `BuildError` where one is missing."""
-    return binding.link(code, exports, {name: address_of(name) for name in undefined_symbols(code)})
+    outside = undefined_symbols(code)
+    library = binding.link(code, exports, {name: address_of(name) for name in outside})
+    if not set(outside).isdisjoint(workspaces.SYMBOLS):
+        workspaces.released_with(library)
+    return library

@@ -2,7 +2,8 @@
 
 A definition addresses the channels of a group, the phases of an image or the digits of a layout by `//` and `%`. Once its loop is split
 into these digits, what it reads is linear in them, and every directive and strategy sees which loop moves what. So `split` writes what its
-loops decide into the statements inside them.
+loops decide into the statements inside them. A quotient by more than a digit is over the outer loop alone: with `o = 16 o_o + o_i`,
+`o % 64` is `16 (o_o % 4) + o_i` (`algebra.quotients`), which moves with the inner loop.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorlang.algebra.bounds import interval
+from tensorlang.algebra.quotients import taken_apart
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Const, Expr, For, Nest
 from tensorlang.ir.dtype import INT64
-from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.linear import expression, linear
 from tensorlang.ir.mentions import among
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, dtype_of, expressions, map_children, map_expressions, statements, walk
@@ -73,10 +75,7 @@ def _within(expr: Expr, known: Mapping[Expr, tuple[int, int]]) -> Expr:
     node = simplify(map_children(expr, lambda part: _within(part, known)))
     if not (isinstance(node, Binary) and is_quotient(node) and isinstance(node.right, Const)):
         return node
-    by, form = int(node.right.value), linear(node.left)
-    whole = Linear(form.constant // by, {atom: factor // by for atom, factor in form.terms.items() if factor % by == 0})
-    rest = expression(form.plus(whole, -by))
-    bounds = interval(rest, known)
-    if bounds is None or bounds[0] < 0 or bounds[1] >= by or interval(node.left, known) is None:
+    if interval(node.left, known) is None:
         return node
-    return expression(whole) if node.op == "floordiv" else rest
+    found = taken_apart(node.op, linear(node.left), int(node.right.value), lambda rest: interval(expression(rest), known))
+    return node if found is None else found

@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
+from math import gcd
 
-from tensorlang.ir import Axis, Buffer, Const, Expr, For, If, Load, Nest, Store, Tail
+from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
-from tensorlang.ir.traverse import axes_of, loads_of, statements
+from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.rewriting.edit import literal_extent, loops, path_to, stage_of
+from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.system.lazy import cached_property
@@ -185,6 +187,21 @@ def utilization(extent: int, tile: int) -> float:
 def is_literal(loop: For) -> bool:
     """Is the number of iterations a literal?"""
     return literal_extent(loop) is not None
+
+
+def divisors(stage: StageInfo, loop: For, *, decided: bool = False) -> Iterator[int]:
+    """Where the index of a loop is divided, how many of its iterations make a quotient.
+
+    `decided`: only where nothing else of the index is left within a digit, so that a loop for each digit decides the quotient.
+    """
+    for load in stage.loads:
+        for node in (node for part in load.index for node in walk(part)):
+            if isinstance(node, Binary) and is_quotient(node) and isinstance(node.right, Const):
+                form, by = linear(node.left), int(node.right.value)
+                factor = form.terms.get(Axis(loop.loop))
+                others = [form.constant, *(other for atom, other in form.terms.items() if atom != Axis(loop.loop))]
+                if factor is not None and not (decided and any(other % by for other in others)):
+                    yield by // gcd(factor, by)
 
 
 def tail_of(literal: bool, otherwise: Tail) -> Tail:

@@ -3,20 +3,20 @@
 The output channels of a grouped convolution find their group by a quotient, the pixels of a transposed one their phase by a remainder.
 With a loop for each digit such a reduction is what it always was, a product or a window for each group or phase, and every operand moves
 along loops of its own.
+
+Of a stage without a reduction only its lanes ask for it, and only for digits of more than a vector, as rows of 100 in an array that was
+flattened: vectors would cross these at other places each time, or divide each time. Powers of two do neither (`algebra.quotients`), and
+digits within a vector are at places that are known (`RowVectors.period`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd
 
-from tensorlang.ir import Axis, Binary, Const, For
-from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import walk
+from tensorlang.ir import For
 from tensorlang.schedules.directives.split import Split
-from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, is_literal, label, size, stages_of
+from tensorlang.schedules.strategies.analysis import StageInfo, divisors, from_zero, is_literal, label, size, stages_of
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.sliding import LEAST_REUSE, sliding
 
@@ -35,10 +35,11 @@ def _digits(s: Schedule, machine: Machine) -> Iterator[tuple[For, int]]:
     """Loops and the literals by which to split them, the largest of a loop first."""
     for info in stages_of(s.nest):
         if info.store.reducer is None:
+            yield from _crossed(info, machine)
             continue
         for loop in (loop for loop in info.outer if is_literal(loop) and from_zero(loop)):
             least = _least(info, loop, machine)
-            factors = [factor for factor in _factors(info, loop) if least <= factor < size(loop)]
+            factors = [factor for factor in divisors(info, loop) if least <= factor < size(loop)]
             if factors:
                 yield loop, max(factors)
 
@@ -51,11 +52,10 @@ def _least(info: StageInfo, loop: For, machine: Machine) -> int:
     return machine.lanes(info.widest) if loop is window.vector else LEAST_REUSE
 
 
-def _factors(info: StageInfo, loop: For) -> Iterator[int]:
-    """Where the index of a loop is divided, how many of its iterations make a quotient."""
-    for load in info.loads:
-        for node in (node for part in load.index for node in walk(part)):
-            if isinstance(node, Binary) and is_quotient(node) and isinstance(node.right, Const):
-                factor = linear(node.left).terms.get(Axis(loop.loop))
-                if factor is not None:
-                    yield int(node.right.value) // gcd(factor, int(node.right.value))
+def _crossed(info: StageInfo, machine: Machine) -> Iterator[tuple[For, int]]:
+    """The loop that has the lanes, where an index tells digits of more than a vector, and not of a power of two."""
+    loop, lanes = next(iter(info.outer[-1:]), None), machine.lanes(info.widest)
+    if loop is not None and is_literal(loop) and from_zero(loop) and lanes > 1:
+        factors = [factor for factor in divisors(info, loop, decided=True) if lanes < factor < size(loop)]
+        if any(factor & (factor - 1) for factor in factors):
+            yield loop, max(factors)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, lcm, prod
 from typing import Any
 
 from tensorlang.errors import ScheduleError
@@ -21,7 +21,7 @@ from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
-from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, standing, tail_of
+from tensorlang.schedules.strategies.analysis import StageInfo, divisors, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.prefetching import ask_ahead, operands_from_afar, prefetch_knob
@@ -77,6 +77,14 @@ class RowVectors:
         """Does data tell the range of the vector loop?"""
         return self.vector is not None and self.vector.loop in self.stage.ragged.bounded
 
+    @property
+    def period(self) -> int:
+        """The fewest vectors after which lanes are at the same places of a digit (`i % 3`) again: so many have places that are known."""
+        if self.vector is None or self.stage.reduced or not is_literal(self.vector):
+            return 1
+        found = lcm(*(by // gcd(by, self.lanes) for by in divisors(self.stage, self.vector, decided=True) if by < self.lanes))
+        return found if found * self.lanes <= min(MAX_LANES, size(self.vector)) else 1
+
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """Vectors in flight, unrolling, whether results pass the caches by, how far ahead operands are asked for, threads."""
         found: list[Knob] = []
@@ -99,7 +107,7 @@ class RowVectors:
             counts, extent = self._counts(size(self.vector)), size(self.vector)
             wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
             whole = [count for count in counts if count * self.lanes == extent]
-            config[f"{prefix}vectors"] = max(whole or (count for count in counts if count <= wanted))
+            config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
                 config[f"{prefix}inside"] = True
             if self.streamed is not None:
@@ -120,7 +128,8 @@ class RowVectors:
     def _counts(self, extent: int) -> tuple[int, ...]:
         """How many vectors may be in flight: powers of two, and as many as a short row has."""
         most = max(1, min(-(-extent // self.lanes), MAX_LANES // self.lanes))
-        return tuple(count for count in range(1, most + 1) if count & (count - 1) == 0 or count * self.lanes == extent)
+        short = range(1, most + 1)
+        return tuple(count for count in short if count & (count - 1) == 0 or count * self.lanes == extent or count == self.period)
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""

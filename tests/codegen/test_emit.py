@@ -254,7 +254,7 @@ def test_storage_lives_where_it_is_told(run: Run, memory: Memory, n: int) -> Non
     assert run(nest, data, found) == 0
     assert np.array_equal(found, 2 * data[::-1])
     on_heap = memory == "heap" or (memory == "auto" and n == 9000)
-    assert ("posix_memalign" in emit(nest, target("native"), name="f")) == on_heap
+    assert ("tensorlang_take" in emit(nest, target("native"), name="f")) == on_heap
 
 
 # What is refused, and what stays the same ----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
         vector c_i in range(8):             ->          vector c_i in range(8):
             h[(8 c_o + c_i) // 8, (8 c_o + c_i) % 8]        h[c_o, c_i]
 
-So a blocked layout is walked as the blocks lie, and a vector over one block is one access to memory.
+So a blocked layout is walked as the blocks lie, and a vector over one block is one access to memory. Where a vector lies within one of
+the blocks of which a divisor is made, the division leaves the lanes: `(16 c_o + c_i) % 64` is `16 (c_o % 4) + c_i` (`algebra.quotients`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorlang import ir
+from tensorlang.algebra.quotients import taken_apart
 from tensorlang.algebra.rules import SMALL
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Const, Dim, Expr, For, Stmt
-from tensorlang.ir.linear import Linear, expression, linear
+from tensorlang.ir.linear import Linear, linear
 from tensorlang.ir.traverse import map_children, map_own_expressions, map_statements
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -66,13 +68,8 @@ def _decided(expr: Expr, ranges: Ranges) -> Expr:
             form = linear(left)
             if any(not isinstance(atom, (Axis, Dim)) or abs(factor) >= SMALL for atom, factor in form.terms.items()):
                 return node
-            whole = Linear(0, {atom: factor // int(by) for atom, factor in form.terms.items() if factor % int(by) == 0})
-            rest = Linear(form.constant, {atom: factor for atom, factor in form.terms.items() if factor % int(by)})
-            span = _span(rest, ranges)
-            if span is None or span[0] // int(by) != span[1] // int(by):
-                return node
-            quotient = span[0] // int(by)
-            return expression(whole.plus(Linear(quotient)) if op == "floordiv" else rest.plus(Linear(-quotient * int(by))))
+            found = taken_apart(op, form, int(by), lambda rest: _span(rest, ranges))
+            return node if found is None else found
         case _:
             return node if node is expr else simplify(node)
 

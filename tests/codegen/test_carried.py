@@ -1,0 +1,98 @@
+"""The past of a recurrence is in registers, choices on data are no branches, and every value stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import tensorlang as tl
+from tensorlang import ir
+from tensorlang.codegen.lowering.lower import lower
+from tensorlang.codegen.lowering.passes.carried import carried
+from tensorlang.codegen.target import target
+from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Expr, For, Load, Nest, Select, Stmt, Store
+from tensorlang.ir.dtype import INT64
+from tensorlang.ir.traverse import expressions, loads_of, statements
+from tensorlang.semantics.nest_interpreter import run_nest
+
+EXTENT = 16
+reads = st.lists(st.tuples(st.sampled_from(["s", "x"]), st.integers(-5, 5), st.sampled_from([0, 0, 1]), st.booleans()), max_size=4)
+
+
+def _value(found: list[tuple[str, int, int, bool]], buffers: dict[str, Buffer]) -> Expr:
+    total: Expr = Axis("j")
+    for name, apart, row, chosen in found:
+        at = Binary("min", Binary("max", Binary("add", Axis("j"), ir.const(apart)), ir.const(0)), ir.const(EXTENT - 1))
+        exact = Binary("add", Axis("j"), ir.const(apart))
+        load = Load(buffers[name], (Binary("sub", Axis("i"), ir.const(row)), exact if -5 <= apart <= 2 else at))
+        sign = Compare("lt", Load(buffers["x"], (Axis("i"), Axis("j"))), ir.const(0))
+        total = Binary("add", Binary("mul", ir.const(2), total), Select(sign, load, Binary("sub", ir.const(3), load)) if chosen else load)
+    return total
+
+
+@given(reads, reads, st.integers(5, 12), st.integers(0, 13), st.booleans())
+def test_every_element_is_what_it_was(first: Any, second: Any, lo: int, extent: int, twice: bool) -> None:
+    shape = (ir.const(4), ir.const(EXTENT))
+    buffers = {name: Buffer(name, shape, INT64, "argument") for name in "sxz"}
+    hi = min(lo + extent, EXTENT - 2)
+    stores = [Store("s", (buffers["s"],), (Axis("i"), Axis("j")), (_value(first, buffers),))]
+    stores.append(Store("z", (buffers["s" if twice else "z"],), (Axis("i"), Axis("j")), (_value(second, buffers),)))
+    body: Stmt = For("j", ir.const(lo), ir.const(hi), Block(tuple(stores)))
+    nest = Nest("s", (buffers["x"],), (buffers["s"], buffers["z"]), (), For("i", ir.const(1), ir.const(4), body))
+    results = []
+    for program in (nest, carried(nest)):
+        rng = np.random.default_rng(3)
+        arrays = {name: rng.integers(-50, 50, (4, EXTENT)) for name in "sxz"}
+        run_nest(program, arrays, {})
+        results.append(arrays)
+    for name in "sxz":
+        np.testing.assert_array_equal(results[0][name], results[1][name])
+
+
+def test_the_main_loop_of_a_recurrence_reads_nothing_that_it_wrote() -> None:
+    a = tl.placeholder((300,), name="a")
+    sums = tl.recurrence((300,), lambda i, s: 2 * s[i - 1] - s[i - 3] + a[i], dtype="float32", name="r")
+    loops = [part for part in statements(lower(tl.Schedule(sums).nest, target()).body) if isinstance(part, For)]
+    read = {load.buffer.name for part in statements(loops[-1]) for expr in expressions(part) for load in loads_of(expr)}  # type: ignore[attr-defined]
+    assert "a" in read
+    assert "r" not in read
+
+
+def run_lengths(values: Any) -> Any:
+    found, last = [], 0
+    for value in values:
+        last = last + 1 if value > 0 else 0
+        found.append(last)
+    return found
+
+
+@pytest.mark.parametrize("extent", [1, 2, 3, 4, 5, 100])
+@pytest.mark.parametrize("unknown", [False, True])
+def test_choices_on_data_in_a_recurrence(extent: int, unknown: bool) -> None:
+    n = tl.dim("n") if unknown else extent
+    a = tl.placeholder((n,), "int32", name="a")
+    lengths = tl.recurrence((n,), lambda i, s: tl.select(a[i] > 0, s[i - 1] + 1, 0), dtype="int32", name="r")
+    values = np.random.default_rng(extent).integers(-1, 3, extent).astype("i4")
+    assert tl.build(lengths)(values).tolist() == run_lengths(values)
+
+
+def test_a_choice_on_data_between_reads_that_exist_is_no_branch() -> None:
+    a = tl.placeholder((1000,), "int32", name="a")
+    lengths = tl.recurrence((1000,), lambda i, s: tl.select(a[i] > 0, s[i - 1] + 1, 0), dtype="int32", name="r")
+    text = tl.build(lengths, "znver3").inspect("llvm")
+    assert "!unpredictable" in text
+    assert "chosen" not in text
+
+
+def test_a_read_that_only_its_condition_keeps_inside_stays_under_it() -> None:
+    a, p = tl.placeholder((10,), name="a"), tl.placeholder((64,), "int64", name="p")
+    found = tl.recurrence((64,), lambda i, s: s[i - 1] + tl.select((p[i] >= 0) & (p[i] < 10), a[p[i]], 1.0), dtype="float32", name="r")
+    where = np.random.default_rng(0).integers(-(10**9), 10**9, 64)
+    where[::7] = 3
+    values = np.arange(10, dtype="f4")
+    inside = (where >= 0) & (where < 10)
+    expected = np.cumsum(np.where(inside, values[np.where(inside, where, 0)], 1.0), dtype="f4")
+    np.testing.assert_allclose(tl.build(found)(a=values, p=where), expected)
