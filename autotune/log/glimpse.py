@@ -54,7 +54,7 @@ class _Own(Struct, gc=False):
     id: str
     kind: str
     seq: _Whole
-    config: Raw
+    config: JsonObject
     status: Status
     samples: tuple[Number, ...]
     median: Number | None
@@ -65,7 +65,7 @@ class _Own(Struct, gc=False):
     compile_s: Number
     run_s: Number
     wall_s: Number
-    error: Raw | None
+    error: JsonObject | None
     quality: Quality | None = None
     time_unix: Number | None = None
     run: str | None = None
@@ -74,12 +74,6 @@ class _Own(Struct, gc=False):
     target: Raw | UnsetType = UNSET
     threads: Raw | UnsetType = UNSET
     cache: Raw | UnsetType = UNSET
-
-    @property
-    def plain(self) -> bool:
-        """Are its configuration and its error objects, as far as it has one?"""
-        error = b"n" if self.error is None else bytes(self.error)
-        return bytes(self.config)[:1] == b"{" and error[:1] in b"{n"
 
 
 _DECODER: Final = msgspec.json.Decoder(_Own)
@@ -209,7 +203,7 @@ class GlimpseParser:
     def __call__(self, line: bytes) -> Glimpse | JsonObject:
         """The record on a line. Raises `ValueError` where there is none."""
         start = line.find(_TASK, 0, _LONGEST_HEAD)
-        if start < 0 or not line.isascii() or not _plain(line[:start]):
+        if start < 0 or not line.isascii() or not _plain(line, start):
             return self.otherwise(line)
         if line.startswith(self._last, start):
             stop = start + len(self._last) - len(_TRIAL)
@@ -222,7 +216,7 @@ class GlimpseParser:
         except (msgspec.MsgspecError, ValueError):
             return self.otherwise(line)
         twice = not (said.task is said.target is said.threads is said.cache is UNSET)
-        if said.v != SCHEMA or twice or not said.plain:
+        if said.v != SCHEMA or twice:
             return self.otherwise(line)
         time = None
         if said.status == "ok":
@@ -256,6 +250,6 @@ def shared_of(piece: bytes) -> Shared:
     return known
 
 
-def _plain(head: bytes) -> bool:
-    """Does a line begin with members of the record itself that hold no other object, and no escapes?"""
-    return head.startswith(_START) and head.count(b"{") == 1 and b"[" not in head and b"\\" not in head
+def _plain(line: bytes, stop: int) -> bool:
+    """Does a line begin, until `stop`, with members of the record itself that hold no other object, and no escapes?"""
+    return line.startswith(_START) and line.count(b"{", 0, stop) == 1 and line.find(b"[", 0, stop) < 0 and line.find(b"\\", 0, stop) < 0

@@ -143,11 +143,11 @@ class FileScan:
                     self._problem(number, start, f"a line of more than {LONGEST} bytes")
                 else:
                     try:
-                        fields = read(line)
+                        fields = read(data := line.rstrip(b"\r\n"))
                     except ValueError as reason:
                         yield from self._otherwise(number, start, line, reason)
                     else:
-                        yield located(number, start, line.rstrip(b"\r\n"), fields)
+                        yield LocatedRecord(number, start, len(data), data[-CHECKSUM:], fields, data=data)
                 if ended:
                     reached = offset, number, b"\n" if excess else line[-CHECKSUM - 1 :]
         finally:
