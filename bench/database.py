@@ -6,6 +6,7 @@ python -m bench.database 100000     with so many records
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import tempfile
@@ -66,7 +67,10 @@ def records(count: int, studies: int) -> Iterator[dict[str, Any]]:
             "threads": 1,
             "task": known[number * studies // count],
         }
-        yield {**fields, **shared, "id": f"{number:032x}", "samples": [sample * (1 + number % 7) for sample in fields["samples"]]}
+        own = {"id": f"{number:032x}", "samples": [sample * (1 + number % 7) for sample in fields["samples"]]}
+        if isinstance(fields["schedule"], str):
+            own["schedule"] = json.dumps({**json.loads(fields["schedule"]), "definition": shared["task"]["fingerprint"]})
+        yield {**fields, **shared, **own}
         if number % 20 == 19:
             yield {"kind": "final", **shared, "id": f"f{number:031x}", "winner": f"{number:032x}", "time": 1e-6, "time_unix": float(number)}
 

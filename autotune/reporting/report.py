@@ -25,11 +25,12 @@ from tensorlang.autotune.reporting.display import duration, failure_line, plain,
 from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.errors import LogError
 from tensorlang.schedules.spaces.space import spelling
+from tensorlang.system.lazy import cached_property
 
 TOP = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tuned:
     """The trials of one study, its last final measurement and how its last run ended.
 
@@ -98,7 +99,7 @@ class Tuned:
         """How far the verdict can be trusted, or the fastest trial where there is none yet; None where the log does not say."""
         return self.final.verdict if self.final is not None else None if self.best is None else self.best.quality
 
-    @property
+    @cached_property
     def best(self) -> Trial | None:
         """The winner of the final measurement, else the fastest trial."""
         winner = None if self.final is None else self.final.winner
@@ -184,7 +185,7 @@ def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] |
 
 def best(console: Console, log: Log) -> None:
     """For each study the best configuration, and its schedule as Python."""
-    from tensorlang.autotune.reporting.replay import texts  # noqa: PLC0415 - other reports need no compiler
+    from tensorlang.autotune.reporting.replay import python_of  # noqa: PLC0415 - other reports need no compiler
 
     for tuned in standings(log):
         plain(console, f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}")
@@ -192,8 +193,7 @@ def best(console: Console, log: Log) -> None:
             plain(console, "no valid schedule\n" + failure_line(tuned.trials))
             continue
         plain(console, f"configuration: {spelling(tuned.best.config)}")
-        nest, python = texts(tuned.best)
-        plain(console, (python if python.startswith("s = ") else f"{nest}\n{python}") + "\n")
+        plain(console, python_of(tuned.best) + "\n")
 
 
 def _sure(tuned: Tuned) -> str:
