@@ -162,6 +162,11 @@ def study_of(trial: Trial | Glimpse | Shared) -> Study | None:
     return (program, target, trial.threads, trial.cache) if isinstance(program, str) and isinstance(target, str) else None
 
 
+def run_of(trial: Trial | Glimpse) -> str:
+    """The run that measured a trial, as text."""
+    return str(trial.run if isinstance(trial, Glimpse) else trial.fields.get("run"))
+
+
 def dims_of(trial: Trial | Glimpse | Shared) -> dict[str, int]:
     """The values at which extents known only at run time were measured."""
     dims = trial.task.get("dims")

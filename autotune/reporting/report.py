@@ -11,10 +11,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
-from tensorlang.autotune.log.glimpse import Glimpse
+from tensorlang.autotune.log.glimpse import Glimpse, run_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
@@ -162,7 +163,7 @@ def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
 
 
 def _tuned(own: tuple[Any, ...], final: FinalRecord | None, ended: dict[str, RunEnd], starts: dict[str, RunStart]) -> Tuned:
-    runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
+    runs = dict.fromkeys(map(run_of, own))
     end = ended.get(next(reversed(runs)))
     plans = tuple(starts[run] for run in runs if run in starts)
     return Tuned(own, final, None if end is None else end.reason, plans, None if end is None else end.noise)
@@ -178,7 +179,8 @@ def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] |
         gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
         state = "space exhausted" if tuned.exhausted and tuned.ended else tuned.ended or "running, or killed"
         state += "; busy machine" if tuned.busy else ""
-        table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, shown(tuned.quality), failed, state)
+        cells = (tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, shown(tuned.quality), failed, state)
+        table.add_row(*map(Text, cells))  # a log may hold what looks like markup
     console.print(table)
     _skipped(console, log)
 
@@ -188,12 +190,11 @@ def best(console: Console, log: Log) -> None:
     from tensorlang.autotune.reporting.replay import python_of  # noqa: PLC0415 - other reports need no compiler
 
     for tuned in standings(log):
-        plain(console, f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}")
+        first = f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}"
         if tuned.best is None:
-            plain(console, "no valid schedule\n" + failure_line(tuned.trials))
+            plain(console, f"{first}\nno valid schedule\n{failure_line(tuned.trials)}")
             continue
-        plain(console, f"configuration: {spelling(tuned.best.config)}")
-        plain(console, python_of(tuned.best) + "\n")
+        plain(console, f"{first}\nconfiguration: {spelling(tuned.best.config)}\n{python_of(tuned.best)}\n")
 
 
 def _sure(tuned: Tuned) -> str:
