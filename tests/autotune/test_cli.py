@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
