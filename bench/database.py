@@ -61,7 +61,7 @@ def records(count: int, studies: int) -> Iterator[dict[str, Any]]:
     known = tasks(studies)
     for number in range(count):
         fields = trials[number % len(trials)]
-        shared = {
+        shared: dict[str, Any] = {
             "target": host.target_fields(target()),
             "software": host.software(),
             "threads": 1,

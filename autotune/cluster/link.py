@@ -170,6 +170,14 @@ def how_to_start(address: str) -> str:
     return f'dask worker {address} --nworkers 1 --nthreads 4 --resources "{RESOURCE}=1"'
 
 
+class _Nothing(logging.Filter):
+    """Lets no message through."""
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - whatever it is
+        """Never."""
+        return False
+
+
 class _QuietLogging:
     """Dask's own messages are held back: what they say of a lost worker or scheduler is told in the tuner's words.
 
@@ -182,8 +190,7 @@ class _QuietLogging:
     """Loggers that tell what befell the event loop of a client."""
 
     def __init__(self) -> None:
-        self._held = logging.Filter()
-        self._held.filter = lambda _: False  # type: ignore[method-assign]
+        self._held = _Nothing()
         self._told: list[logging.Filterer] = []
 
     def begin(self) -> None:

@@ -101,6 +101,8 @@ class Session:
         Returns which it was: "trials", "budget" or "exhausted". May be called again to go on; nothing is decided before `conclude`.
         """
         self._progress = progress
+        if self.plan.template is not None:
+            self.plan.template.begin()
         self._hold()
         self._recall()
         if self._finished():
@@ -146,6 +148,8 @@ class Session:
         if self._evaluator is not None:
             self._evaluator.close()
             self._evaluator = None
+        if self.plan.template is not None:
+            self.plan.template.close()
 
     def close(self, reason: str) -> None:
         """End the run, saying why; no process is left. May be called twice."""

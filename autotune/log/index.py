@@ -103,7 +103,8 @@ class StudyEntry:
         """Have the lines of what is kept; was all of it still there? A winner that is not is forgotten."""
         if self.winner is not None and not self.winner.fetch():
             self.winner, self.standing, self.decided = None, None, -math.inf
-        return all([kept.fetch() for kept in self.ranked])
+        missing = [kept for kept in self.ranked if not kept.fetch()]
+        return not missing
 
     @property
     def served(self) -> tuple[Kept, ...]:
@@ -229,7 +230,8 @@ class Index:
     def fetch(self) -> bool:
         """Have the lines of all that is kept; False where a trial that was read before is not there any more."""
         touched, self.touched = self.touched, set()
-        return all([known.fetch() for known in touched])
+        missing = [known for known in touched if not known.fetch()]
+        return not missing
 
     def _new(self, at: StudyAtDims, trial: Glimpse) -> StudyEntry:
         """The study of a first trial."""

@@ -46,6 +46,8 @@ LIMIT: Final = 256 << 20
 _MAGIC: Final = b"tensorlang log index\n"
 _CHUNK: Final = 1 << 20
 
+BEGINNING: Final = Position()
+
 _Place: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 53)]
 _Positive: TypeAlias = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 _Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
@@ -122,13 +124,13 @@ class RememberedScan:
     """
 
     path: Path
-    position: Position = Position()
+    position: Position = BEGINNING
     problems: list[Problem] = field(default_factory=list)
     remembered: bool = True
     _settled: list[Problem] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[LocatedRecord]:
-        if self.position != Position() or not self.remembered:
+        if self.position != BEGINNING or not self.remembered:
             yield from self._scanned(None)
             return
         try:
@@ -191,7 +193,7 @@ def _load(place: Path, path: Path, file: BinaryIO, found: os.stat_result) -> tup
         index = _DECODER.decode(payload)
         if index.format != FORMAT or index.path != os.fsdecode(path.resolve()) or not _holds(index, file, found):
             return None
-        return index, _records(index, path, file)
+        return index, _records(index, file)
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return None
 
@@ -204,7 +206,7 @@ def _holds(index: _Index, file: BinaryIO, found: os.stat_result) -> bool:
     return (index.settled and now == index.file) or _sum(file, index.offset) == index.crc
 
 
-def _records(index: _Index, path: Path, file: BinaryIO) -> list[LocatedRecord]:
+def _records(index: _Index, file: BinaryIO) -> list[LocatedRecord]:
     """The records, trials as glimpses. Raises `ValueError` for an index that contradicts itself or the log."""
     trials, count = index.trials, len(index.trials.ids)
     columns = (
@@ -265,7 +267,13 @@ def _sum(file: BinaryIO, size: int) -> int:
 
 
 def _store(
-    place: Path, path: Path, file: BinaryIO, found: os.stat_result, position: Position, records: list[LocatedRecord], problems: list[Problem]
+    place: Path,
+    path: Path,
+    file: BinaryIO,
+    found: os.stat_result,
+    position: Position,
+    records: list[LocatedRecord],
+    problems: list[Problem],
 ) -> None:
     """Remember what was read, if that may be done and the file stood still meanwhile."""
     before = _File.of(found)

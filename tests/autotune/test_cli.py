@@ -184,7 +184,5 @@ def test_a_signal_while_the_command_is_still_being_imported_ends_in_one_line(mod
         "import autotune_command\n"
         "autotune_command.main()\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", sending], capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT
-    )
+    found = subprocess.run([sys.executable, "-c", sending], capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "autotune: stopped\n")

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_logs import Made, write
 
 from tensorlang.autotune.log import remembered
 from tensorlang.autotune.log.database import Database
@@ -18,6 +17,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import to_line
 from tensorlang.codegen.target import target
 from tensorlang.system import cache_folder
+from tests.autotune.made_logs import Made, write
 
 MADE = Made()
 
@@ -121,9 +121,7 @@ def test_the_second_opening_reads_no_trial_and_a_third_only_what_was_appended(
 
 
 @pytest.mark.parametrize("flipped", range(0, 4000, 97))
-def test_a_damaged_index_is_as_if_it_were_not_there(
-    flipped: int, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_index_is_as_if_it_were_not_there(flipped: int, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write(tmp_path / "log.jsonl", MADE.study())
     first = told(log)
     (path,) = cache.iterdir()
