@@ -165,7 +165,7 @@ class Session:
             self._ledger.start(self.plan.points)
             wanted = self.settings
             if wanted.dask is None:
-                require_memory(self.task)
+                require_memory(self.task, self.target, wanted.threads)
             if self._request is None:
                 self._request = self._asked()
             limits = Limits(compile_s=wanted.timeout, run_s=wanted.timeout, memory=memory())
