@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.emission.storage import fits_stack
-from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir import Alloc, Binary, Call, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.integers import known_value
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import axes_of, children, statements, substatements, substitute, walk
