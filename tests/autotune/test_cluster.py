@@ -1,6 +1,7 @@
 """On a cluster every candidate is measured alone on a host of one kind, and nothing that is lost takes a finished trial with it."""
 
 import json
+import logging
 import multiprocessing
 import os
 import re
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.cluster import ClusterEvaluator, target
+from tensorlang.autotune.cluster import ClusterEvaluator, link, target
 from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import how_to_start
 from tensorlang.autotune.log.log import Log
@@ -311,6 +312,29 @@ def test_a_lost_scheduler_ends_the_run_with_all_finished_trials_in_the_log_and_t
     assert job(log).run().speedup is not None
     records = list(Log(log))
     assert len(records) == 5 == len({json.dumps(record.config) for record in records}) and not Log(log).problems
+
+
+def test_what_dask_says_of_a_lost_scheduler_is_held_back_by_whatever_would_print_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loggers have levels of their own once it is imported, and its client still complains when it is closed."""
+    import distributed  # noqa: F401 - gives its loggers handlers
+
+    monkeypatch.setattr(link._QuietLogging, "_LATER_S", 0.5)
+    quiet = link._QuietLogging()
+    record = logging.LogRecord("distributed.client", logging.ERROR, "", 0, "Connection refused", (), None)
+
+    def shown() -> list[bool]:
+        return [bool(handler.filter(record)) for handler in logging.getLogger("distributed").handlers]
+
+    assert shown() and all(shown())
+    quiet.begin()
+    assert not any(shown())
+    quiet.end(lost=True)
+    assert not any(shown())
+    for _ in range(100):
+        if all(shown()):
+            break
+        time.sleep(0.1)
+    assert all(shown())
 
 
 def test_a_scheduler_that_does_not_answer_is_lost_too(opened, cluster: Cluster) -> None:
