@@ -2,11 +2,18 @@
 
 python -m bench.database            as a folder of 100 files with 500 studies
 python -m bench.database 100000     with so many records
+
+Then the processor time of whole processes that open the folder and nothing else, or are `autotune status` and `autotune best`: where
+nothing is remembered of it (first), and after that (later).
 """
 
 from __future__ import annotations
 
+import json
+import os
+import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +31,7 @@ from tensorlang.autotune.measurement import host
 from tensorlang.autotune.task import Task
 from tensorlang.codegen.target import target
 from tensorlang.serialization import canonical
+from tensorlang.system.cache_folder import VARIABLE
 
 FIXTURE: Final = Path(__file__).parent.parent / "tests" / "autotune" / "fixtures" / "v1.jsonl"
 RECORDS: Final = 10_000
@@ -60,13 +68,16 @@ def records(count: int, studies: int) -> Iterator[dict[str, Any]]:
     known = tasks(studies)
     for number in range(count):
         fields = trials[number % len(trials)]
-        shared = {
+        shared: dict[str, Any] = {
             "target": host.target_fields(target()),
             "software": host.software(),
             "threads": 1,
             "task": known[number * studies // count],
         }
-        yield {**fields, **shared, "id": f"{number:032x}", "samples": [sample * (1 + number % 7) for sample in fields["samples"]]}
+        own = {"id": f"{number:032x}", "samples": [sample * (1 + number % 7) for sample in fields["samples"]]}
+        if isinstance(fields["schedule"], str):
+            own["schedule"] = json.dumps({**json.loads(fields["schedule"]), "definition": shared["task"]["fingerprint"]})
+        yield {**fields, **shared, **own}
         if number % 20 == 19:
             yield {"kind": "final", **shared, "id": f"f{number:031x}", "winner": f"{number:032x}", "time": 1e-6, "time_unix": float(number)}
 
@@ -132,13 +143,43 @@ def figures(folder: Path, count: int = RECORDS) -> list[Figure]:
     ]
 
 
+def processes(folder: Path) -> list[Figure]:
+    """The processor time of processes that read the logs of `figures`; the least of a few, as others only add to it."""
+    logs = str(folder / "logs")
+    opening = [sys.executable, "-c", "import sys; from tensorlang.autotune import Database; Database(sys.argv[1])", logs]
+    commands = {
+        "open a database": (opening, 5.0),
+        "autotune status": ([sys.executable, "-m", "autotune_command", "status", logs], 3.0),
+        "autotune best": ([sys.executable, "-m", "autotune_command", "best", logs], 3.0),
+    }
+    found = []
+    for name, (command, bound) in commands.items():
+        cold, warm = list[float](), list[float]()
+        for number in range(FEW):
+            environment = {**os.environ, VARIABLE: str(folder / f"remembered {name} {number}")}
+            cold.append(_spent(command, environment))
+            warm.append(_spent(command, environment))
+        found.append(Figure(f"{name}, first: processor time of the process", min(cold), 5.0, "at most", "s", {"all": cold}))
+        found.append(Figure(f"{name}, later", min(warm), bound, "at most", "s", {"all": warm}))
+    return found
+
+
+def _spent(command: list[str], environment: dict[str, str]) -> float:
+    """The seconds of processor time of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> int:
     """Measure and print a table; 1 where a bound is not kept."""
     from bench.run import table  # noqa: PLC0415 - which imports all benches
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
     with tempfile.TemporaryDirectory() as folder:
-        found = figures(Path(folder), count)
+        os.environ[VARIABLE] = str(Path(folder) / "remembered")
+        found = [*figures(Path(folder), count), *processes(Path(folder))]
     print(table(found))
     return 0 if all(figure.kept for figure in found) else 1
 

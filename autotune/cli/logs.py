@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ def status(logs: LogArguments) -> None:
     from tensorlang.autotune.reporting import activity, report  # noqa: PLC0415 - see `main`
 
     screen = console()
+    gc.disable()  # what is read stays until the end
     for log in map(open_log, logs):
         records = list(log.glimpses())
         running = activity.show(screen, log, records=records)
@@ -34,6 +36,7 @@ def best(
     """Show the best configuration of each task, and its schedule as Python."""
     from tensorlang.autotune.reporting import report as reports, winners  # noqa: PLC0415 - see `main`
 
+    gc.disable()  # what is read stays until the end
     if kind is not None:
         if kind not in winners.FORMATS:
             raise Usage(f"there is no format {kind!r} of winners{did_you_mean(kind, winners.FORMATS) or '; there are json and csv'}")

@@ -52,7 +52,7 @@ class Link:
         self._asking: list[threading.Thread] = []
         self._quiet = _QuietLogging()
         try:
-            self._client = _connected(address, min(patience, 5.0))
+            self._client = _connected(address, min(patience, 5.0), self._quiet)
         except BaseException:
             self._quiet.end()
             raise
@@ -112,9 +112,10 @@ class Link:
         end = time.monotonic() + 2
         for asking in self._asking:
             asking.join(max(end - time.monotonic(), 0))
+        lost = self._client.status != "running"
         with contextlib.suppress(Exception):
             self._client.close(timeout=2)
-        self._quiet.end()
+        self._quiet.end(lost=lost)
 
     def _heard(self, event: tuple[float, Any]) -> None:
         self._news.put(News(str(event[1]), "begun"))
@@ -143,11 +144,12 @@ class Link:
                 future.release()
 
 
-def _connected(address: str, patience: float) -> Client:
+def _connected(address: str, patience: float, quiet: _QuietLogging) -> Client:
     try:
         from tensorlang.autotune.cluster.client import Owned  # noqa: PLC0415 - an extra, and slow
     except ImportError:
         raise TuningError("tuning on a cluster needs Dask, an extra: pip install 'tensorlang[cluster]'") from None
+    quiet.begin()
     start = time.monotonic()
     try:
         try:
@@ -168,14 +170,44 @@ def how_to_start(address: str) -> str:
     return f'dask worker {address} --nworkers 1 --nthreads 4 --resources "{RESOURCE}=1"'
 
 
+class _Nothing(logging.Filter):
+    """Lets no message through."""
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - whatever it is
+        """Never."""
+        return False
+
+
 class _QuietLogging:
-    """Dask's own messages are held back: what they say of a lost worker or scheduler is told in the tuner's words."""
+    """Dask's own messages are held back: what they say of a lost worker or scheduler is told in the tuner's words.
+
+    Dask gives its loggers levels of their own when it is imported, so it is their handlers that are told, once it is. A client that lost
+    its scheduler says so again, from its own thread, when it is closed.
+    """
+
+    _LATER_S: Final = 5.0
+    _ALONE: Final = ("asyncio", "tornado.application")
+    """Loggers that tell what befell the event loop of a client."""
 
     def __init__(self) -> None:
-        self._logger = logging.getLogger("distributed")
-        self._level = self._logger.level
-        self._logger.setLevel(logging.CRITICAL)
+        self._held = _Nothing()
+        self._told: list[logging.Filterer] = []
 
-    def end(self) -> None:
-        """As it was."""
-        self._logger.setLevel(self._level)
+    def begin(self) -> None:
+        """From now on. Dask has been imported."""
+        loggers = [logger for name, logger in logging.root.manager.loggerDict.items() if name.partition(".")[0] == "distributed"]
+        self._told = [handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers]
+        self._told += map(logging.getLogger, self._ALONE)
+        for told in self._told:
+            told.addFilter(self._held)
+
+    def end(self, *, lost: bool = False) -> None:
+        """As it was; where the scheduler was lost, in a few seconds."""
+        if lost:
+            later = threading.Timer(self._LATER_S, self.end)
+            later.daemon = True
+            later.start()
+            return
+        for told in self._told:
+            told.removeFilter(self._held)
+        self._told = []

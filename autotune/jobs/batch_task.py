@@ -47,6 +47,7 @@ class BatchTask:
     told: bool = False
     timeout: float = 30.0
     _session: Session | None = None
+    _footprint: Footprint | None = None
 
     @property
     def title(self) -> str:
@@ -72,7 +73,10 @@ class BatchTask:
     @property
     def memory(self) -> Footprint | None:
         """What it takes of memory; None for one that could not be defined."""
-        return None if self._session is None else Footprint.of(self._session.task)
+        if self._footprint is None and self._session is not None:
+            ready = self._session
+            self._footprint = Footprint.of(ready.task, ready.target, ready.settings.threads)
+        return self._footprint
 
     @property
     def points(self) -> int | None:
@@ -110,7 +114,7 @@ class BatchTask:
         given["extents"] = named_extents(spec.operator, spec.shape)
         ready = session(self.outputs, Log(job.log), name=self.name, threads=spec.threads, trials=spec.trials, budget=None, **given)
         self._session, self.timeout = ready, ready.settings.timeout
-        if job.dask is None and (why := Footprint.of(ready.task).why_too_large()) is not None:
+        if job.dask is None and (need := self.memory) is not None and (why := need.why_too_large()) is not None:
             self.failed = why
         return ready.task.fingerprint, target_fields(ready.target)["fingerprint"], ready.settings.threads, ready.settings.policy.cache
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -20,11 +19,10 @@ import msgspec
 from tensorlang.autotune.jobs.finalists import contest, decision, nominate
 from tensorlang.autotune.jobs.ledger import Ledger, slowed, usual_sentinel, why_no_winner
 from tensorlang.autotune.jobs.plan import Plan, Progress
+from tensorlang.autotune.jobs.recall import Recalled, comparable, recall
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, best_of
-from tensorlang.autotune.jobs.template import NAME as TEMPLATE
-from tensorlang.autotune.log.database import Database, study_of
+from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord, StrategyFields
 from tensorlang.autotune.log.writer import WriterLock
@@ -48,8 +46,6 @@ from tensorlang.schedules.spaces.space import Config, spelling
 from tensorlang.system.memory import memory
 
 SEEDS_FROM_LOG: Final = 3
-STRIKES: Final = 2
-"""Losses of a process or host after which the candidate that was under way is taken for the cause."""
 CODE: Final = ("tensorlang", "llvmlite", "numpy")
 """Software whose versions make a final measurement out of date."""
 LEAST_S: Final = 1.0
@@ -75,8 +71,7 @@ class Session:
         self._progress: Callable[[Progress], None] | None = None
         self._model: str | None = None if settings.dask else host.machine()["model"]
         self._recalled = False
-        self._others: list[Trial] = []  # of this study in the log, but of another template, or of none
-        self._rival: Trial | None = None  # who of them won
+        self._memory = Recalled()
         self._reason = "trials"
         self._until: float | None = None
         self._slice: float | None = None
@@ -106,6 +101,8 @@ class Session:
         Returns which it was: "trials", "budget" or "exhausted". May be called again to go on; nothing is decided before `conclude`.
         """
         self._progress = progress
+        if self.plan.template is not None:
+            self.plan.template.begin()
         self._hold()
         self._recall()
         if self._finished():
@@ -151,6 +148,8 @@ class Session:
         if self._evaluator is not None:
             self._evaluator.close()
             self._evaluator = None
+        if self.plan.template is not None:
+            self.plan.template.close()
 
     def close(self, reason: str) -> None:
         """End the run, saying why; no process is left. May be called twice."""
@@ -166,7 +165,7 @@ class Session:
             self._ledger.start(self.plan.points)
             wanted = self.settings
             if wanted.dask is None:
-                require_memory(self.task)
+                require_memory(self.task, self.target, wanted.threads)
             if self._request is None:
                 self._request = self._asked()
             limits = Limits(compile_s=wanted.timeout, run_s=wanted.timeout, memory=memory())
@@ -205,7 +204,7 @@ class Session:
         """Once it is known which machine measures, leave out what the log has of other models."""
         if self._model is None and machine is not None:
             self._model = machine["model"]
-            self.trials = [trial for trial in self.trials if self._comparable(trial)]
+            self.trials = [trial for trial in self.trials if comparable(trial, self._model)]
             if self.final is not None and self.final.winner not in {trial.id for trial in self.trials}:
                 self.final = None
 
@@ -320,7 +319,7 @@ class Session:
         """Measure the finalists again, choose, and write it down."""
         self._tell("final", None)
         former = None if self.final is None else self.final.winner
-        rivals = [] if self._rival is None else [self._rival]
+        rivals = [] if self._memory.rival is None else [self._memory.rival]
         found = contest(self._opened(), [*nominate(self.trials, self.default, former), *rivals], self._end)
         if not found.finalists:
             (trial, outcome), *_ = found.failed
@@ -332,7 +331,7 @@ class Session:
         final = self.final
         if final is None:
             raise TuningError(why_no_winner(self.task.op, self.trials, self.settings.budget))
-        by_id = {trial.id: trial for trial in (*self._others, *self.trials)}
+        by_id = {trial.id: trial for trial in (*self._memory.others, *self.trials)}
         choices = {
             row.id: VerifiedSchedule(min(row.samples), row.config, row.schedule, by_id[row.id], self.task.outputs)
             for row in final.finalists
@@ -353,43 +352,14 @@ class Session:
                 self._recalled, self.trials, self.final = False, [], None
 
     def _recall(self) -> None:
-        """What the log has of this study, once: trials, and the last final measurement.
-
-        A trial that came to nothing through no fault of its own is tried again, but a candidate that was under way when processes or
-        hosts were lost twice may be the cause, and is not.
-        """
+        """What the log has of this study, once: trials, and the last final measurement."""
         if self.log is None or not self.settings.resume or self._recalled:
             return
         self._recalled = True
-        wanted, strikes = self.settings, Counter[str]()
+        wanted = self.settings
         study = (self.task.fingerprint, self._ledger.study.target["fingerprint"], wanted.threads, wanted.policy.cache)
-        for record in self.log.records("trial", "final"):
-            if isinstance(record, Trial):
-                if study_of(record) != study or record.task.get("dims", {}) != self.task.dims or not self._comparable(record):
-                    continue
-                if not self._own(record):
-                    self._others.append(record)
-                    continue
-                strikes[spelling(record.config)] += record.status == "infra"
-                if record.status != "infra" or strikes[spelling(record.config)] == STRIKES:
-                    self.trials.append(record)
-            elif (final := _usable(record)) is not None:
-                if final.winner in {trial.id for trial in self.trials}:
-                    self.final = final
-                self._rival = next((trial for trial in self._others if trial.id == final.winner), self._rival)
-
-    def _own(self, trial: Trial) -> bool:
-        """Is it a point of what is searched here: of a template its own, of a strategy's space none of a template?"""
-        strategy = trial.fields.get("strategy")
-        of_template = isinstance(strategy, dict) and strategy.get("name") == TEMPLATE
-        template = self.plan.template
-        return not of_template if template is None else of_template and template.made(trial)
-
-    def _comparable(self, trial: Trial) -> bool:
-        """Was it measured on a processor of the model that is measured on now, as far as the two are known?"""
-        there = trial.fields.get("machine")
-        model = there.get("model") if isinstance(there, dict) else None
-        return not model or not self._model or model == self._model
+        self._memory = recall(self.log, study, self.task.dims, self.plan, self._model)
+        self.trials, self.final = list(self._memory.trials), self._memory.final
 
     def _finished(self) -> bool:
         """Did a final measurement follow as many trials as are wanted, or all that there are?"""
@@ -410,13 +380,3 @@ class Session:
 def _observed(trial: Trial) -> Observation:
     """What a searcher is told of a trial."""
     return Observation(trial.config, trial.time, trial.noise, trial.compile_s + trial.run_s)
-
-
-def _usable(record: JsonObject) -> FinalRecord | None:
-    """A final measurement that says of its winner what a result needs; None leaves the finalists to be measured again."""
-    try:
-        final = FinalRecord.of(record)
-    except ValueError:
-        return None
-    won = final.finalist(final.winner)
-    return final if won is not None and won.samples and all(row.samples for row in final.finalists) else None

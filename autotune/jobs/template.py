@@ -1,22 +1,27 @@
 """A user's own template: a function from a point of a space to a schedule, searched, logged and reported like a strategy's space.
 
-The function stays in the process that tunes. Workers, logs and databases are given the directives that it made, as JSON, so it need not be
-importable or picklable, a cluster needs no copy of it, and its winner replays from the log when the function is long gone. A point at
-which the schedule refuses a directive is an invalid point: it is written down with the refusal, and the search learns from it.
+The function is called in a fork of the process that tunes, so it need not be importable or picklable, and may loop, exit or crash: that is
+then the outcome of the point. Workers, logs and databases are given the directives that it made, as JSON, a cluster needs no copy of it,
+and its winner replays from the log when the function is long gone. A point at which the schedule refuses a directive is an invalid point:
+it is written down with the refusal, and the search learns from it.
 
 The first trial is the default schedule, whose configuration in the log is the empty one: a template has to beat what costs nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from tensorlang.autotune.jobs.plan import Plan
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.status import Failure
+from tensorlang.autotune.workers.forked import Forked, Lost
 from tensorlang.autotune.workers.protocol import Candidate, Outcome
 from tensorlang.errors import ScheduleError, TuningError
 from tensorlang.schedules.spaces.space import Config, Space, spelling
@@ -29,49 +34,91 @@ DEFAULT: Final[Config] = {}
 """The point that stands for the default schedule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A function from points to schedules of the program with this fingerprint."""
+LIMIT_S: Final = 30.0
+"""Seconds in which a function has to make a schedule where nobody says."""
 
-    function: Callable[[Config], Schedule]
-    fingerprint: str
+
+class Point(Struct, frozen=True):
+    """A point of a space."""
+
+    config: dict[str, Any]
+
+
+class Made(Struct, frozen=True):
+    """What a function made of a point: directives as JSON, or why a directive was refused, or what else it did."""
+
+    directives: str = ""
+    refused: str = ""
+    wrong: str = ""
+
+
+class Template:
+    """A function from points to schedules of the program with this fingerprint, which may take `seconds` for each."""
+
+    def __init__(self, function: Callable[[Config], Schedule], fingerprint: str, seconds: float = LIMIT_S) -> None:
+        self.function = function
+        self.fingerprint = fingerprint
+        self.seconds = seconds
+        self._calls = Forked(self._made, Point, Made)
 
     def plan(self, space: Space) -> Plan:
         """What a session sets out from: the default schedule, then points of this space."""
         return Plan(NAME, space, DEFAULT, template=self)
 
-    def directives(self, config: Config) -> str:
-        """The directives of a point as JSON.
+    def begin(self) -> None:
+        """Be ready: where there is one thread yet, a fork finds no lock that another one holds."""
+        with contextlib.suppress(OSError):  # the first point says so
+            self._calls.begin()
 
-        Raises `ScheduleError` where one is refused, `TuningError` for a function that does something else than making a schedule.
+    def close(self) -> None:
+        """Leave no process; whoever asks again starts another one."""
+        self._calls.close()
+
+    def at(self, config: Config) -> Made:
+        """What the function makes of a point.
+
+        Raises `Lost` where it does not return, or takes its process with it, `TuningError` where it does something else than making a
+        schedule.
         """
-        from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - tests of the job need no compiler
-
-        try:
-            made: Any = self.function(dict(config))
-        except ScheduleError:
-            raise
-        except Exception as error:
-            raise TuningError(f"schedule= raised {type(error).__name__} at {spelling(config)}: {error}") from error
-        if not isinstance(made, Schedule):
-            raise TuningError(f"schedule= is a function that returns a tl.Schedule; at {spelling(config)} it returned {made!r:.60}")
-        text = made.to_json()
-        if json.loads(text)["definition"] != self.fingerprint:
-            raise TuningError(f"schedule= returned a schedule of other tensors at {spelling(config)}; make it of those that are tuned")
-        return text
+        made = self._calls.call(Point(config), self.seconds)
+        if made.wrong:
+            raise TuningError(made.wrong)
+        return made
 
     def candidate(self, config: Config, incumbent: float | None) -> Candidate | Outcome:
-        """What workers are to build; the outcome where the point is invalid."""
+        """What workers are to build; the outcome where the point is invalid, or the function failed at it. Raises `TuningError` as `at`."""
         try:
-            return Candidate(config, self.directives(config), incumbent)
-        except ScheduleError as refused:
-            return Outcome("compile_error", error=Failure(type(refused).__name__, str(refused).splitlines()[0]))
+            made = self.at(config)
+        except Lost as lost:
+            return Outcome(lost.status, error=replace(lost.failure, message=f"schedule=: {lost.failure.message}"))
+        if made.refused:
+            return Outcome("compile_error", error=Failure(ScheduleError.__name__, made.refused))
+        return Candidate(config, made.directives, incumbent)
 
     def made(self, trial: Trial) -> bool:
         """Was a trial of the log made by this function as it is now? An edited template does not inherit what another one measured."""
         if trial.config == DEFAULT or trial.schedule is None:
             return True
+        with contextlib.suppress(TuningError, Lost):
+            return self.at(trial.config).directives == trial.schedule
+        return False
+
+    def _made(self, point: Point) -> Made:
+        """In the child: call the function."""
+        from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - tests of the job need no compiler
+
+        where = spelling(point.config)
         try:
-            return self.directives(trial.config) == trial.schedule
-        except (ScheduleError, TuningError):
-            return False
+            made: Any = self.function(dict(point.config))
+        except ScheduleError as refused:
+            return Made(refused=str(refused).splitlines()[0])
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a user's code may raise anything
+            return Made(wrong=f"schedule= raised {type(error).__name__} at {where}: {error}")
+        if not isinstance(made, Schedule):
+            return Made(wrong=f"schedule= is a function that returns a tl.Schedule; at {where} it returned {made!r:.60}")
+        text = made.to_json()
+        if json.loads(text)["definition"] != self.fingerprint:
+            return Made(wrong=f"schedule= returned a schedule of other tensors at {where}; make it of those that are tuned")
+        return Made(text)

@@ -97,7 +97,7 @@ def session(
     task = Task.of(outputs, name, dims, extents)
     library = None if log is None else Log(log) if not isinstance(log, Log) else log
     if schedule is not None and isinstance(space, Space):
-        return Session(task, Template(schedule, task.fingerprint).plan(space), machine, wanted, library)
+        return Session(task, Template(schedule, task.fingerprint, wanted.timeout).plan(space), machine, wanted, library)
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
 
     strategy = choose(task.outputs, machine, wanted.threads)

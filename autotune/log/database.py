@@ -23,19 +23,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser, LineAt
+from tensorlang.autotune.log.glimpse import Glimpse, LineAt
 from tensorlang.autotune.log.index import Index, Kept, Study, StudyEntry, dims_of, study_of
 from tensorlang.autotune.log.lending import NO_COUNTERPART, Loan, by_distance, by_model
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Position, Problem
+from tensorlang.autotune.log.remembered import RememberedScan
+from tensorlang.autotune.log.scan import LocatedRecord, Position, Problem
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.host import software, target_fields
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as named_target
 from tensorlang.errors import LogError, TensorlangError
 from tensorlang.schedules.spaces.space import Config
-from tensorlang.system import forks
+from tensorlang.system import collector, forks
 
 __all__ = ["Database", "Match", "Study", "study_of"]
 
@@ -137,38 +138,46 @@ class Database:
 
         Raises `LogError` if the log is gone or cannot be read; what was known before is kept.
         """
-        with self._refreshing:
+        with self._refreshing, collector.paused():
             paths = self.log.files()
-            if set(self._files) <= set(paths) and all(position.stands(path) for path, position in self._files.items()):
-                index, files, settled = self._index, dict(self._files), list(self._settled)
+            known = self._files and set(self._files) <= set(paths)
+            if known and all(position.stands(path) for path, position in self._files.items()):
+                read = self._read(paths, self._index, dict(self._files), list(self._settled))
             else:
-                index, files, settled = Index(), dict[Path, Position](), list[Problem]()
-            unsettled: list[Problem] = []
-            read = GlimpseParser()
-            for path in paths:
-                scan = FileScan(path, files.get(path, Position()), read)
-                try:
-                    self._take(index, scan)
-                except OSError as error:
-                    if not self.log.folder:
-                        raise LogError(f"cannot read {path}: {error.strerror}") from None
-                    unsettled.append(Problem(path, 0, scan.position.offset, f"cannot read the file: {error.strerror}"))
-                files[path] = scan.position
-                for problem in scan.problems:
-                    (settled if problem.offset < scan.position.offset else unsettled).append(problem)
+                read = self._read(paths, Index(), {}, [], remembered=True) or self._read(paths, Index(), {}, [])
+            assert read is not None, "what is remembered was not asked"
             with self._lock:
-                self.revision += self._files != files
-                self._index, self._files, self._settled = index, files, settled
-                self.problems = (*settled, *unsettled)
+                self.revision += read[1] != self._files
+                self._index, self._files, self._settled, self.problems = read
 
-    def _take(self, index: Index, scan: FileScan) -> None:
+    def _read(
+        self, paths: list[Path], index: Index, files: dict[Path, Position], settled: list[Problem], *, remembered: bool = False
+    ) -> tuple[Index, dict[Path, Position], list[Problem], tuple[Problem, ...]] | None:
+        """Read what follows these positions; None where what is `remembered` of the files turns out not to be there."""
+        unsettled: list[Problem] = []
+        for path in paths:
+            scan = RememberedScan(path, files.get(path, Position()), remembered=remembered)
+            try:
+                self._take(index, scan)
+            except OSError as error:
+                if not self.log.folder:
+                    raise LogError(f"cannot read {path}: {error.strerror}") from None
+                unsettled.append(Problem(path, 0, scan.position.offset, f"cannot read the file: {error.strerror}"))
+            files[path] = scan.position
+            for problem in scan.problems:
+                (settled if problem.offset < scan.position.offset else unsettled).append(problem)
+        with self._lock:
+            there = index.fetch()
+        return (index, files, settled, (*settled, *unsettled)) if there or not remembered else None
+
+    def _take(self, index: Index, scan: RememberedScan) -> None:
         """Put what a file has into the index, some records at a time, so that look-ups never wait long."""
         found = _parsed(scan)
         while batch := list(islice(found, BATCH)):
             with self._lock:
                 for located, record in batch:
                     if isinstance(record, Glimpse):
-                        index.add(record, located.data, LineAt(scan.path, located.offset, len(located.data)))
+                        index.add(record, LineAt(scan.path, located.offset, located.length), located.data)
                     else:
                         index.decide(record)
 
@@ -317,7 +326,7 @@ class _Fits:
         return known.cpu != self.target.cpu
 
 
-def _parsed(scan: FileScan) -> Iterator[tuple[LocatedRecord, Glimpse | FinalRecord]]:
+def _parsed(scan: RememberedScan) -> Iterator[tuple[LocatedRecord, Glimpse | FinalRecord]]:
     """Valid trials and final measurements; a malformed one is one more problem."""
     for located in scan:
         fields = located.fields

@@ -8,10 +8,10 @@ study share is decoded once. Any other line goes the long way (`RecordParser`), 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -22,9 +22,12 @@ from tensorlang.autotune.log.status import Status
 from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.system.files import opened
 
-_OWN: Final = re.compile(rb'\{"v":\d+(?:,"(?:id|run)":"[^"\\]*"|,"time_unix":[-+.\deE]+)*,(?="task":)')
+_START: Final = b'{"v":'
+_TASK: Final = b'"task":'
+_LONGEST_HEAD: Final = 400
 _TRIAL: Final = b',"kind":"trial",'
-_REMEMBERED: Final = 64
+_REMEMBERED: Final = 1024
+"""Studies whose shared part is kept: they stand in more than one file, and are asked for again."""
 _Whole: TypeAlias = int | bool
 
 Study: TypeAlias = tuple[str, str, int, str]
@@ -34,7 +37,7 @@ StudyAtDims: TypeAlias = tuple[Study, tuple[tuple[str, int], ...]]
 """A study at the values of its dims, by name."""
 
 
-class _Shared(Struct):
+class Shared(Struct):
     """What the lines of a study have in common, as far as it is looked at."""
 
     task: JsonObject
@@ -51,7 +54,7 @@ class _Own(Struct, gc=False):
     id: str
     kind: str
     seq: _Whole
-    config: Raw
+    config: JsonObject
     status: Status
     samples: tuple[Number, ...]
     median: Number | None
@@ -62,7 +65,7 @@ class _Own(Struct, gc=False):
     compile_s: Number
     run_s: Number
     wall_s: Number
-    error: Raw | None
+    error: JsonObject | None
     quality: Quality | None = None
     time_unix: Number | None = None
     run: str | None = None
@@ -72,19 +75,15 @@ class _Own(Struct, gc=False):
     threads: Raw | UnsetType = UNSET
     cache: Raw | UnsetType = UNSET
 
-    @property
-    def plain(self) -> bool:
-        """Are its configuration and its error objects, as far as it has one?"""
-        error = b"n" if self.error is None else bytes(self.error)
-        return bytes(self.config)[:1] == b"{" and error[:1] in b"{n"
-
 
 _DECODER: Final = msgspec.json.Decoder(_Own)
 
 
-@dataclass(slots=True, eq=False)
-class Glimpse:
-    """A trial that was not read to its end; the attributes are those of `Trial`, and `at` is where its line stands."""
+class Glimpse(Struct, eq=False, gc=False):
+    """A trial that was not read to its end; the attributes are those of `Trial`. `path`, `offset` and `length` say where its line stands.
+
+    The collector of garbage is not told of it: it is one of very many, and holds nothing that holds it.
+    """
 
     id: str
     seq: int
@@ -94,15 +93,17 @@ class Glimpse:
     wall_s: float
     time_unix: float | None
     run: str | None
-    shared: _Shared
+    shared: Shared
     clock: JsonObject | None = None
-    at: LineAt | None = None
+    path: Path | None = None
+    offset: int = 0
+    length: int = 0
 
     @classmethod
     def of(cls, trial: Trial) -> Glimpse:
         """As much of a trial."""
         fields = trial.fields
-        shared = _Shared(trial.task, trial.target, trial.threads, trial.cache, study_at(trial))
+        shared = Shared(trial.task, trial.target, trial.threads, trial.cache, study_at(trial))
         when, run = moment(fields, math.nan), fields.get("run")
         return cls(
             trial.id, trial.seq, trial.status, trial.time, trial.source, trial.wall_s, None if math.isnan(when) else when,
@@ -149,31 +150,36 @@ class Glimpse:
 
     def trial(self) -> Trial:
         """The whole trial. Raises `ValueError` if its line is not there any more."""
-        line = None if self.at is None else self.at.line()
+        line = None if self.path is None else LineAt(self.path, self.offset, self.length).line()
         if line is None:
             raise ValueError(f"the record {self.id} cannot be read any more")
         return Trial.of(from_line(line))
 
 
-def study_of(trial: Trial | Glimpse | _Shared) -> Study | None:
+def study_of(trial: Trial | Glimpse | Shared) -> Study | None:
     """The study that a trial belongs to; None for a record that does not say."""
     program, target = trial.task.get("fingerprint"), trial.target.get("fingerprint")
     return (program, target, trial.threads, trial.cache) if isinstance(program, str) and isinstance(target, str) else None
 
 
-def dims_of(trial: Trial | Glimpse | _Shared) -> dict[str, int]:
+def run_of(trial: Trial | Glimpse) -> str:
+    """The run that measured a trial, as text."""
+    return str(trial.run if isinstance(trial, Glimpse) else trial.fields.get("run"))
+
+
+def dims_of(trial: Trial | Glimpse | Shared) -> dict[str, int]:
     """The values at which extents known only at run time were measured."""
     dims = trial.task.get("dims")
     return {str(name): value for name, value in dims.items() if isinstance(value, int)} if isinstance(dims, dict) else {}
 
 
-def study_at(trial: Trial | _Shared) -> StudyAtDims | None:
+def study_at(trial: Trial | Shared) -> StudyAtDims | None:
     """The study of a trial and the values of its dims; None for a record that does not say."""
     study = study_of(trial)
     return None if study is None else (study, tuple(sorted(dims_of(trial).items())))
 
 
-class LineAt(NamedTuple):
+class LineAt(Struct, frozen=True, gc=False):
     """Where a record stands."""
 
     path: Path
@@ -195,23 +201,27 @@ class GlimpseParser:
     """Reads lines: valid trials of this schema as `Glimpse`, all others as `RecordParser` does, and with its errors."""
 
     otherwise: RecordParser = field(default_factory=RecordParser)
-    _shared: dict[bytes, _Shared] = field(default_factory=dict)
+    _last: bytes = b" "
+    """What the line before shares with its study, and `_TRIAL`: most lines go on with the same."""
+    _last_shared: Shared | None = None
 
     def __call__(self, line: bytes) -> Glimpse | JsonObject:
         """The record on a line. Raises `ValueError` where there is none."""
-        own = _OWN.match(line)
-        stop = line.find(_TRIAL, own.end()) if own else -1
-        if own is None or stop < 0 or not line.isascii():
+        start = line.find(_TASK, 0, _LONGEST_HEAD)
+        if start < 0 or not line.isascii() or not _plain(line, start):
+            return self.otherwise(line)
+        if line.startswith(self._last, start):
+            stop = start + len(self._last) - len(_TRIAL)
+        elif (stop := line.find(_TRIAL, start)) < 0:
             return self.otherwise(line)
         body = whole(line)
-        start = own.end()
         try:
-            shared = self._read(body[start:stop])
-            said = _DECODER.decode(b"%b%b}" % (body[:start], body[stop + 1 :]))
+            shared = self._read(body, start, stop)
+            said = _DECODER.decode(body[:start] + body[stop + 1 :] + b"}")
         except (msgspec.MsgspecError, ValueError):
             return self.otherwise(line)
         twice = not (said.task is said.target is said.threads is said.cache is UNSET)
-        if said.v != SCHEMA or twice or not said.plain:
+        if said.v != SCHEMA or twice:
             return self.otherwise(line)
         time = None
         if said.status == "ok":
@@ -220,13 +230,31 @@ class GlimpseParser:
                 return self.otherwise(line)
         return Glimpse(said.id, said.seq, said.status, time, said.source, float(said.wall_s), said.time_unix, said.run, shared, said.clock)
 
-    def _read(self, piece: bytes) -> _Shared:
-        known = self._shared.get(piece)
-        if known is None:
-            fields: Any = msgspec.json.decode(b"{%b}" % piece)
-            known = msgspec.convert({**fields, "study": None}, _Shared)
-            known.study = study_at(known)
-            if len(self._shared) >= _REMEMBERED:
-                self._shared.clear()
-            self._shared[piece] = known
+    @staticmethod
+    def shared_part(line: bytes) -> tuple[int, int]:
+        """From where to where the fields stand that the line of a glimpse shares with its study."""
+        start = line.find(_TASK, 0, _LONGEST_HEAD)
+        return start, line.find(_TRIAL, start)
+
+    def _read(self, body: bytes, start: int, stop: int) -> Shared:
+        """What the line shares, which stands from `start` to `stop`; made once. Raises as `msgspec` does."""
+        if self._last_shared is not None and body.startswith(self._last, start):
+            return self._last_shared
+        piece = body[start:stop]
+        known = shared_of(piece)
+        self._last, self._last_shared = piece + _TRIAL, known
         return known
+
+
+@lru_cache(_REMEMBERED)
+def shared_of(piece: bytes) -> Shared:
+    """What the lines of a study share, from the text of its fields. Raises `msgspec.MsgspecError` or `ValueError`."""
+    fields: Any = msgspec.json.decode(b"{%b}" % piece)
+    known = msgspec.convert({**fields, "study": None}, Shared)
+    known.study = study_at(known)
+    return known
+
+
+def _plain(line: bytes, stop: int) -> bool:
+    """Does a line begin, until `stop`, with members of the record itself that hold no other object, and no escapes?"""
+    return line.startswith(_START) and line.count(b"{", 0, stop) == 1 and line.find(b"[", 0, stop) < 0 and line.find(b"\\", 0, stop) < 0

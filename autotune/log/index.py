@@ -7,6 +7,7 @@ not among the fastest and is then read again.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.autotune.log.glimpse import Glimpse, LineAt, Study, StudyAtDims, dims_of, study_of
-from tensorlang.autotune.log.record import Trial, from_line
+from tensorlang.autotune.log.record import Trial, from_line, whole
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.quality import Quality, doubtful
 
 __all__ = ["Index", "Kept", "Study", "StudyEntry", "dims_of", "study_of"]
 
 KEPT: Final = 4
+_HEAD: Final = 200
 NEAR: Final = 64
 LEAD: Final = 1.1
 """How many times as fast as the default a trial has to be to be served where no final measurement says that it is."""
@@ -30,19 +32,31 @@ LEAD: Final = 1.1
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """A valid trial as its line, which is parsed when it is asked for: most never are."""
+    """A valid trial as its line, which is parsed when it is asked for: most never are. Where another process read it, its place."""
 
     time: float
     id: str
-    line: bytes
+    place: LineAt
+    line: bytes = b""
     parsed: Trial | None = None
 
     @property
     def trial(self) -> Trial:
-        """The trial, with this time. Raises `ValueError` if the line holds none."""
+        """The trial, with this time. Raises `ValueError` if the line holds none, or is not there any more."""
         if self.parsed is None:
+            if not self.fetch():
+                raise ValueError(f"the record {self.id:.60} is not there any more")
             self.parsed = replace(Trial.of(from_line(self.line)), time=self.time)
         return self.parsed
+
+    def fetch(self) -> bool:
+        """Have the line, unless it is that of something else by now."""
+        if not self.line:
+            line = self.place.line() or b""
+            with contextlib.suppress(ValueError):
+                whole(line)
+                self.line = line if b'"id":"%b"' % self.id.encode() in line[:_HEAD] or from_line(line).get("id") == self.id else b""
+        return bool(self.line)
 
 
 class Standing(NamedTuple):
@@ -71,26 +85,26 @@ class StudyEntry:
     standing: Standing | None = None
     default: float = math.inf
 
-    def rank(self, trial: Glimpse, line: bytes) -> None:
+    def rank(self, trial: Glimpse, place: LineAt, line: bytes) -> None:
         """Keep a trial if it is among the fastest; of equal ones the earlier."""
         assert trial.time is not None
         if trial.source == "default":
             self.default = min(self.default, trial.time)
         if len(self.ranked) < KEPT or trial.time < self.ranked[-1].time:
-            self.ranked = tuple(sorted((*self.ranked, Kept(trial.time, trial.id, line)), key=lambda kept: kept.time))[:KEPT]
+            kept = Kept(trial.time, trial.id, place, line)
+            self.ranked = tuple(sorted((*self.ranked, kept), key=lambda kept: kept.time))[:KEPT]
 
-    def decide(self, winner: str, time: float, place: LineAt) -> bool:
-        """Let a trial stand before the others; was it still there?"""
-        known = next((kept.line for kept in self.ranked if kept.id == winner), None)
-        if known is None:
-            try:
-                if (line := place.line()) is None or Kept(time, winner, line).trial.id != winner:
-                    return False
-            except ValueError:
-                return False
-            known = line
-        self.winner = Kept(time, winner, known)
-        return True
+    def decide(self, winner: str, time: float, place: LineAt) -> None:
+        """Let a trial stand before the others."""
+        line = next((kept.line for kept in self.ranked if kept.id == winner), b"")
+        self.winner = Kept(time, winner, place, line)
+
+    def fetch(self) -> bool:
+        """Have the lines of what is kept; was all of it still there? A winner that is not is forgotten."""
+        if self.winner is not None and not self.winner.fetch():
+            self.winner, self.standing, self.decided = None, None, -math.inf
+        missing = [kept for kept in self.ranked if not kept.fetch()]
+        return not missing
 
     @property
     def served(self) -> tuple[Kept, ...]:
@@ -179,18 +193,24 @@ class Index:
     studies: dict[StudyAtDims, StudyEntry] = field(default_factory=dict)
     programs: dict[str, list[StudyEntry]] = field(default_factory=dict)
     families: dict[tuple[str, int, str, int], Shapes] = field(default_factory=dict)
-    places: dict[str, tuple[StudyEntry, LineAt]] = field(default_factory=dict)
+    homes: dict[str, StudyEntry] = field(default_factory=dict)
+    """The study of each trial, by id; `places` has where its line stands."""
+    places: dict[str, LineAt] = field(default_factory=dict)
     waiting: dict[str, FinalRecord] = field(default_factory=dict)
     instructions: dict[tuple[object, ...], frozenset[str] | None] = field(default_factory=dict)
+    touched: set[StudyEntry] = field(default_factory=set)
+    """Studies of which something may be kept whose line is not here yet."""
 
-    def add(self, trial: Glimpse, line: bytes, place: LineAt) -> None:
-        """A valid trial; a repeated one counts once."""
+    def add(self, trial: Glimpse, place: LineAt, line: bytes) -> None:
+        """A valid trial, with its line where that is at hand; a repeated one counts once."""
         study = trial.study
         if study is None or trial.id in self.places:
             return
         known = self.studies.get(study) or self._new(study, trial)
-        self.places[trial.id] = (known, place)
-        known.rank(trial, line)
+        self.homes[trial.id], self.places[trial.id] = known, place
+        known.rank(trial, place, line)
+        if not line:
+            self.touched.add(known)
         if (final := self.waiting.pop(trial.id, None)) is not None:
             self.decide(final)
 
@@ -199,11 +219,19 @@ class Index:
         if final.winner not in self.places:
             self.waiting[final.winner] = final
             return
-        known, place = self.places[final.winner]
+        known, place = self.homes[final.winner], self.places[final.winner]
         when = -math.inf if final.time_unix is None else final.time_unix
-        if when >= known.decided and known.decide(final.winner, final.time, place):
+        if when >= known.decided:
+            known.decide(final.winner, final.time, place)
+            self.touched.add(known)
             known.decided = when
             known.standing = Standing(final.default_stands, final.verdict, final.speedup)
+
+    def fetch(self) -> bool:
+        """Have the lines of all that is kept; False where a trial that was read before is not there any more."""
+        touched, self.touched = self.touched, set()
+        missing = [known for known in touched if not known.fetch()]
+        return not missing
 
     def _new(self, at: StudyAtDims, trial: Glimpse) -> StudyEntry:
         """The study of a first trial."""

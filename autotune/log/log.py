@@ -13,13 +13,14 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser, LineAt
+from tensorlang.autotune.log.glimpse import Glimpse
 from tensorlang.autotune.log.migrate import JsonObject
-from tensorlang.autotune.log.record import CHECKSUM, RecordParser, Trial, to_line
+from tensorlang.autotune.log.record import RecordParser, Trial, to_line
+from tensorlang.autotune.log.remembered import RememberedScan
 from tensorlang.autotune.log.scan import FileScan, LocatedRecord, Problem, holds_records
 from tensorlang.errors import LogError
 from tensorlang.system import files
@@ -69,30 +70,34 @@ class Log:
 
         What records of a study share is shared: do not change it. Raises `LogError` if there is no such file or it cannot be read.
         """
-        for _, record in self._read(RecordParser(), frozenset(kinds)):
+        problems: list[Problem] = []
+        for _, record in self._distinct(self.located_records(problems), problems, frozenset(kinds)):
             yield record
 
     def glimpses(self) -> Iterator[Glimpse | JsonObject]:
         """All whole records, trials as far as tables need them: in a fraction of the time that `records` takes. Raises as that does."""
-        for at, record in self._read(GlimpseParser(), frozenset()):
+        problems: list[Problem] = []
+        for (path, located), record in self._distinct(self._scanned(problems, RememberedScan), problems, frozenset()):
             seen = Glimpse.of(record) if isinstance(record, Trial) else record
             if isinstance(seen, Glimpse):
-                seen.at = at
+                seen.path, seen.offset, seen.length = path, located.offset, located.length
             yield seen
 
-    def _read(self, read: Callable[[bytes], Any], kinds: frozenset[str]) -> Iterator[tuple[LineAt, Any]]:
-        """The distinct records as `read` makes them of lines, and where each stands; `problems` is set at the end."""
-        problems: list[Problem] = []
+    def _distinct(
+        self, found: Iterable[tuple[Path, LocatedRecord]], problems: list[Problem], kinds: frozenset[str]
+    ) -> Iterator[tuple[tuple[Path, LocatedRecord], Any]]:
+        """The distinct records of these kinds (all if none is given), and where each stands; the log's `problems` are set at the end."""
         seen: dict[str, bytes] = {}
         try:
-            for path, located in self.located_records(problems, read):
-                fields, content = located.fields, located.data[-CHECKSUM:]
+            for place in found:
+                path, located = place
+                fields, checksum = located.fields, located.checksum
                 whole = isinstance(fields, dict)
                 if not located.known or (kinds and whole and fields["kind"] not in kinds):
                     continue
                 id = fields.get("id") if whole else fields.id
-                if id is not None and seen.setdefault(id, content) is not content:
-                    if seen[id] != content:
+                if id is not None and seen.setdefault(id, checksum) is not checksum:
+                    if seen[id] != checksum:
                         reason = f"the id of an earlier record, {id!r:.60}, with other content"
                         problems.append(Problem(path, located.line, located.offset, reason))
                     continue
@@ -102,18 +107,21 @@ class Log:
                 except ValueError as wrong:
                     problems.append(Problem(path, located.line, located.offset, str(wrong)[:200]))
                     continue
-                yield LineAt(path, located.offset, len(located.data)), fields
+                yield place, fields
         finally:
             self.problems = tuple(problems)
 
-    def located_records(self, problems: list[Problem], read: Callable[[bytes], Any] | None = None) -> Iterator[tuple[Path, LocatedRecord]]:
+    def located_records(self, problems: list[Problem]) -> Iterator[tuple[Path, LocatedRecord]]:
         """The whole records with their places, repeated ones and those of later schemas included; adds to `problems`.
 
         A file of a folder that vanishes or cannot be read is a problem; raises `LogError` if the log itself is missing or unreadable.
         """
-        read = read or RecordParser()
+        read = RecordParser()
+        yield from self._scanned(problems, lambda path, *, problems: FileScan(path, read=read, problems=problems))
+
+    def _scanned(self, problems: list[Problem], scanned: Callable[..., FileScan | RememberedScan]) -> Iterator[tuple[Path, LocatedRecord]]:
         for path in self.files():
-            scan = FileScan(path, read=read, problems=problems)
+            scan = scanned(path, problems=problems)
             try:
                 for located in scan:
                     yield path, located

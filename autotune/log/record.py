@@ -105,20 +105,20 @@ class RecordParser:
             bounds = [own.end(), *([middle + 1] if middle >= 0 else []), stop + 1]
             try:
                 pieces = [self._piece(body[start : end - 1]) for start, end in itertools.pairwise(bounds)]
-                pieces.append(_JSON.decode((body[: own.end()] + body[stop + 1 :] + b"}").decode()))
+                pieces.append(_decoded(body[: own.end()] + body[stop + 1 :] + b"}"))
             except ValueError:  # the pieces were not where they seemed to be
                 pass
             else:
                 fields = {name: value for piece in pieces for name, value in piece.items()}
                 if len(fields) == sum(map(len, pieces)):
                     return fields
-        return _JSON.decode((body + b"}").decode())
+        return _decoded(body + b"}")
 
     def _piece(self, piece: bytes) -> JsonObject:
         """The members of an object, which are complete in themselves."""
         known = self._shared.get(piece)
         if known is None:
-            known = _JSON.decode(f"{{{piece.decode()}}}")
+            known = _decoded(b"{%b}" % piece)
             if len(self._shared) >= _REMEMBERED:
                 self._shared.clear()
             self._shared[piece] = known
@@ -154,6 +154,14 @@ def _refuse(constant: str) -> NoReturn:
 
 
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _decoded(text: bytes) -> Any:
+    """The value of JSON, as `json` has it; what `msgspec` reads it reads the same, several times as fast. Raises `ValueError`."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError):
+        return _JSON.decode(text.decode())
 
 
 Number: TypeAlias = Annotated[int, Meta(gt=-(1 << 53), lt=1 << 53)] | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]

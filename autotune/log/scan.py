@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
+
+from msgspec import Struct
 
 from tensorlang.autotune.log.migrate import Newer
 from tensorlang.autotune.log.record import CHECKSUM, SCHEMA, RecordParser, whole
@@ -72,17 +74,30 @@ class Position:
             return False
 
 
-class LocatedRecord(NamedTuple):
-    """A whole record: line number and byte offset, its bytes without the newline; `known` unless its schema is a later one.
+class LocatedRecord(Struct, eq=False, gc=False):
+    """A whole record: line number, byte offset and length, its checksum, its bytes without the newline; `known` unless of a later schema.
 
-    `fields` is what the scan's `read` made of it: the record's fields, or a `Glimpse` of a trial.
+    `fields` is what the scan's `read` made of it: the record's fields, or a `Glimpse` of a trial. Of a trial that an earlier process read
+    (see `remembered`) there are no bytes.
     """
 
     line: int
     offset: int
-    data: bytes
+    length: int
+    checksum: bytes
     fields: Any
     known: bool = True
+    data: bytes = b""
+
+    def bare(self) -> LocatedRecord:
+        """The same without its bytes, and of other records than glimpses without what they say."""
+        fields = None if isinstance(self.fields, dict) else self.fields
+        return LocatedRecord(self.line, self.offset, self.length, self.checksum, fields, self.known)
+
+
+def located(line: int, offset: int, data: bytes, fields: Any, *, known: bool = True) -> LocatedRecord:
+    """A record that was just read."""
+    return LocatedRecord(line, offset, len(data), data[-CHECKSUM:], fields, known, data)
 
 
 @dataclass(slots=True)
@@ -106,48 +121,55 @@ class FileScan:
         except NotRegular:
             return
         with stream as file:
-            found = os.fstat(file.fileno())
-            identity = (found.st_dev, found.st_ino)
-            self.position = replace(self.position, file=identity)
-            file.seek(self.position.offset)
-            offset, number = self.position.offset, self.position.line
-            reached = offset, number, self.position.before
-            try:
-                while line := file.readline(LONGEST):
-                    number, start, offset = number + 1, offset, offset + len(line)
-                    ended, excess = line.endswith(b"\n"), 0
-                    if not ended and len(line) == LONGEST:
-                        excess, ended = _rest(file)
-                        offset += excess
-                    yield from self._records(number, start, line if not excess else None)
-                    if ended:
-                        reached = offset, number, b"\n" if excess else line[-CHECKSUM - 1 :]
-            finally:
-                self.position = Position(*reached, identity)
+            yield from self.of(file)
 
-    def _records(self, number: int, offset: int, line: bytes | None) -> Iterator[LocatedRecord]:
-        if line is None:
-            self._problem(number, offset, f"a line of more than {LONGEST} bytes")
-            return
+    def of(self, file: BinaryIO) -> Iterator[LocatedRecord]:
+        """The same of the file when it is open."""
+        found = os.fstat(file.fileno())
+        identity = (found.st_dev, found.st_ino)
+        self.position = replace(self.position, file=identity)
+        file.seek(self.position.offset)
+        offset, number = self.position.offset, self.position.line
+        reached = offset, number, self.position.before
+        read = self.read
         try:
-            fields = self.read(line)
-        except Newer as newer:
-            self._problem(number, offset, str(newer))
-            yield LocatedRecord(number, offset, line.rstrip(b"\r\n"), newer.fields, known=False)
-        except ValueError as reason:
-            found = list(self._salvaged(number, offset, line))
-            kept = f"; {len(found)} whole records in it are kept" if found else ""
-            self._problem(number, offset, f"{str(reason)[:200]}{kept}")
-            yield from found
-        else:
-            yield LocatedRecord(number, offset, line.rstrip(b"\r\n"), fields)
+            while line := file.readline(LONGEST):
+                number, start, offset = number + 1, offset, offset + len(line)
+                ended, excess = line.endswith(b"\n"), 0
+                if not ended and len(line) == LONGEST:
+                    excess, ended = _rest(file)
+                    offset += excess
+                if excess:
+                    self._problem(number, start, f"a line of more than {LONGEST} bytes")
+                else:
+                    try:
+                        fields = read(data := line.rstrip(b"\r\n"))
+                    except ValueError as reason:
+                        yield from self._otherwise(number, start, line, reason)
+                    else:
+                        yield LocatedRecord(number, start, len(data), data[-CHECKSUM:], fields, data=data)
+                if ended:
+                    reached = offset, number, b"\n" if excess else line[-CHECKSUM - 1 :]
+        finally:
+            self.position = Position(*reached, identity)
+
+    def _otherwise(self, number: int, offset: int, line: bytes, reason: ValueError) -> Iterator[LocatedRecord]:
+        """What a line holds that is no record of this schema."""
+        if isinstance(reason, Newer):
+            self._problem(number, offset, str(reason))
+            yield located(number, offset, line.rstrip(b"\r\n"), reason.fields, known=False)
+            return
+        found = list(self._salvaged(number, offset, line))
+        kept = f"; {len(found)} whole records in it are kept" if found else ""
+        self._problem(number, offset, f"{str(reason)[:200]}{kept}")
+        yield from found
 
     def _salvaged(self, number: int, offset: int, line: bytes) -> Iterator[LocatedRecord]:
         for at, data in pieces(line):
             try:
-                yield LocatedRecord(number, offset + at, data, self.read(data))
+                yield located(number, offset + at, data, self.read(data))
             except Newer as newer:
-                yield LocatedRecord(number, offset + at, data, newer.fields, known=False)
+                yield located(number, offset + at, data, newer.fields, known=False)
             except ValueError:
                 continue
 

@@ -8,7 +8,7 @@ the lock beside its log (see `writer`), and where there is neither its last sign
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -125,7 +125,7 @@ class Activity:
 
 @dataclass(slots=True)
 class _ActivityReader:
-    """One pass over a log, in order of time within each file."""
+    """Who has begun and not ended, by the records of a log in order of time within each file; then the trials of these."""
 
     now: Now
     points: dict[Study, float] = field(default_factory=dict)
@@ -133,11 +133,23 @@ class _ActivityReader:
     trials: list[tuple[float, Study, Trial | Glimpse]] = field(default_factory=list)
     """With their ages."""
 
-    def take(self, record: Trial | Glimpse | JsonObject) -> None:
-        """Add a record."""
-        if isinstance(record, Trial | Glimpse):
-            if (study := study_of(record)) is not None:
+    def read(self, records: Sequence[Trial | Glimpse | JsonObject]) -> None:
+        """Take all of them: most trials are of work that has ended."""
+        for record in records:
+            if not isinstance(record, Glimpse | Trial):
+                self.take(record)
+        wanted = {study for start in self.open.values() for study in start.tasks}
+        for record in records if wanted else ():
+            if isinstance(record, Glimpse | Trial) and (study := study_of(record)) in wanted:
                 self.trials.append((self.now.age(record.fields), study, record))
+        self.trials.sort(key=lambda entry: -entry[0])
+
+    def take(self, record: JsonObject) -> None:
+        """A record of a run or a job."""
+        if record["kind"] == "run_end":
+            self.open.pop(str(record.get("run")), None)
+            return
+        if record["kind"] == "final" and not self.open:
             return
         match record["kind"], Start.of(record, self.now):
             case "run_start", Start() as start:
@@ -145,8 +157,6 @@ class _ActivityReader:
                 self.open[str(record.get("run"))] = start
                 if start.study is not None and start.points is not None:
                     self.points[start.study] = start.points
-            case "run_end", _:
-                self.open.pop(str(record.get("run")), None)
             case "final", Start() as start:
                 self._drop(start)
 
@@ -161,9 +171,7 @@ def activities(log: Log, now: Now, records: Iterable[Trial | Glimpse | JsonObjec
     Raises `LogError` if it cannot be read.
     """
     reader = _ActivityReader(now)
-    for record in log.glimpses() if records is None else records:
-        reader.take(record)
-    reader.trials.sort(key=lambda entry: -entry[0])
+    reader.read(list(log.glimpses() if records is None else records))
     held = [found for path in log.files() if (found := holder(path)) is not None]
     jobs = [start for start in reader.open.values() if start.file is not None]
     owned = {study for start in jobs for study in start.tasks}

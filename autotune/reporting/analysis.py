@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorlang.autotune.jobs.ledger import seconds_covered
+from tensorlang.autotune.log.glimpse import Glimpse
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import Decision, RunStart
 from tensorlang.autotune.measurement.interval import Ratio, paired_ratio
@@ -22,10 +23,9 @@ from tensorlang.autotune.measurement.slowness import Slow, slow_stretches
 
 def ordered(trials: Sequence[Trial]) -> list[Trial]:
     """By the time they ended where all say it, else as they stand: merged logs interleave."""
-    ends = [number(trial.fields.get("time_unix")) for trial in trials]
-    if any(end is None for end in ends):
-        return list(trials)
-    return [trial for _, _, trial in sorted(zip(ends, range(len(ends)), trials, strict=True), key=lambda entry: entry[:2])]
+    told = [trial.time_unix if isinstance(trial, Glimpse) else number(trial.fields.get("time_unix")) for trial in trials]
+    ends = [end for end in told if end is not None]
+    return [trials[place] for place in sorted(range(len(ends)), key=ends.__getitem__)] if len(ends) == len(told) else list(trials)
 
 
 def default_of(trials: Sequence[Trial]) -> Trial | None:

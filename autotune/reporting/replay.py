@@ -6,6 +6,7 @@ that is still accepted); else the reason is. A log can be anyone's, so nothing t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -113,6 +114,38 @@ def texts(trial: Trial) -> tuple[str, str]:
     except BROKEN as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         return f"This version cannot rebuild the schedule: {why}", f"directives: {str(trial.schedule)[:LONGEST_TEXT]}"
+
+
+def python_of(trial: Trial) -> str:
+    """The Python of a schedule; the reason and the directives where this version cannot rebuild it.
+
+    What this version measured it accepted, so its directives are spelled as they stand in the record; others are replayed.
+    """
+    from tensorlang.schedules import trace  # noqa: PLC0415 - as above
+    from tensorlang.schedules.directive import Refusal  # noqa: PLC0415
+
+    wrote = mapping(trial, "software").get("tensorlang")
+    if wrote == host.software()["tensorlang"] and (names := _outputs(trial.task.get("definition"))) is not None:
+        try:
+            steps, made_for = trace.from_json(trial.schedule or "")
+            if made_for == trial.task.get("fingerprint"):
+                return "\n".join([f"s = tl.Schedule({', '.join(names)})", *map(trace.call, steps)])[:LONGEST_TEXT]
+        except (Refusal, *BROKEN):
+            pass  # replaying it says what is wrong
+    nest, python = texts(trial)
+    return python if python.startswith("s = ") else f"{nest}\n{python}"
+
+
+def _outputs(document: object) -> list[str] | None:
+    """The names of a program's results, where its description alone tells them: stages of one tensor each, all of different names."""
+    match document:
+        case {"definitions": [*found], "outputs": [*outputs]} if all(isinstance(entry, dict) for entry in found):
+            names = [entry.get("name") for entry in found]
+            simple = all(entry.get("kind") == "placeholder" or len(entry.get("values", ())) == 1 for entry in found)
+            if simple and len({*names}) == len(names) and all(isinstance(name, str) and name.isidentifier() for name in names):
+                with contextlib.suppress(IndexError, TypeError):
+                    return [str(names[place]) for place in outputs]
+    return None
 
 
 def definition(trial: Trial) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tensorlang.autotune.jobs.result import best_of, failures
 from tensorlang.autotune.log.database import Study, study_of
-from tensorlang.autotune.log.glimpse import Glimpse
+from tensorlang.autotune.log.glimpse import Glimpse, run_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
@@ -25,11 +26,12 @@ from tensorlang.autotune.reporting.display import duration, failure_line, plain,
 from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.errors import LogError
 from tensorlang.schedules.spaces.space import spelling
+from tensorlang.system.lazy import cached_property
 
 TOP = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tuned:
     """The trials of one study, its last final measurement and how its last run ended.
 
@@ -98,7 +100,7 @@ class Tuned:
         """How far the verdict can be trusted, or the fastest trial where there is none yet; None where the log does not say."""
         return self.final.verdict if self.final is not None else None if self.best is None else self.best.quality
 
-    @property
+    @cached_property
     def best(self) -> Trial | None:
         """The winner of the final measurement, else the fastest trial."""
         winner = None if self.final is None else self.final.winner
@@ -161,7 +163,7 @@ def _studies(log: Log, records: Iterable[Any]) -> list[Tuned]:
 
 
 def _tuned(own: tuple[Any, ...], final: FinalRecord | None, ended: dict[str, RunEnd], starts: dict[str, RunStart]) -> Tuned:
-    runs = dict.fromkeys(str(trial.fields.get("run")) for trial in own)
+    runs = dict.fromkeys(map(run_of, own))
     end = ended.get(next(reversed(runs)))
     plans = tuple(starts[run] for run in runs if run in starts)
     return Tuned(own, final, None if end is None else end.reason, plans, None if end is None else end.noise)
@@ -177,23 +179,22 @@ def status(console: Console, log: Log, records: Iterable[Glimpse | JsonObject] |
         gain = "-" if tuned.speedup is None else f"{tuned.speedup:.2f}x"
         state = "space exhausted" if tuned.exhausted and tuned.ended else tuned.ended or "running, or killed"
         state += "; busy machine" if tuned.busy else ""
-        table.add_row(tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, shown(tuned.quality), failed, state)
+        cells = (tuned.title, str(len(tuned.trials)), duration(tuned.time), gain, shown(tuned.quality), failed, state)
+        table.add_row(*map(Text, cells))  # a log may hold what looks like markup
     console.print(table)
     _skipped(console, log)
 
 
 def best(console: Console, log: Log) -> None:
     """For each study the best configuration, and its schedule as Python."""
-    from tensorlang.autotune.reporting.replay import texts  # noqa: PLC0415 - other reports need no compiler
+    from tensorlang.autotune.reporting.replay import python_of  # noqa: PLC0415 - other reports need no compiler
 
     for tuned in standings(log):
-        plain(console, f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}")
+        first = f"{tuned.title}: {duration(tuned.time)}{_sure(tuned)}"
         if tuned.best is None:
-            plain(console, "no valid schedule\n" + failure_line(tuned.trials))
+            plain(console, f"{first}\nno valid schedule\n{failure_line(tuned.trials)}")
             continue
-        plain(console, f"configuration: {spelling(tuned.best.config)}")
-        nest, python = texts(tuned.best)
-        plain(console, (python if python.startswith("s = ") else f"{nest}\n{python}") + "\n")
+        plain(console, f"{first}\nconfiguration: {spelling(tuned.best.config)}\n{python_of(tuned.best)}\n")
 
 
 def _sure(tuned: Tuned) -> str:

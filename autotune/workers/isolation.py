@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 def _connected(arguments: list[str], read: Callable[[bytes, list[bytes]], Heard]) -> Channel[Heard]:
     """The channel to the parent, of arguments `SOCKET PARENT MEMORY CORES`; this process is then confined as they say."""
     descriptor, parent, memory = map(int, arguments[:3])
-    _isolate(parent, memory)
+    isolate(parent, memory)
     pin([int(core) for core in arguments[3].split(",")])
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 500)  # where code that writes to low descriptors does not hit it
     os.close(descriptor)
@@ -43,7 +43,7 @@ def served(arguments: list[str], read: Callable[[bytes, list[bytes]], Heard], se
         os._exit(0)
 
 
-def _isolate(parent: int, memory: int) -> None:
+def isolate(parent: int, memory: int) -> None:
     """Die with the parent, and rather than it; no core file; a bound on memory."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

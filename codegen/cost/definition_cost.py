@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Final, TypeAlias
 
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.emission.storage import fits_stack
-from tensorlang.ir import Alloc, Binary, Call, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir import Alloc, Binary, Call, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir.integers import known_value
 from tensorlang.ir.linear import Linear, expression, linear
 from tensorlang.ir.traverse import axes_of, children, statements, substatements, substitute, walk
 from tensorlang.schedules.rewriting.ragged import ragged
@@ -107,26 +108,27 @@ def traffic(nest: Nest) -> Expr:
     return simplify(total)
 
 
-def workspace(nest: Nest) -> int:
-    """Bytes that the temporaries of a lowered nest take from the heap, where their extents are literals."""
-    return _heap_bytes(nest.body)
+def workspace(nest: Nest, dims: Mapping[str, int] | None = None) -> int:
+    """Bytes that the temporaries of a lowered nest take from the heap, where their extents are literals, or made of these `dims`."""
+    return _heap_bytes(nest.body, dims or {})
 
 
-def _heap_bytes(function: Stmt) -> int:
+def _heap_bytes(function: Stmt, dims: Mapping[str, int]) -> int:
     """The same of what becomes one function: the nest, or the body of a parallel loop."""
     total = taken = 0
     stack = [function]
     while stack:
         part = stack.pop()
         for buffer in part.buffers if isinstance(part, Alloc) else ():
-            if all(isinstance(extent, Const) for extent in buffer.shape):
-                size = prod(max(0, int(extent.value)) for extent in buffer.shape if isinstance(extent, Const))
+            extents = [known_value(extent, dims) for extent in buffer.shape]
+            if None not in extents:
+                size = prod(max(0, extent) for extent in extents if extent is not None)
                 if buffer.memory in ("register", "stack") or fits_stack(buffer, size, taken):
                     taken += size * buffer.dtype.bytes
                 else:
                     total += size * buffer.dtype.bytes
         if isinstance(part, For) and part.kind == "parallel":
-            total += _heap_bytes(part.body)
+            total += _heap_bytes(part.body, dims)
         else:
             stack.extend(reversed(substatements(part)))
     return total

@@ -4,7 +4,8 @@
     TENSORLANG_CACHE=on                in the user's cache folder
     TENSORLANG_CACHE=off, or unset     kernels nowhere
 
-What a user asked to be measured goes to the user's folder where none was chosen.
+What a user asked to be measured, and what is remembered of large logs, goes to the user's folder where none was chosen; the latter
+nowhere where caching is switched off by name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ def chosen() -> Path | None:
     if wanted.lower() in _OFF:
         return None
     return of_user() if wanted.lower() in _ON else Path(os.path.expanduser(wanted))  # noqa: PTH111 - raises for no user
+
+
+def unless_off() -> Path | None:
+    """The folder that was asked for, else the user's; None where it was said that there is to be none."""
+    if VARIABLE in os.environ and os.environ[VARIABLE].strip().lower() in _OFF[1:]:
+        return None
+    return chosen() or of_user()
 
 
 def of_user() -> Path:

@@ -15,7 +15,7 @@ from tensorlang.autotune.cli import main
 from tensorlang.autotune.log.log import Log
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from tensorlang.autotune.cli.main import main; main()"]
+COMMAND = [sys.executable, "-c", "from autotune_command import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 

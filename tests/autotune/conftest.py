@@ -22,3 +22,9 @@ def one_thread() -> Iterator[None]:
     tl.set_threads(1)
     yield
     tl.set_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of logs is not left in the folder of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -169,3 +170,20 @@ def test_extents_are_read_from_text() -> None:
     for wrong in ("M", "M=", "M=-1", "M=1.5", "=3", "M=1;N=2"):
         with pytest.raises(TuningError):
             parse_shape(wrong)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("module", ["tensorlang", "numpy", "tensorlang.ir.nodes", "typer", "tensorlang.autotune.cli.main"])
+def test_a_signal_while_the_command_is_still_being_imported_ends_in_one_line(module: str, number: signal.Signals) -> None:
+    sending = (
+        "import os, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['autotune', 'ops']\n"
+        "import autotune_command\n"
+        "autotune_command.main()\n"
+    )
+    found = subprocess.run([sys.executable, "-c", sending], capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "autotune: stopped\n")

@@ -1,6 +1,8 @@
 """On a cluster every candidate is measured alone on a host of one kind, and nothing that is lost takes a finished trial with it."""
 
+import io
 import json
+import logging
 import multiprocessing
 import os
 import re
@@ -19,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tensorlang.autotune.cluster import ClusterEvaluator, target
+from tensorlang.autotune.cluster import ClusterEvaluator, link, target
 from tensorlang.autotune.cluster.assignment import Patience
 from tensorlang.autotune.cluster.link import how_to_start
 from tensorlang.autotune.log.log import Log
@@ -311,6 +313,30 @@ def test_a_lost_scheduler_ends_the_run_with_all_finished_trials_in_the_log_and_t
     assert job(log).run().speedup is not None
     records = list(Log(log))
     assert len(records) == 5 == len({json.dumps(record.config) for record in records}) and not Log(log).problems
+
+
+def test_what_dask_says_of_a_lost_scheduler_is_held_back_by_whatever_would_print_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loggers have levels and handlers of their own once it is imported, and its client still complains when it is closed."""
+    logger, printed = logging.getLogger("distributed.client"), io.StringIO()
+    handler = logging.StreamHandler(printed)
+    logger.addHandler(handler)
+    monkeypatch.setattr(logger, "level", logging.WARNING)
+    monkeypatch.setattr(link._QuietLogging, "_LATER_S", 0.5)
+    quiet = link._QuietLogging()
+    try:
+        quiet.begin()
+        logger.error("Connection refused")
+        quiet.end(lost=True)
+        logger.error("Connection refused")
+        assert printed.getvalue() == ""
+        for _ in range(100):
+            logger.error("told again")
+            if printed.getvalue():
+                break
+            time.sleep(0.1)
+        assert printed.getvalue() == "told again\n"
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_a_scheduler_that_does_not_answer_is_lost_too(opened, cluster: Cluster) -> None:

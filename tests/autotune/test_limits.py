@@ -16,8 +16,9 @@ from tensorlang.autotune.verification import reference
 from tensorlang.autotune.verification.points import boundaries, factors, sample_points
 from tensorlang.autotune.verification.reference import make_reference
 from tensorlang.autotune.workers.definitions import program
-from tensorlang.autotune.workers.footprint import Footprint, require_memory
+from tensorlang.autotune.workers.footprint import PROCESSES, Footprint, require_memory
 from tensorlang.autotune.workers.limited import LimitedProcess, LimitError
+from tensorlang.codegen.target import target
 from tensorlang.errors import TuningError
 from tensorlang.ir.dtype import dtype
 from tensorlang.schedules.spaces.knobs import Knob, Sizes
@@ -100,13 +101,37 @@ def test_a_reference_in_another_process_is_the_same(monkeypatch: pytest.MonkeyPa
 
 def test_a_task_is_refused_by_what_leaves_the_least_memory() -> None:
     task = Task.of(tl.ops.relu(tl.placeholder((1 << 28,), name="x")))
-    need = Footprint.of(task)
+    need = Footprint.of(task, target(), 1)
     assert need.operands == 2 << 30 and need.results == 1 << 30 and need.peak < 3 * need.operands
     assert need.why_too_large(MemoryBound("the group", 1 << 40, need.peak)) is None
     why = need.why_too_large(MemoryBound("the group", 1 << 31, 1 << 30))
     assert why is not None and "operands of 2.15 GB" in why and "the group leaves 1.07 GB of 2.15 GB" in why
     with pytest.raises(LimitError, match=r"relu: it needs .* TB"):
-        require_memory(Task.of(tl.ops.relu(tl.placeholder((1 << 42,), name="x"))))
+        require_memory(Task.of(tl.ops.relu(tl.placeholder((1 << 42,), name="x"))), target(), 1)
+
+
+def test_what_the_default_schedule_computes_whole_counts() -> None:
+    """A product that is read by columns is computed whole; a pointwise stage between two others is not."""
+    n = 8192
+    A, B, W = tl.placeholder((n, 4), name="A"), tl.placeholder((4, n), name="B"), tl.placeholder((n, 4), name="W")
+    C, k = tl.ops.matmul(A, B, name="C"), tl.reduce_axis(n, name="k")
+    task = Task.of(tl.compute((n, 4), lambda i, j: tl.sum(C[k, i] * W[k, j], axis=k), name="D"))
+    need = Footprint.of(task, target(), 1)
+    assert n * n * 4 <= need.intermediates <= 1.1 * n * n * 4
+    assert need.peak == need.operands + need.results + need.intermediates + PROCESSES
+    why = need.why_too_large(MemoryBound("the group", 1 << 28, 1 << 28))
+    assert why is not None and "intermediate results of 26" in why
+    assert Footprint.of(Task.of(tl.ops.relu(tl.ops.relu(tl.placeholder((n, n), name="x")))), target(), 1).intermediates == 0
+
+
+def test_intermediates_of_run_time_extents_count_at_the_values_that_are_measured_at() -> None:
+    n = tl.dim("n")
+    A, k = tl.placeholder((n, 4), name="A"), tl.reduce_axis(n, name="k")
+    C = tl.compute((n, n), lambda i, j: tl.exp(A[i, 0] + A[j, 1]), name="C")
+    m = tl.reduce_axis(n, name="m")
+    S = tl.compute((n, n), lambda i, j: tl.sum(C[i, m] * C[m, j], axis=m), name="S")
+    task = Task.of(tl.compute((n,), lambda i: tl.sum(S[k, i], axis=k), name="D"), dims={"n": 4096})
+    assert Footprint.of(task, target(), 1).intermediates >= 4096 * 4096 * 4
 
 
 def test_making_and_comparing_operands_takes_parts_of_them_at_a_time() -> None:

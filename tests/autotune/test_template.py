@@ -1,5 +1,9 @@
 """A user's own template is searched, logged, served and reported like a strategy's space, and replays without the function."""
 
+import gc
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +125,61 @@ def test_a_space_of_named_values_has_the_knobs_that_their_kinds_suggest() -> Non
     assert [knob.kind for knob in space.knobs] == ["Sizes", "Flag", "Choice"] and space.count.feasible == 8
     with pytest.raises(TuningError, match="'rows' has no values"):
         tl.Space.of(rows=())
+
+
+def failing(C: Any) -> Any:
+    """A template that does at each point what its knob says."""
+
+    def schedule(config: dict[str, Any]) -> tl.Schedule:
+        match config["deed"]:
+            case "loop":
+                while True:
+                    pass
+            case "exit":
+                sys.exit(3)
+            case "leave":
+                os._exit(4)
+            case "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "fill":
+                bytearray(1 << 45)
+            case "kill the group":
+                os.killpg(0, signal.SIGTERM)
+            case "print":
+                sys.stdout.write("what a user prints goes where it did")
+        return tl.Schedule(C)
+
+    return schedule
+
+
+def test_a_template_that_loops_exits_or_crashes_is_an_outcome_of_its_point_and_the_run_goes_on(tmp_path: Path) -> None:
+    deeds = ("loop", "exit", "leave", "crash", "fill", "kill the group", "print")
+    C, log = matmul(), tmp_path / "log.jsonl"
+    result = tune(C, log=log, schedule=failing(C), space=tl.Space.of(deed=deeds), trials=8, threads=1, strategy="grid", timeout=15.0)
+    told = {trial.config["deed"]: trial for trial in Log(log) if trial.config}
+    assert {deed: trial.status for deed, trial in told.items()} == {
+        "loop": "compile_timeout", "exit": "compile_crash", "leave": "compile_crash", "crash": "compile_crash", "fill": "oom",
+        "kill the group": "compile_crash", "print": "ok",
+    }  # fmt: skip
+    assert "not there after 15 s" in told["loop"].why and "exit(3)" in told["exit"].why and "exit code 4" in told["leave"].why
+    assert "SIGSEGV" in told["crash"].why and "SIGTERM" in told["kill the group"].why
+    assert all("schedule=" in trial.why for trial in told.values() if trial.status != "ok")
+    assert result.best.time > 0
+
+
+def test_no_process_of_a_template_is_left(tmp_path: Path) -> None:
+    C = matmul()
+    job = session(C, None, schedule=by_hand(C), space=SPACE, trials=3, threads=1)
+    assert job.plan.template is not None
+    job.plan.template.begin()
+    pid = job.plan.template._calls._pid
+    os.kill(pid, 0)
+    job.run()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    job.plan.template.begin()
+    pid = job.plan.template._calls._pid
+    del job
+    gc.collect()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
