@@ -48,19 +48,17 @@ class PlacementSearch:
         first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
         steps = [*map(self._places, reversed(list(places))), self._strips]
         found = [
-            descend(self.repaired({**first, **{f"{name}.at": place for name, place in start.items()}}), steps, self.seconds)
+            descend(self.repaired({**first, **{f"{name}.at": place for name, place in start.items()}}), [*steps, *steps], self.seconds)
             for start in starts
         ]
-        return descend(min(found, key=self.seconds), steps, self.seconds)
+        return min(found, key=self.seconds)
 
     def repaired(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The point that is meant: what cannot be in strips is whole."""
         place = {name: config[f"{name}.at"] for name in self.placements.places}
         for name in reversed(list(place)):
-            if place[name] == STRIP:
-                holders = self.placements.holders(place)[name]
-                if len(holders) != 1 or not holders <= self.placements.results.keys():
-                    place[name] = WHOLE
+            if place[name] == STRIP and self.placements.holder(name, place.__getitem__) is None:
+                place[name] = WHOLE
         strips = STRIP in place.values()
         rows, slides = (config["strip"], config["slides"] and config["strip"] > 1) if strips else (self.placements.strips[0], False)
         return {"strip": rows, "slides": slides, **{f"{name}.at": value for name, value in place.items()}}

@@ -10,8 +10,9 @@ keeps. These are the choices of Halide (Ragan-Kelley et al. 2013), with the grou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from tensorlang.ir import Axis, Expr, For
@@ -103,7 +104,14 @@ class Placements:
         """Rows of a strip and whether they slide, for all strips alike, then the knobs of each stage, those of its rows with a prefix."""
         stages = (knob for name, prefix in prefixes.items() for knob in self._knobs(name, prefix))
         space = Space((Sizes("strip", self.strips), Flag("slides"), *stages))
-        return space.where(lambda config: self.plan(config) is not None, "what is computed in strips is read in those of one stage")
+        space = space.where(lambda c: not c["slides"] or c["strip"] > 1, "strips of one row slide anyhow")
+        space = space.where(
+            lambda c: c["strip"] == self.strips[0] or any(c[f"{name}.at"] == STRIP for name in self.places),
+            "rows of strips are chosen where there are some",
+        )
+        for stage in self.places:
+            space = space.where(partial(self._is_held, stage), f"{stage} is computed in strips where these are of one stage")
+        return space
 
     def _knobs(self, name: str, prefix: str) -> tuple[Knob, ...]:
         own = self.rows[name].knobs(prefix)
@@ -131,24 +139,24 @@ class Placements:
 
     def plan(self, config: Mapping[str, Any]) -> Plan | None:
         """The groups of a point; None where a stage would be computed in strips of several stages, or of one that cannot have any."""
-        key = tuple(config.get(name) for name in ("strip", "slides", *(f"{stage}.at" for stage in self.places)))
+        key = tuple(config[name] for name in ("strip", "slides", *(f"{stage}.at" for stage in self.places)))
         if key not in self._plans:
             self._plans[key] = self._plan(config)
         return self._plans[key]
 
     def _plan(self, config: Mapping[str, Any]) -> Plan | None:
-        place = {name: config.get(f"{name}.at", WHOLE) for name in self.places}
-        holders, members = self.holders(place), dict[str, list[str]]()
+        place, members = {name: config[f"{name}.at"] for name in self.places}, dict[str, list[str]]()
         for name in reversed(list(place)):
             if place[name] == STRIP:
-                holder = next(iter(holders[name]))
-                if len(holders[name]) != 1 or holder not in self.results:
+                holder = self.holder(name, place.__getitem__)
+                if holder is None:
                     return None
                 members.setdefault(holder, []).append(name)
-        if (config["slides"] and config["strip"] == 1) or (not members and config["strip"] != self.strips[0]):
-            return None  # it says nothing that the first values do not
         groups = (self._group(result, tuple(own), config) for result, own in members.items())
         return Plan(frozenset(name for name in place if place[name] == INLINED), tuple(groups))
+
+    def _is_held(self, stage: str, config: Mapping[str, Any]) -> bool:
+        return config[f"{stage}.at"] != STRIP or self.holder(stage, lambda name: config[f"{name}.at"]) is not None
 
     def _group(self, result: str, members: tuple[str, ...], config: Mapping[str, Any]) -> Group:
         """What is computed in the strips of a stage; those of the lanes' own loop have `PIECE` elements for each row of the others."""
@@ -158,15 +166,22 @@ class Placements:
         inside = (other for other in before[: before.index(loop.loop)] if other not in self.results[result])
         return Group(result, loop.loop, min(rows, size(loop)), config["slides"] and loop.loop != lanes, members, tuple(inside))
 
-    def holders(self, place: Mapping[str, str]) -> dict[str, frozenset[str]]:
-        """For each stage that is placed, the stages in whose loops it is read."""
-        found: dict[str, frozenset[str]] = {}
-        for name in reversed(list(self.stages)):
-            if place.get(name, WHOLE) == WHOLE:
-                found[name] = frozenset({name})
+    def holder(self, stage: str, place: Callable[[str], str]) -> str | None:
+        """The one stage in whose strips another one is read, by the places of others; None where that is several, or has no strips."""
+        found, pending = set[str](), [*self.readers[stage]]
+        seen = set(pending)
+        while pending:
+            reader = pending.pop()
+            if reader not in self.places or place(reader) == WHOLE:
+                found.add(reader)
+                if len(found) > 1:
+                    return None
             else:
-                found[name] = frozenset().union(*(found[reader] for reader in self.readers[name]))
-        return found
+                further = [name for name in self.readers[reader] if name not in seen]
+                seen.update(further)
+                pending += further
+        (result,) = found
+        return result if result in self.results else None
 
     def loop(self, name: str) -> For:
         """The loop of a result that strips are cut from: the outermost that what they hold follows."""
