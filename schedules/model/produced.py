@@ -9,8 +9,9 @@ The region is as in `compute_at`: of each dimension what the inner loops reach, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tensorlang.ir import Buffer
 from tensorlang.schedules.model.program import Loop, Statement
@@ -38,50 +39,81 @@ def copied(sketch: Sketch, buffer: str) -> Sketch:
 def inlined(sketch: Sketch, producer: Sketch) -> None:
     """Compute the producer anew wherever the stage reads what it makes."""
     made = _written(producer)
-    accesses: list[LinearAccess] = []
+    reads = [access for access in producer.statement.accesses if access is not made]
+    found: dict[tuple[object, ...], LinearAccess] = {}
     statement = sketch.statement
     for access in statement.accesses:
-        if access.buffer.name != made.buffer.name:
-            accesses.append(access)
-            continue
-        axes, shifts = dict[str, Terms](), dict[str, float]()
-        for own, terms, offset in zip(made.terms, access.terms, access.offsets, strict=True):
-            axes |= dict.fromkeys(own, terms)
-            shifts |= dict.fromkeys(own, float(offset))
-        accesses += [_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made]
-        asked = tuple(frozenset(name for own in loops for name in axes.get(own, {})) for loops in producer.statement.conditions)
-        statement = statement._replace(
-            operations=statement.operations + producer.statement.operations, conditions=statement.conditions + asked
-        )
-    sketch.statement = statement._replace(accesses=tuple(accesses))
+        own = [access]
+        if access.buffer.name == made.buffer.name:
+            axes, shifts = dict[str, Terms](), dict[str, float]()
+            for walked, terms, offset in zip(made.terms, access.terms, access.offsets, strict=True):
+                axes |= dict.fromkeys(walked, terms)
+                shifts |= dict.fromkeys(walked, float(offset))
+            own = [_moved(read, axes, shifts) for read in reads]
+            asked = tuple(frozenset(name for each in loops for name in axes.get(each, {})) for loops in producer.statement.conditions)
+            statement = statement._replace(
+                operations=statement.operations + producer.statement.operations, conditions=statement.conditions + asked
+            )
+        for read in own:  # what several copies read alike is read once
+            where = tuple(tuple(sorted(terms.items())) for terms in read.terms)
+            found.setdefault((read.buffer.name, read.offsets, where, read.writes), read)
+    sketch.statement = statement._replace(accesses=tuple(found.values()))
 
 
-def computed_at(sketch: Sketch, producer: Sketch, at: str) -> Sketch:
-    """The producer of what the loops inside `at` read, whose steps may be taken before it is `put`; the stage reads it in local storage."""
+def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: bool = False) -> Sketch | None:
+    """The producer of what its readers read inside `at`, whose steps may be taken before it is `put`; they read it in local storage.
+
+    `at` is a loop of one reader ("": around all of them); the others were computed at it before. Storage that is `kept` outlives the
+    iterations of `at`, each of which adds what the one before has not computed. None where reads follow the outer loops in different ways.
+    """
     made = _written(producer)
-    uses = [access for access in sketch.statement.accesses if access.buffer.name == made.buffer.name]
-    inside = {loop.name: loop.trips for loop in sketch.inside(at)}
-    axes, kept, extents = dict[str, Terms](), dict[str, float](), list[float]()
-    for place, own in enumerate(made.terms):
-        reach = max(1.0, *(_reach(use.terms[place], inside) for use in uses))
-        reach += max(use.offsets[place] for use in uses) - min(use.offsets[place] for use in uses)
-        extents.append(min(reach, made.extents[place]))
-        for name in own:
-            outer = {loop: term for loop, term in uses[0].terms[place].items() if loop not in inside}
-            axes[name] = added((outer, 1), ({name: Term(1.0)} if extents[-1] > 1 else {}, 1))
-            kept[name] = extents[-1]
+    inside = [{loop.name: loop.trips for loop in (reader.inside(at) if at and _has(reader, at) else reader.loops)} for reader in readers]
+    uses = [
+        (access, own)
+        for reader, own in zip(readers, inside, strict=True)
+        for access in reader.statement.accesses
+        if access.buffer.name == made.buffer.name
+    ]
+    every = {name: trips for own in inside for name, trips in own.items()}
+    turns = next((loop.trips for reader in readers for loop in reader.loops if loop.name == at), 1.0) if kept else 1.0
+    boxes: list[_Side] = []
+    for place in range(len(made.terms)):
+        outer = [{loop: term for loop, term in use.terms[place].items() if loop not in every} for use, _ in uses]
+        if any(other != outer[0] for other in outer):
+            return None
+        ends = [_ends(use.terms[place], loops, use.offsets[place]) for use, loops in uses]
+        low = min(first for first, _ in ends)
+        reach = min(1 + max(last for _, last in ends) - low, made.extents[place])
+        boxes.append(_Side(outer[0], low, reach, abs(outer[0][at].coefficient) if kept and at in outer[0] else 0.0))
+    still = kept and not any(side.step for side in boxes)  # nothing is left to add after the first iteration
+    axes, shifts, trips = dict[str, Terms](), dict[str, float](), dict[str, float]()
+    for place, (walked, side) in enumerate(zip(made.terms, boxes, strict=True)):
+        for name in walked:
+            axes[name] = added((side.outer, 1), ({name: Term(1.0)} if side.reach > 1 else {}, 1))
+            shifts[name] = side.low
+            trips[name] = min(side.reach, side.step + (side.reach - side.step) / turns) if side.step else side.reach
+            trips[name] /= turns if still and place == 0 else 1
+    extents = [min(side.reach + side.step * (turns - 1), whole) for side, whole in zip(boxes, made.extents, strict=True)]
     memory = replace(made.buffer, memory="heap")
-    reads = (_moved(read, axes, {}) for read in producer.statement.accesses if read is not made)
-    write = _stored(made, memory, extents, {name for name, extent in kept.items() if extent > 1})
+    reads = tuple(_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
+    here: list[Terms] = [{at: Term(side.step)} if side.step else {} for side in boxes]
+    moving: list[Terms] = [{name: Term(1.0) for name in own if trips[name] > 1} for own in made.terms]
+    write = _stored(made, memory, extents, [added((mine, 1), (turn, 1)) for mine, turn in zip(moving, here, strict=True)], made.offsets)
     asked = tuple(
         frozenset(inner for name in loops for inner in axes.get(name, {name: Term(1.0)})) for loops in producer.statement.conditions
     )
-    sketch.statement = sketch.statement._replace(
-        accesses=tuple(_stored(access, memory, extents, inside) if access in uses else access for access in sketch.statement.accesses)
-    )
+
+    def local(access: LinearAccess, own: Mapping[str, float]) -> LinearAccess:
+        terms = [{name: term for name, term in terms.items() if name in own} for terms in access.terms]
+        offsets = tuple(int(offset - side.low) for offset, side in zip(access.offsets, boxes, strict=True))
+        return _stored(access, memory, extents, [added((mine, 1), (turn, 1)) for mine, turn in zip(terms, here, strict=True)], offsets)
+
+    for reader, own in zip(readers, inside, strict=True):
+        accesses = (local(access, own) if access.buffer.name == made.buffer.name else access for access in reader.statement.accesses)
+        reader.statement = reader.statement._replace(accesses=tuple(accesses))
     statement = producer.statement._replace(accesses=(*reads, write), conditions=asked)
     return Sketch(
-        statement, [loop._replace(trips=kept.get(loop.name, loop.trips)) for loop in producer.loops if kept.get(loop.name, 2) > 1]
+        statement, [loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops if trips.get(loop.name, 2) > 1]
     )
 
 
@@ -89,9 +121,23 @@ def _written(producer: Sketch) -> LinearAccess:
     return next(access for access in producer.statement.accesses if access.writes)
 
 
-def _reach(terms: Terms, trips: Mapping[str, float]) -> float:
-    """Elements from the first to the last that loops of so many trips reach along a dimension."""
-    return 1 + sum(abs(term.coefficient) * (trips[name] - 1) for name, term in terms.items() if name in trips)
+class _Side(NamedTuple):
+    """One dimension of the box that readers want: the outer loops that it follows, where it begins, its extent, how far `at` moves it."""
+
+    outer: Terms
+    low: float
+    reach: float
+    step: float
+
+
+def _has(sketch: Sketch, loop: str) -> bool:
+    return any(found.name == loop for found in sketch.loops)
+
+
+def _ends(terms: Terms, trips: Mapping[str, float], offset: float) -> tuple[float, float]:
+    """The first and the last element that loops of so many trips reach along a dimension."""
+    ways = [term.coefficient * (trips[name] - 1) for name, term in terms.items() if name in trips]
+    return offset + sum(min(0.0, way) for way in ways), offset + sum(max(0.0, way) for way in ways)
 
 
 def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str, float]) -> LinearAccess:
@@ -103,10 +149,11 @@ def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str,
     return access._replace(terms=tuple(follow(terms, axes) for terms in access.terms), offsets=tuple(map(int, offsets)))
 
 
-def _stored(access: LinearAccess, buffer: Buffer, extents: Sequence[float], loops: Collection[str]) -> LinearAccess:
-    """An access to storage of other extents, along which some loops move."""
+def _stored(
+    access: LinearAccess, buffer: Buffer, extents: Sequence[float], terms: Sequence[Terms], offsets: tuple[int, ...]
+) -> LinearAccess:
+    """An access to storage of other extents."""
     strides = [float(access.element)]
     for extent in reversed(extents[1:]):
         strides.append(strides[-1] * extent)
-    terms = tuple({name: term for name, term in own.items() if name in loops} for own in access.terms)
-    return access._replace(buffer=buffer, extents=tuple(extents), strides=tuple(reversed(strides)), terms=terms)
+    return access._replace(buffer=buffer, extents=tuple(extents), strides=tuple(reversed(strides)), terms=tuple(terms), offsets=offsets)

@@ -38,6 +38,7 @@ from tensorlang.ir import (
 )
 from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import linear
+from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and
 from tensorlang.schedules.legality.code_size import FUNCTIONS
@@ -116,6 +117,7 @@ class _Reader:
     around: list[tuple[str, float]] = field(default_factory=list)
     made: dict[str, frozenset[str]] = field(default_factory=dict)
     asked: dict[frozenset[str], None] = field(default_factory=dict)
+    numbering: Numbering = field(default_factory=Numbering)
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -289,15 +291,15 @@ class _Reader:
         return known
 
     def _operations(self, expr: Expr, reads: dict[int, LinearAccess], seen: set[int]) -> float:
-        """Issue slots of an expression, each shared part once; what only says where (indices, conditions on loops) costs nothing."""
-        if id(expr) in seen or isinstance(expr, Const | Axis | Dim):
+        """Issue slots of an expression, equal parts once; what only says where (indices, conditions on loops) costs nothing."""
+        if isinstance(expr, Const | Axis | Dim) or (number := self.numbering.number(expr)) in seen:
             return 0.0
-        seen.add(id(expr))
+        seen.add(number)
         own = 0.0
         match expr:
             case Load(buffer, index):
                 if isinstance(buffer, Buffer):
-                    reads[id(expr)] = self._access(buffer, index, reads=True, writes=False)
+                    reads[number] = self._access(buffer, index, reads=True, writes=False)
                 return sum(self._operations(part, reads, seen) for part in index if not _tells_where(part))
             case Binary("div" | "floordiv" | "mod"):
                 own = DIVISION

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.thread_loop import of_threads
 
 INLINED: Final = "inlined"
 WHOLE: Final = "apart"
@@ -38,21 +39,17 @@ class Producer:
     def knob(self) -> Choice:
         """The place, with the knobs of the stage there: none where it is inlined, threads only where it is whole."""
         own = self.rows.knobs(self.prefix)
-        inside = tuple(knob for knob in own if not _of_threads(knob.name))
+        inside = tuple(knob for knob in own if not of_threads(knob.name))
         knobs: dict[str, tuple[Knob, ...]] = {WHOLE: own, INLINED: ()}
         return Choice("source", {place: knobs.get(place, inside) for place in self.places})
 
     def default(self, place: str) -> dict[str, Any]:
         """The place, and the default point of the stage there."""
         own = {} if place == INLINED else self.rows.default(self.prefix)
-        return {"source": place} | {name: value for name, value in own.items() if place == WHOLE or not _of_threads(name)}
+        return {"source": place} | {name: value for name, value in own.items() if place == WHOLE or not of_threads(name)}
 
     def compute(self, s: Schedule, config: Mapping[str, Any], at: str | None) -> None:
         """Compute the stage inside the loop `at` (None: before all loops of its reader), by the point."""
         if at is not None:
             s.compute_at(self.name, at)
         self.rows.schedule(s, config, self.prefix, alone=at is None)
-
-
-def _of_threads(knob: str) -> bool:
-    return knob.endswith(".parallel")

@@ -7,7 +7,7 @@ from the tiles, and place the producer of an operand. Other stages run in rows, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -27,6 +27,8 @@ from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.placement_search import PlacementSearch
+from tensorlang.schedules.strategies.placements import Placements
 from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
@@ -126,6 +128,8 @@ class ProgramStrategy:
 
     @cached_property
     def _main(self) -> StageInfo | None:
+        if self._placements is not None:
+            return self._last
         infos = [info for info in self._stages if info.name not in self._producers]
         return max(infos, key=lambda info: info.iterations) if infos else None
 
@@ -214,6 +218,17 @@ class ProgramStrategy:
         """The stages that are computed from the tiles of others by default."""
         return frozenset(tile.consumer for tile in self._tiles.values() if tile.consumer)
 
+    @cached_property
+    def _placements(self) -> Placements | None:
+        """Where stages can be computed, of a program in rows; None where nothing can be but what follows the rows of the last stage."""
+        if self._tiles or self._blocks.moved or len(self._stages) > MOST_STAGES:
+            return None
+        found = Placements.of(self._plain, {info.name: info for info in self._stages}, self._rows)
+        if found is None or self._last is None:
+            return None
+        follow = compute_in_rows(self._plain.copy(), self._last)
+        return None if found.places.keys() <= set(follow) else found
+
     @property
     def _main_name(self) -> str:
         return "" if self._main is None else self._main.name
@@ -222,9 +237,9 @@ class ProgramStrategy:
     def _in_rows(self) -> tuple[str, ...]:
         """The stages that can be computed in the rows of the last one, where the main stage runs in rows."""
         main = self._rows.get(self._main_name)
-        return (
-            compute_in_rows(self._plain.copy(), self._last) if self._last is not None and main is not None and main.name == "rows" else ()
-        )
+        if self._last is None or main is None or main.name != "rows" or self._placements is not None:
+            return ()
+        return compute_in_rows(self._plain.copy(), self._last)
 
     @property
     def _rows_pay(self) -> bool:
@@ -252,6 +267,8 @@ class ProgramStrategy:
     @cached_property
     def space(self) -> Space:
         """The knobs of the main stage, then those of the others, prefixed by the stage."""
+        if self._placements is not None:
+            return self._placements.space(self._prefixes)
         tile, rows = self._tiles.get(self._main_name), self._rows.get(self._main_name)
         knobs: list[Knob] = list(tile.knobs() if tile is not None else rows.knobs() if rows is not None else ())
         for prefix, beside in self._beside():
@@ -268,11 +285,20 @@ class ProgramStrategy:
     @cached_property
     def default(self) -> Config:
         """The point that the cost models name."""
+        if self._placements is not None:
+            chosen = PlacementSearch(self._placements, self._parts, self.machine, self.threads).default()
+            return self._placements.default(self._prefixes, chosen)
         main = self._rows.get(self._main_name)
         config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if main is None else main.default()
         for prefix, beside in self._beside():
             config |= beside.default(prefix)
         return {**config, "in_rows": self._rows_pay} if self._in_rows else config
+
+    @property
+    def _prefixes(self) -> dict[str, str]:
+        """What the knobs of a stage's rows begin with: those of the main one, which comes first, with nothing."""
+        others = (name for name in self._rows if name != self._main_name)
+        return {self._main_name: "", **{name: f"{name}." for name in others}}
 
     def _defaults(self, tile: str) -> Config:
         """The default of a stage that runs as tiles, searched once."""
@@ -284,7 +310,11 @@ class ProgramStrategy:
         """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule."""
         s = self._plain.copy()
         s.faults = self._fused[1]
-        moved = compute_in_rows(s, self._last) if config.get("in_rows") and self._last is not None else ()
+        moved: Collection[str] = ()
+        if self._placements is not None:
+            moved = self._placements.schedule(s, config)
+        elif config.get("in_rows") and self._last is not None:
+            moved = compute_in_rows(s, self._last)
         placed: set[str] = set()
         sums: dict[str, RowSum] = {}
         for name in sorted((info.name for info in self._stages), key=lambda name: not self._is_placed_first(name)):
@@ -341,6 +371,8 @@ class ProgramStrategy:
             nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
             return nested and tile.schedule(s, config if main else self._defaults(name), alone=alone)
         prefix, rows = "" if main else f"{name}.", self._rows[name]
+        if self._placements is not None:
+            rows = self._placements.rows_in(s, name)
         rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
         return True
 

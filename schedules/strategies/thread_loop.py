@@ -78,6 +78,11 @@ def outer_loop_knob(prefix: str = "") -> Choice:
     return Choice(f"{prefix}parallel", ["none", "outer"])
 
 
+def of_threads(knob: str) -> bool:
+    """Does a knob of a stage say whether threads share a loop of it?"""
+    return knob == "parallel" or knob.endswith(".parallel")
+
+
 def parallelize(s: Schedule, loop: str) -> None:
     """Let threads share a loop, unless iterations depend on one another or it stands inside another loop that threads share."""
     s.attempt(Parallel(loop))

@@ -51,7 +51,8 @@ class WindowSketches:
             first = len(window.around)
             at = {IN_PLANE: first - 1, IN_ROWS: first}.get(place)
             loop = "" if at is None else tiles[window.stage.outer[at].loop]
-            made = source if place == WHOLE else computed_at(sketch, source, loop)
+            placed = None if place == WHOLE else computed_at([sketch], source, loop)
+            made, loop = (source, "") if placed is None else (placed, loop)
             vectors = COPIED if self.producer is None else config.get(f"{self.producer.prefix}vectors")
             if vectors is not None and made.loops:
                 made.mark(made.split(made.loops[-1].name, vectors * self.lanes, self.lanes)[1], "vector")

@@ -1,0 +1,186 @@
+"""Where stages are computed: every point computes the same, sketches of groups cost what schedules do, and the default is worth it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tensorlang as tl
+from tensorlang.autotune.task import placeholders
+from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
+from tensorlang.schedules.strategies.placements import INLINED, STRIP, WHOLE, Placements
+from tensorlang.schedules.strategies.program import ProgramStrategy
+
+MACHINES = ("haswell", "cascadelake", "icelake-server", "znver4", "znver5", "neoverse-v1")
+
+
+def corners(rows: int, columns: int) -> Tensor:
+    """Harris's corners: gradients, their products, sums of windows, and two readers of these."""
+    X = tl.placeholder((3, rows + 4, columns + 4), name="X")
+    gray = tl.compute((rows + 4, columns + 4), lambda y, x: 0.3 * X[0, y, x] + 0.6 * X[1, y, x] + 0.1 * X[2, y, x], name="gray")
+    dy = tl.compute((rows + 2, columns + 2), lambda y, x: gray[y + 2, x + 1] - gray[y, x + 1], name="dy")
+    dx = tl.compute((rows + 2, columns + 2), lambda y, x: gray[y + 1, x + 2] - gray[y + 1, x], name="dx")
+
+    def window(left: Tensor, right: Tensor, name: str) -> Tensor:
+        both = tl.compute((rows + 2, columns + 2), lambda y, x: left[y, x] * right[y, x], name=f"{name}_product")
+        found: Tensor = tl.compute((rows, columns), lambda y, x: sum(both[y + i, x + j] for i in range(3) for j in range(3)), name=name)
+        return found
+
+    yy, xx, xy = window(dy, dy, "yy"), window(dx, dx, "xx"), window(dx, dy, "xy")
+    trace = tl.compute((rows, columns), lambda y, x: yy[y, x] + xx[y, x], name="trace")
+    out: Tensor = tl.compute(
+        (rows, columns), lambda y, x: yy[y, x] * xx[y, x] - xy[y, x] * xy[y, x] - trace[y, x] * trace[y, x], name="out"
+    )
+    return out
+
+
+def sharpened(rows: int, columns: int) -> Tensor:
+    """A mask that all channels share: the loop of channels stands outside those that the mask follows."""
+    X = tl.placeholder((3, rows + 2, columns + 2), name="X")
+    gray = tl.compute((rows + 2, columns + 2), lambda y, x: X[0, y, x] + X[1, y, x] + X[2, y, x], name="gray")
+    high = tl.compute((rows, columns + 2), lambda y, x: gray[y, x] + 2 * gray[y + 1, x] + gray[y + 2, x], name="high")
+    ratio = tl.compute((rows, columns), lambda y, x: (high[y, x] + high[y, x + 2]) / (1 + gray[y + 1, x + 1] ** 2), name="ratio")
+    out: Tensor = tl.compute((3, rows, columns), lambda c, y, x: ratio[y, x] * X[c, y + 1, x + 1], name="out")
+    return out
+
+
+def halved(rows: int, columns: int) -> Tensor:
+    """A step of two rows and columns, and a reader of whole rows."""
+    X = tl.placeholder((2 * rows + 2, 2 * columns + 1), name="X")
+    wide = tl.compute((2 * rows + 1, 2 * columns + 1), lambda y, x: X[y, x] + X[y + 1, x], name="wide")
+    small = tl.compute((rows, columns), lambda y, x: wide[2 * y, 2 * x] + wide[2 * y + 2, 2 * x + 1] * 0.5, name="small")
+    out: Tensor = tl.compute((rows, columns), lambda y, x: small[y, x] * small[y, x] + small[rows - 1 - y, x], name="out")
+    return out
+
+
+def activated(rows: int, columns: int) -> Tensor:
+    """One loop, and intermediates that are read several times."""
+    X = tl.placeholder((rows * columns,), name="X")
+    bent = tl.compute((rows * columns,), lambda i: tl.tanh(X[i] + X[i] * X[i]), name="bent")
+    gate = tl.compute((rows * columns,), lambda i: bent[i] * X[i] + bent[i], name="gate")
+    out: Tensor = tl.compute((rows * columns,), lambda i: gate[i] / (1 + gate[i] * gate[i] + bent[i]), name="out")
+    return out
+
+
+PROGRAMS: tuple[Callable[[int, int], Tensor], ...] = (corners, sharpened, halved, activated)
+
+
+def strategy_of(outputs: object, cpu: str = "znver3", threads: int = 1) -> tuple[ProgramStrategy, Placements]:
+    strategy = choose(outputs, target(cpu), threads)
+    assert isinstance(strategy, ProgramStrategy)
+    assert strategy._placements is not None
+    return strategy, strategy._placements
+
+
+def with_places(strategy: ProgramStrategy, **chosen: Any) -> dict[str, Any]:
+    placements = strategy._placements
+    assert placements is not None
+    places = {f"{name}.at": chosen.get(name, WHOLE) for name in placements.places}
+    rows = {"strip": chosen.get("strip", placements.strips[0]), "slides": chosen.get("slides", False)}
+    return placements.default(strategy._prefixes, {**rows, **places})
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(PROGRAMS), st.integers(1, 40), st.integers(1, 70), st.integers(0, 1 << 30), st.sampled_from([1, 2]))
+def test_every_point_computes_the_same(program: Callable[[int, int], Tensor], rows: int, columns: int, seed: int, threads: int) -> None:
+    outputs = program(rows, columns)
+    strategy = choose(outputs, target("native"), threads)
+    rng = np.random.default_rng(seed)
+    X = next(iter(tl.Schedule(outputs).nest.inputs))
+    x = rng.standard_normal([int(extent.value) for extent in X.shape]).astype("float32")
+    plain = tl.build(tl.Schedule(outputs))(x)
+    for config in strategy.space.sample(rng, 2):
+        s = strategy.schedule(config)
+        assert not s.faults
+        np.testing.assert_allclose(tl.build(s)(x), plain, rtol=1e-3, atol=1e-4, err_msg=repr(s))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_default_computes_what_the_definition_means(program: Callable[[int, int], Tensor]) -> None:
+    outputs = program(70, 90)
+    f = tl.build(outputs)
+    X = next(iter(tl.Schedule(outputs).nest.inputs))
+    x = np.random.default_rng(0).standard_normal([int(extent.value) for extent in X.shape]).astype("float32")
+    (placeholder,) = (tensor for tensor in placeholders((outputs,)))
+    points = [(0,) * len(outputs.shape), tuple(int(extent) - 1 for extent in outputs.shape)]
+    expected = tl.evaluate(outputs, {placeholder: x}, at=points)
+    np.testing.assert_allclose([f(x)[point] for point in points], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_extents_that_a_call_tells_are_placed_too() -> None:
+    rows, columns = tl.dim("rows"), tl.dim("columns")
+    X = tl.placeholder((rows, columns), name="X")
+    up = tl.compute((rows, columns), lambda y, x: tl.select(y > 0, X[y - 1, x], 0.0) + X[y, x], name="up")
+    out = tl.compute((rows, columns), lambda y, x: tl.select(x > 0, up[y, x - 1], 0.0) + up[y, x] * up[y, x], name="out")
+    f = tl.build(out)
+    for shape in ((1, 1), (33, 65), (100, 7)):
+        x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+        above = x + np.vstack([np.zeros_like(x[:1]), x[:-1]])
+        np.testing.assert_allclose(f(x), np.hstack([np.zeros_like(x[:, :1]), above[:, :-1]]) + above * above, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("cpu", MACHINES)
+def test_what_would_leave_the_caches_is_placed_otherwise_on_every_machine(cpu: str) -> None:
+    strategy, _ = strategy_of(corners(1500, 2500), cpu)
+    whole = estimate(strategy.schedule(with_places(strategy)).nest, target(cpu).core).seconds
+    assert estimate(strategy.schedule(strategy.default).nest, target(cpu).core).seconds < 0.75 * whole
+
+
+def test_loops_that_no_stage_in_the_strip_follows_move_into_it() -> None:
+    strategy, _ = strategy_of(sharpened(200, 300))
+    s = strategy.schedule(with_places(strategy, gray=STRIP, high=STRIP, ratio=STRIP, strip=16))
+    loops = s.loops("out")
+    assert loops.index("out.y_o") < loops.index("out.c") < loops.index("out.y_i")
+    assert not s.faults
+
+
+def test_a_stage_that_two_results_read_is_in_strips_of_neither() -> None:
+    strategy, placements = strategy_of(corners(64, 64))
+    config = with_places(strategy, gray=STRIP, dx=WHOLE, dy=STRIP, yy_product=INLINED, xy_product=INLINED, yy=STRIP, strip=8)
+    assert placements.plan(config) is None
+    assert not strategy.space.contains(config)
+
+
+def test_rows_of_a_strip_that_slides_are_computed_once() -> None:
+    strategy, _ = strategy_of(sharpened(256, 256))
+    chosen = {"gray": STRIP, "high": STRIP, "ratio": INLINED, "strip": 64}
+    again, slid = (
+        estimate(strategy.schedule(with_places(strategy, **chosen, slides=flag)).nest, target("znver3").core) for flag in (False, True)
+    )
+    assert slid.shares["arithmetic"] < again.shares["arithmetic"]
+
+
+@settings(max_examples=6)
+@given(st.sampled_from([corners, sharpened]), st.integers(40, 300), st.integers(40, 300), st.integers(0, 1 << 30))
+def test_a_sketch_of_groups_costs_what_the_schedule_does(program: Callable[[int, int], Tensor], rows: int, columns: int, seed: int) -> None:
+    strategy, placements = strategy_of(program(rows, columns))
+    (sampled,) = strategy.space.sample(np.random.default_rng(seed), 1)
+    config = placements.default(
+        strategy._prefixes, {name: value for name, value in sampled.items() if name.endswith(".at") or name in ("strip", "slides")}
+    )
+    search = PlacementSearch(placements, strategy._parts, target("znver3"), 1)
+    found = estimate(strategy.schedule(config).nest, target("znver3").core).seconds
+    assert search.seconds(config) == pytest.approx(found, rel=0.25)
+
+
+def test_the_search_is_deterministic_and_asks_for_a_bounded_number_of_costs() -> None:
+    made = X = tl.placeholder((160, 160), name="X")
+    for stage in range(40):
+        extent = 160 - 2 * (stage + 1)
+        made = tl.compute((extent, extent), lambda y, x, of=made: of[y, x + 1] + of[y + 2, x] * of[y + 1, x + 2], name=f"s{stage}")
+    assert X is not made
+    strategy, placements = strategy_of(made)
+    searches = [PlacementSearch(placements, strategy._parts, target("znver3"), 1) for _ in range(2)]
+    first, second = (search.default() for search in searches)
+    assert first == second
+    assert all(sum(search._asked) <= MOST_ASKED + len(placements.stages) for search in searches)
+    assert math.isfinite(searches[0].seconds(first))
