@@ -9,11 +9,10 @@ The region is as in `compute_at`: of each dimension what the inner loops reach, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tensorlang.ir import Buffer
 from tensorlang.schedules.model.program import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
@@ -68,66 +67,110 @@ def computed_at(readers: Sequence[Sketch], producer: Sketch, at: str, *, kept: b
     """
     made = _written(producer)
     inside = [{loop.name: loop.trips for loop in (reader.inside(at) if at and _has(reader, at) else reader.loops)} for reader in readers]
-    uses = [
-        (access, own)
-        for reader, own in zip(readers, inside, strict=True)
-        for access in reader.statement.accesses
-        if access.buffer.name == made.buffer.name
-    ]
-    every = {name: trips for own in inside for name, trips in own.items()}
     turns = next((loop.trips for reader in readers for loop in reader.loops if loop.name == at), 1.0) if kept else 1.0
-    boxes: list[_Side] = []
-    for place in range(len(made.terms)):
-        outer = [{loop: term for loop, term in use.terms[place].items() if loop not in every} for use, _ in uses]
-        if any(other != outer[0] for other in outer):
-            return None
-        ends = [_ends(use.terms[place], loops, use.offsets[place]) for use, loops in uses]
-        low = min(first for first, _ in ends)
-        reach = min(1 + max(last for _, last in ends) - low, made.extents[place])
-        boxes.append(_Side(outer[0], low, reach, abs(outer[0][at].coefficient) if kept and at in outer[0] else 0.0))
-    still = kept and not any(side.step for side in boxes)  # nothing is left to add after the first iteration
-    axes, shifts, trips = dict[str, Terms](), dict[str, float](), dict[str, float]()
-    for place, (walked, side) in enumerate(zip(made.terms, boxes, strict=True)):
-        for name in walked:
-            axes[name] = added((side.outer, 1), ({name: Term(1.0)} if side.reach > 1 else {}, 1))
-            shifts[name] = side.low
-            trips[name] = min(side.reach, side.step + (side.reach - side.step) / turns) if side.step else side.reach
-            trips[name] /= turns if still and place == 0 else 1
-    extents = [min(side.reach + side.step * (turns - 1), whole) for side, whole in zip(boxes, made.extents, strict=True)]
-    memory = replace(made.buffer, memory="heap")
-    reads = tuple(_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
-    here: list[Terms] = [{at: Term(side.step)} if side.step else {} for side in boxes]
-    moving: list[Terms] = [{name: Term(1.0) for name in own if trips[name] > 1} for own in made.terms]
-    write = _stored(made, memory, extents, [added((mine, 1), (turn, 1)) for mine, turn in zip(moving, here, strict=True)], made.offsets)
+    box = _box(made, list(zip(readers, inside, strict=True)), at if kept else "", turns)
+    if box is None:
+        return None
+    for reader, own in zip(readers, inside, strict=True):
+        accesses = (box.read(access, own) if access.buffer.name == made.buffer.name else access for access in reader.statement.accesses)
+        reader.statement = reader.statement._replace(accesses=tuple(accesses))
+    axes, shifts, trips = box.axes, box.shifts, box.trips
+    reads = (_moved(read, axes, shifts) for read in producer.statement.accesses if read is not made)
     asked = tuple(
         frozenset(inner for name in loops for inner in axes.get(name, {name: Term(1.0)})) for loops in producer.statement.conditions
     )
-
-    def local(access: LinearAccess, own: Mapping[str, float]) -> LinearAccess:
-        terms = [{name: term for name, term in terms.items() if name in own} for terms in access.terms]
-        offsets = tuple(int(offset - side.low) for offset, side in zip(access.offsets, boxes, strict=True))
-        return _stored(access, memory, extents, [added((mine, 1), (turn, 1)) for mine, turn in zip(terms, here, strict=True)], offsets)
-
-    for reader, own in zip(readers, inside, strict=True):
-        accesses = (local(access, own) if access.buffer.name == made.buffer.name else access for access in reader.statement.accesses)
-        reader.statement = reader.statement._replace(accesses=tuple(accesses))
-    statement = producer.statement._replace(accesses=(*reads, write), conditions=asked)
-    return Sketch(
-        statement, [loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops if trips.get(loop.name, 2) > 1]
-    )
-
-
-def _written(producer: Sketch) -> LinearAccess:
-    return next(access for access in producer.statement.accesses if access.writes)
+    statement = producer.statement._replace(accesses=(*reads, box.write()), conditions=asked)
+    loops = (loop._replace(trips=trips.get(loop.name, loop.trips)) for loop in producer.loops)
+    return Sketch(statement, [loop for loop in loops if loop.trips > 1 or loop.name not in trips])
 
 
 class _Side(NamedTuple):
-    """One dimension of the box that readers want: the outer loops that it follows, where it begins, its extent, how far `at` moves it."""
+    """One dimension of a box: the outer loops that it follows, where it begins, its extent, how far an iteration moves it."""
 
     outer: Terms
     low: float
     reach: float
     step: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """What is read of a tensor inside a loop, and the storage that holds it: for `turns` iterations of the loop `kept`, or one ("")."""
+
+    made: LinearAccess
+    sides: tuple[_Side, ...]
+    kept: str
+    turns: float
+
+    @property
+    def axes(self) -> dict[str, Terms]:
+        """The producer's loops, as made of the outer ones and of their own part in the box."""
+        return {
+            name: added((side.outer, 1), ({name: Term(1.0)} if side.reach > 1 else {}, 1))
+            for own, side in zip(self.made.terms, self.sides, strict=True)
+            for name in own
+        }
+
+    @property
+    def shifts(self) -> dict[str, float]:
+        """Where the producer's loops begin beside that."""
+        return {name: side.low for own, side in zip(self.made.terms, self.sides, strict=True) for name in own}
+
+    @property
+    def trips(self) -> dict[str, float]:
+        """How often the producer's loops run, on average: the first iteration computes the box, others what the one before has not."""
+        still = bool(self.kept) and not any(side.step for side in self.sides)
+        found: dict[str, float] = {}
+        for place, (own, side) in enumerate(zip(self.made.terms, self.sides, strict=True)):
+            trips = min(side.reach, side.step + (side.reach - side.step) / self.turns) if side.step else side.reach
+            found |= dict.fromkeys(own, trips / self.turns if still and place == 0 else trips)
+        return found
+
+    def write(self) -> LinearAccess:
+        """How the producer writes the storage."""
+        trips = self.trips
+        return self._stored(self.made, [{name: Term(1.0) for name in own if trips[name] > 1} for own in self.made.terms], self.made.offsets)
+
+    def read(self, access: LinearAccess, inside: Collection[str]) -> LinearAccess:
+        """How a reader whose loops `inside` move the box's elements reads the storage."""
+        terms: list[Terms] = [{name: term for name, term in own.items() if name in inside} for own in access.terms]
+        return self._stored(access, terms, [int(offset - side.low) for offset, side in zip(access.offsets, self.sides, strict=True)])
+
+    def _stored(self, access: LinearAccess, terms: Sequence[Terms], offsets: Sequence[int]) -> LinearAccess:
+        extents = [min(side.reach + side.step * (self.turns - 1), most) for side, most in zip(self.sides, self.made.extents, strict=True)]
+        strides = [float(access.element)]
+        for extent in reversed(extents[1:]):
+            strides.append(strides[-1] * extent)
+        moved = (
+            added((own, 1), ({self.kept: Term(side.step)} if side.step else {}, 1)) for own, side in zip(terms, self.sides, strict=True)
+        )
+        return access._replace(
+            buffer=replace(self.made.buffer, memory="heap"),
+            extents=tuple(extents),
+            strides=tuple(reversed(strides)),
+            terms=tuple(moved),
+            offsets=tuple(offsets),
+        )
+
+
+def _box(made: LinearAccess, readers: Sequence[tuple[Sketch, Mapping[str, float]]], kept: str, turns: float) -> _Box | None:
+    """What readers read of a tensor, each with the trips of its loops inside; None where they follow the outer loops in different ways."""
+    uses = [(use, own) for reader, own in readers for use in reader.statement.accesses if use.buffer.name == made.buffer.name]
+    inside = {name for _, own in readers for name in own}
+    sides: list[_Side] = []
+    for place, whole in enumerate(made.extents):
+        outer = [{loop: term for loop, term in use.terms[place].items() if loop not in inside} for use, _ in uses]
+        if any(other != outer[0] for other in outer):
+            return None
+        ends = [_ends(use.terms[place], own, use.offsets[place]) for use, own in uses]
+        low = min(first for first, _ in ends)
+        reach = min(1 + max(last for _, last in ends) - low, whole)
+        sides.append(_Side(outer[0], low, reach, abs(outer[0][kept].coefficient) if kept in outer[0] else 0.0))
+    return _Box(made, tuple(sides), kept, turns)
+
+
+def _written(producer: Sketch) -> LinearAccess:
+    return next(access for access in producer.statement.accesses if access.writes)
 
 
 def _has(sketch: Sketch, loop: str) -> bool:
@@ -147,13 +190,3 @@ def _moved(access: LinearAccess, axes: Mapping[str, Terms], shifts: Mapping[str,
         for offset, terms in zip(access.offsets, access.terms, strict=True)
     )
     return access._replace(terms=tuple(follow(terms, axes) for terms in access.terms), offsets=tuple(map(int, offsets)))
-
-
-def _stored(
-    access: LinearAccess, buffer: Buffer, extents: Sequence[float], terms: Sequence[Terms], offsets: tuple[int, ...]
-) -> LinearAccess:
-    """An access to storage of other extents."""
-    strides = [float(access.element)]
-    for extent in reversed(extents[1:]):
-        strides.append(strides[-1] * extent)
-    return access._replace(buffer=buffer, extents=tuple(extents), strides=tuple(reversed(strides)), terms=tuple(terms), offsets=offsets)
