@@ -15,6 +15,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
@@ -29,6 +30,7 @@ from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
+from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
@@ -299,6 +301,15 @@ class ProgramStrategy:
         """What the knobs of a stage's rows begin with: those of the main one, which comes first, with nothing."""
         others = (name for name in self._rows if name != self._main_name)
         return {self._main_name: "", **{name: f"{name}." for name in others}}
+
+    @property
+    def costs(self) -> PointCosts:
+        """What points take by the cost model, on one thread: of tiles the main stage alone, else the whole program."""
+        tile, core = self._tiles.get(self._main_name), self.machine.core
+        if tile is None:
+            return PointCosts(lambda config: estimate(self.schedule(config).nest, core).seconds, SCHEDULE_S)
+        main = tile.costs()
+        return PointCosts(lambda config: main({**self.default, **config}))
 
     def _defaults(self, tile: str) -> Config:
         """The default of a stage that runs as tiles, searched once."""
