@@ -30,6 +30,33 @@ GOAL_DRAWS: Final = 1000
 GOAL_WITHIN: Final = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Points by number."""
+
+    points: tuple[Config, ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.points)
+
+    def at(self, number: int) -> Config:
+        """The point of this number."""
+        return dict(self.points[number])
+
+
+@dataclass(frozen=True)
+class RecordedSpace(Space):
+    """A few points of a space so large that drawing until one of them comes would take minutes."""
+
+    recorded: tuple[Config, ...] = ()
+
+    @property
+    def _exact(self) -> Any:
+        return Listing(self.recorded)
+
+
 @dataclass(frozen=True)
 class Table:
     """The outcome of each point of a space, by its spelling; `default` is the point that the job began with."""
@@ -64,7 +91,10 @@ class Table:
         if not any(outcome.time for outcome in outcomes.values()):
             raise TuningError("no valid trial of the log is a point of the space")
         start = first if spelling(first) in outcomes else next(outcome.config for outcome in outcomes.values() if outcome.time)
-        recorded = whole.only([outcome.config for outcome in outcomes.values()])
+        points = tuple(outcome.config for outcome in outcomes.values())
+        recorded = whole.only(points)
+        if not recorded.count.exact:
+            recorded = RecordedSpace(recorded.knobs, recorded.constraints, recorded.derived, recorded.footprints, points)
         return cls(str(trials[0].task.get("op")), recorded, start, outcomes)
 
     @cached_property

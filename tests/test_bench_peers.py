@@ -299,7 +299,7 @@ def test_who_cannot_be_held_is_left_out_with_the_reason_and_only_where_there_is_
     asked: list[Any] = []
 
     def instead(workloads: Any, job: Any, *_: Any) -> supervise.Found:
-        asked.append(job)
+        asked.append(dict(job))
         return supervise.Found("heap", done=dict.fromkeys(workloads, process("heap", tensorlang=[1.0], numpy=[2.0]).done["matmul_64"]))
 
     monkeypatch.setattr(supervise, "run", instead)
