@@ -23,6 +23,7 @@ from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Searcher
 from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.spaces.space import Config, Space, spelling
+from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.system.files import opened
 from tensorlang.system.lazy import cached_property
 
@@ -65,6 +66,8 @@ class Table:
     space: Space
     default: Config
     outcomes: Mapping[str, Observation]
+    costs: PointCosts | None = None
+    """What the cost model says of the points, if a search is to be told."""
 
     @classmethod
     def of(cls, records: Iterable[Trial | JsonObject], space: Space | None = None) -> Table:
