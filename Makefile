@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -55,6 +55,15 @@ bench-tuned:
 SUITES ?= bench/peers
 bench-peers-suites:
 	$(PYTHON) -m pytest -n 0 $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
+
+# The cost model: against recorded logs; then the defaults that it names against tuned schedules, on this machine, for hours. What was
+# measured stands in out/model, and the same command goes on: TRIALS, TASKS, and MINUTES after which it stops (0: never).
+TRIALS ?= 200
+TASKS ?= 40
+MINUTES ?= 0
+bench-model:
+	$(PYTHON) -m bench.model --page
+	$(PYTHON) -m bench.defaults --trials $(TRIALS) --tasks $(TASKS) --budget $(MINUTES)
 
 docs:
 	$(PYTHON) -m docs.make_errors

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
 from tensorlang.codegen.target import Target, target
-from tensorlang.errors import ScheduleError
+from tensorlang.errors import TuningError
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, spelling
@@ -37,7 +37,7 @@ def costs(records: Iterable[Trial | JsonObject]) -> PointCosts:
     def replayed(config: Config) -> float:
         text = recorded.get(spelling(config))
         if not text:
-            raise ScheduleError(f"no schedule was recorded for {spelling(config)}")
+            raise TuningError(f"no schedule was recorded for {spelling(config)}")
         return estimate(Schedule.from_json(outputs, text).nest, machine.core).seconds
 
     ask = strategy.costs.seconds if sketched else replayed
