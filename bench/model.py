@@ -126,7 +126,7 @@ def section(rows: Sequence[Row]) -> str:
         spread = f"{least:.2f} {median:.2f} {most:.2f}"
         lines.append([f"`{row.name}`", row.core, str(row.points), f"{row.correlation:.2f}", f"{row.pick:.2f}", spread])
     heads = ["log", "core ", "points", "rank correlation", "pick / best", "predicted / measured: least, median, most "]
-    return "\n".join(["### Recorded logs\n", RECORDED, markdown(["figure", "value", "goal ", "kept "], goals), markdown(heads, lines)])
+    return "\n".join([RECORDED, markdown(["figure", "value", "goal ", "kept "], goals), markdown(heads, lines)])
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def main() -> None:
     rows = [judged(path, chosen.points) for path in chosen.logs or sorted(FOLDER.glob("*.jsonl.gz"))]
     Console().print(table(rows))
     if chosen.page:
-        written(chosen.page, {("model", " recorded logs"): section(rows)})
+        written(chosen.page, {("ranking", "recorded logs"): section(rows)})
         print(f"written to {chosen.page}")
 
 

@@ -14,10 +14,11 @@ from typing import Any, Final, Literal, TypeAlias
 from bench.child import ROOT
 
 PAGE: Final = ROOT / "docs" / "performance.md"
-Kind: TypeAlias = Literal["peers", "model", "figures", "method"]
+Kind: TypeAlias = Literal["peers", "ranking", "model", "figures", "method"]
 KINDS: Final[Mapping[Kind, str]] = {
     "peers": "Beside other libraries",
-    "model": "The cost model and the defaults that it names",
+    "ranking": "The cost model",
+    "model": "The defaults that it names",
     "figures": "Other figures",
     "method": "Method",
 }

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -155,8 +156,8 @@ class Bayesian(Searcher):
         score = _of_valid(seen := model.predict(rows, trend.at(logs)))
         if count:
             keys = list(points)
-            asked = [place for place in np.argsort(-score, kind="stable")[:count]]
-            logs = forecast.logs(points, {keys[place] for place in asked})
+            promising = (keys[place] for place in np.argsort(-score, kind="stable") if keys[place] not in forecast.pool)
+            logs = forecast.logs(points, set(islice(promising, count)))
             score = _of_valid(seen := model.predict(rows, trend.at(logs)))
         return score, seen, logs
 
