@@ -55,7 +55,12 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 def measured(task: UnfittedTask, folder: Path, isa: str, trials: int, budget: float | None) -> dict[str, Any]:
     """Tune one task, or go on with it; the row of what came of it. What is no schedule at all is a row with the reason."""
-    told: dict[str, Any] = {"task": task.name, "kind": task.kind.name, "wanted": trials, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    told: dict[str, Any] = {
+        "task": task.name,
+        "kind": task.kind.name,
+        "wanted": trials,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     try:
         result = tune(
             task.outputs(), trials, folder / f"{task.name}.jsonl", name=task.kind.name, threads=1, target=isa, budget=budget

@@ -106,7 +106,9 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
         own = [row for row in rows if row.core == core]
         correlations, picks = [row.correlation for row in own], [row.pick for row in own]
         found += [
-            Figure(f"rank correlation, {core}: median of {len(own)} spaces", statistics.median(correlations), CORRELATION, "at least", "", {}),
+            Figure(
+                f"rank correlation, {core}: median of {len(own)} spaces", statistics.median(correlations), CORRELATION, "at least", "", {}
+            ),
             Figure(f"rank correlation, {core}: least", min(correlations), LEAST, "at least", "", {}),
             Figure(f"the model's pick / best, {core}: geometric mean", statistics.geometric_mean(picks), PICK, "at most", "", {}),
             Figure(f"the model's pick / best, {core}: the worst space", max(picks), WORST_PICK, "at most", "", {}),
@@ -134,7 +136,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.model", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("logs", nargs="*", type=Path)
     parser.add_argument("--points", type=int, default=POINTS, help="points of each log (default: %(default)s)")
-    parser.add_argument("--page", type=Path, nargs="?", const=PAGE, metavar="FILE", help="write the table into docs/performance.md, or FILE")
+    parser.add_argument(
+        "--page", type=Path, nargs="?", const=PAGE, metavar="FILE", help="write the table into docs/performance.md, or FILE"
+    )
     chosen = parser.parse_args()
     if chosen.page and chosen.logs:
         parser.error("--page is for the logs that are recorded here")

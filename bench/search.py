@@ -290,7 +290,9 @@ def figures(_: Path | None = None, operators: Sequence[str] = OPERATORS, seeds: 
         if own_to and "random" in (chosen or methods()):
             ratio = statistics.geometric_mean(medians[o, "random", "random"] / medians[o, "random", "bayesian"] for o in own_to)
             found.append(
-                Figure(f"search: trials of random / ours, from a random point, {machine}", ratio, 1.0, "at least", "", {"operators": own_to})
+                Figure(
+                    f"search: trials of random / ours, from a random point, {machine}", ratio, 1.0, "at least", "", {"operators": own_to}
+                )
             )
     if "uninformed" in (chosen or methods()):
         ratio, operator = min((medians[o, "random", "uninformed"] / medians[o, "random", "bayesian"], o) for o in operators)

@@ -43,7 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.family or family.name in options.family
     ]
     print(f"run {run}: to continue it, --resume {run}", flush=True)
-    common = {"run": run, "quick": options.quick, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "isa": options.isa}
+    common = {
+        "run": run,
+        "quick": options.quick,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "isa": options.isa,
+    }
     complete, overhead = True, OVERHEAD_S
     with tempfile.TemporaryDirectory() as cache:
         for place, (family, workloads) in enumerate(chosen):
@@ -58,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for workload in workloads:
                 row = summary.row(workload, family, found)
                 complete &= row["ours"] is not None
-                facts = {"versions": found[0].versions, "absent": {**found[0].absent, **left_out}, "allocators": [part.allocator for part in found]}
+                facts = {
+                    "versions": found[0].versions,
+                    "absent": {**found[0].absent, **left_out},
+                    "allocators": [part.allocator for part in found],
+                }
                 history.append(options.history, {**common, **facts, **row})
                 print(line(row), flush=True)
     print(f"written to {options.history}")

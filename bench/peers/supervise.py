@@ -60,13 +60,17 @@ def environment(allocator: Allocator, threads: int, cache: Path, isa: str = NATI
     if threads == 1:
         flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
         held["XLA_FLAGS"] = f"{flags} {held.get('XLA_FLAGS', '')}".strip()
-    return kept | held | {
-        "JAX_PLATFORMS": "cpu",
-        "TENSORLANG_CACHE": str(cache / "tensorlang"),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
-        "NUMBA_CACHE_DIR": str(cache / "numba"),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]),
-    }
+    return (
+        kept
+        | held
+        | {
+            "JAX_PLATFORMS": "cpu",
+            "TENSORLANG_CACHE": str(cache / "tensorlang"),
+            "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
+            "NUMBA_CACHE_DIR": str(cache / "numba"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]),
+        }
+    )
 
 
 def cores(threads: int) -> set[int]:
