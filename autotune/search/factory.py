@@ -27,7 +27,9 @@ def searcher(
 ) -> Searcher:
     """The searcher of this name.
 
-    `priors`, of other shapes, are for those that model; `costs`, by the cost model, for those that are led. Raises `TuningError` for an unknown one."""
+    `priors`, of other shapes, are for those that model; `costs`, by the cost model, for those that are led. Raises `TuningError` for an
+    unknown one.
+    """
     match strategy:
         case "bayesian":
             from tensorlang.autotune.search.bayesian import Bayesian  # noqa: PLC0415 - the surrogates are slow to import

@@ -81,7 +81,7 @@ class Surrogate:
     best: float
 
     def predict(self, candidates: Array, offsets: Array | float = 0.0) -> Prediction:
-        """Expected improvement over the best, times the probability of validity; `offsets` are what was taken from the logarithms before."""
+        """Expected improvement over the best, times the probability of validity; `offsets` were taken from the logarithms before."""
         mean, deviation = self.times.predict(candidates * self.relevance)
         mean = mean + offsets
         valid = np.ones(len(candidates)) if self.validity is None else self.validity.predict(candidates)

@@ -20,7 +20,7 @@ SCHEDULE_S: Final = 2e-2
 
 @dataclass(frozen=True, slots=True)
 class PointCosts:
-    """`seconds` says what a call takes at a point, or raises `ScheduleError` where it has no schedule; asking takes `each` seconds, about."""
+    """`seconds` is what a call takes at a point; raises `ScheduleError` where it has no schedule. Asking takes `each` seconds, about."""
 
     seconds: Callable[[Config], float]
     each: float = SKETCH_S
