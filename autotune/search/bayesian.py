@@ -70,10 +70,10 @@ class Bayesian(Searcher):
     def propose(self, rng: np.random.Generator) -> Proposal | None:
         """The unseen candidate of the highest score."""
         valid = [observation for key, observation in self.history.items() if observation.time is not None and key != self._outside]
-        if rng.random() < EXPLORE and self._seen >= self._initial():
-            return self._spread(rng)
         if len(valid) + len(self._told) < 2 or self._seen < self._initial():
             return self._promising() or self._spread(rng)
+        if rng.random() < EXPLORE:
+            return self._spread(rng)
         elites = [elite.config for elite in self.elites(ELITES)]
         near = self._candidates.near(elites) | self._candidates.crossed(rng, elites)
         points = {key: config for key, config in (self._candidates.uniform(self._seen) | self._pool | near).items() if not self._known(key)}
