@@ -14,8 +14,8 @@ from tensorlang.schedules.spaces.space import Config
 
 SKETCH_S: Final = 2e-3
 """Seconds to predict a point from a sketch: 1 to 3 on a Zen 3 that does other work besides."""
-SCHEDULE_S: Final = 2e-2
-"""Seconds to predict a point from its schedule: for stages in rows, which have no sketches, 15 to 25 on the same machine."""
+SCHEDULE_S: Final = 3e-2
+"""Seconds to predict a point from its schedule: for stages in rows, which have no sketches, 15 to 60 on the same machine."""
 
 
 @dataclass(frozen=True, slots=True)
