@@ -15,6 +15,7 @@ from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, spelling
 from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.alternatives import Alternatives
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, SKETCH_S, PointCosts
 from tensorlang.serialization.rebuild import rebuild
 
@@ -31,6 +32,8 @@ def costs(records: Iterable[Trial | JsonObject]) -> PointCosts:
     outputs = rebuild(first.task["definition"])
     recorded = {spelling(trial.config): trial.fields.get("schedule") for trial in trials}
     strategy = choose(outputs, machine, first.threads)
+    if isinstance(strategy, Alternatives):  # logs are older than the other ways to prepare a program
+        strategy = strategy.usual.strategy
     sketched = strategy.costs.each == SKETCH_S and all(strategy.space.contains(trial.config) for trial in trials[:8])
     known: dict[str, float] = {}
 

@@ -101,13 +101,17 @@ class ProgramStrategy:
     @cached_property
     def seconds(self) -> float:
         """What the main stage takes by the cost model before its sizes are searched, with the copies that an unfolded image needs."""
-        tile, main = self._tiles.get(self._main_name), self._main
-        if not isinstance(tile, Contraction) or main is None:
-            return math.inf
-        read = {tensor_of(load).name for load in main.loads}
-        copies = [info for info in self._stages if info.name in read] if isinstance(self.change, Unfolding) else []
-        copying = sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
-        return tile.search.whole_seconds() + copying
+        tile = self._tiles.get(self._main_name)
+        return tile.search.whole_seconds() + self._copying if isinstance(tile, Contraction) else math.inf
+
+    @cached_property
+    def _copying(self) -> float:
+        """What the copies of an unfolded image take."""
+        if not isinstance(self.change, Unfolding) or self._main is None:
+            return 0.0
+        read = {tensor_of(load).name for load in self._main.loads}
+        copies = [info for info in self._stages if info.name in read]
+        return sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
 
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
@@ -304,12 +308,12 @@ class ProgramStrategy:
 
     @property
     def costs(self) -> PointCosts:
-        """What points take by the cost model, on one thread: of tiles the main stage alone, else the whole program."""
+        """What points take by the cost model, on one thread: of tiles the main stage and the copies for it, else the whole program."""
         tile, core = self._tiles.get(self._main_name), self.machine.core
         if tile is None:
             return PointCosts(lambda config: estimate(self.schedule(config).nest, core).seconds, SCHEDULE_S)
         main = tile.costs()
-        return PointCosts(lambda config: main({**self.default, **config}))
+        return PointCosts(lambda config: main({**self.default, **config}) + self._copying)
 
     def _defaults(self, tile: str) -> Config:
         """The default of a stage that runs as tiles, searched once."""

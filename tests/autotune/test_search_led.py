@@ -144,8 +144,9 @@ def test_a_forecast_is_exact_where_it_was_asked_and_near_elsewhere() -> None:
         ops.conv2d(placeholder((1, 8, 14, 14)), placeholder((16, 8, 3, 3)), padding=1),
         ops.depthwise_conv2d(placeholder((1, 8, 14, 14)), placeholder((8, 1, 3, 3)), padding=1),
         ops.softmax(placeholder((64, 100))),
+        ops.conv2d(placeholder((1, 64, 14, 14)), placeholder((64, 64, 1, 1)), stride=2),
     ],
-    ids=["product", "convolution", "window", "rows"],
+    ids=["product", "convolution", "window", "rows", "two ways"],
 )
 def test_a_strategy_ranks_its_points_as_the_model_ranks_their_schedules(outputs: object) -> None:
     machine = target("x86-64-v3")
