@@ -173,6 +173,10 @@ def _strategy_space(trial: Trial) -> Space:
     """The space of the strategy for the program that a record holds."""
     from tensorlang.codegen.target import target  # noqa: PLC0415 - a recorded space needs no compiler
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
+    from tensorlang.schedules.strategies.alternatives import Alternatives  # noqa: PLC0415
     from tensorlang.serialization.rebuild import rebuild  # noqa: PLC0415
 
-    return choose(rebuild(trial.task["definition"]), target(trial.target.get("cpu")), trial.threads).space
+    strategy = choose(rebuild(trial.task["definition"]), target(trial.target.get("cpu")), trial.threads)
+    if isinstance(strategy, Alternatives) and strategy.knob not in trial.config:  # the log is older than the other way
+        return strategy.usual.strategy.space
+    return strategy.space
