@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -38,9 +38,11 @@ bench-lending:
 	$(PYTHON) -m bench.lending $(LENT) --pairs $(PAIRS)
 
 # Beside every peer that is installed (the extra `peers`): the comparison and its page; and the same workloads as pytest-benchmark suites.
+# ISA=x86-64-v3 holds ours and the peers to AVX2, which is another machine where vectors are wider. Each machine has a table of its own.
 BUDGET ?= 25
+ISA ?= native
 bench-peers:
-	$(PYTHON) -m bench.peers --budget $(BUDGET)
+	$(PYTHON) -m bench.peers --budget $(BUDGET) --isa $(ISA)
 	$(PYTHON) -m bench.peers.page
 
 # The same with a named subset tuned before: some 17 searches of at most SEARCH seconds each.
@@ -53,6 +55,15 @@ bench-tuned:
 SUITES ?= bench/peers
 bench-peers-suites:
 	$(PYTHON) -m pytest -n 0 $(SUITES) -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=min,median,rounds
+
+# The cost model: against recorded logs; then the defaults that it names against tuned schedules, on this machine, for hours. What was
+# measured stands in out/model, and the same command goes on: TRIALS, TASKS, and MINUTES after which it stops (0: never).
+TRIALS ?= 200
+TASKS ?= 40
+MINUTES ?= 0
+bench-model:
+	$(PYTHON) -m bench.model --page
+	$(PYTHON) -m bench.defaults --trials $(TRIALS) --tasks $(TASKS) --budget $(MINUTES)
 
 docs:
 	$(PYTHON) -m docs.make_errors

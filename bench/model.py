@@ -1,6 +1,7 @@
 """The cost model against recorded logs: nothing is built or timed, so the figures are the same on every machine.
 
     python -m bench.model                         the logs of `bench/recorded`
+    python -m bench.model --page                  the same, and the table of docs/performance.md (make bench-model)
     python -m bench.model ../logs/*.jsonl.gz      others, of any machine whose core is in the table
 
 For each log: the rank correlation (Spearman) of predicted and measured time over a sample of its points, the time of the point that the
@@ -23,6 +24,9 @@ import scipy
 from rich.console import Console
 from rich.table import Table
 
+from bench.measure import Figure
+from bench.peers.tables import table as markdown
+from bench.sections import PAGE, written
 from tensorlang.autotune.log.record import from_line
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import machine_of
@@ -32,6 +36,15 @@ from tensorlang.serialization.rebuild import rebuild
 
 FOLDER: Final = Path(__file__).resolve().parent / "recorded"
 POINTS: Final = 60
+CORRELATION: Final = 0.85
+LEAST: Final = 0.6
+PICK: Final = 1.1
+WORST_PICK: Final = 1.3
+"""The goals: rank correlation within a space in the middle and at least, and the time of the point that the model picks."""
+RECORDED: Final = """\
+The model against logs that were recorded on other machines: nothing is built or timed, so the table is the same everywhere.
+`python -m bench.model` says what the columns are.
+"""
 DRIFT: Final = 0.15
 """Trials count beside which the tuner's sentinel, one kernel again and again, was at most this much slower than at its best."""
 
@@ -86,14 +99,54 @@ def table(rows: Sequence[Row]) -> Table:
     return found
 
 
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    """What the rows of each processor come to, beside the goals."""
+    found = []
+    for core in dict.fromkeys(row.core for row in rows):
+        own = [row for row in rows if row.core == core]
+        correlations, picks = [row.correlation for row in own], [row.pick for row in own]
+        found += [
+            Figure(
+                f"rank correlation, {core}: median of {len(own)} spaces", statistics.median(correlations), CORRELATION, "at least", "", {}
+            ),
+            Figure(f"rank correlation, {core}: least", min(correlations), LEAST, "at least", "", {}),
+            Figure(f"the model's pick / best, {core}: geometric mean", statistics.geometric_mean(picks), PICK, "at most", "", {}),
+            Figure(f"the model's pick / best, {core}: the worst space", max(picks), WORST_PICK, "at most", "", {}),
+        ]
+    return found
+
+
+def section(rows: Sequence[Row]) -> str:
+    """The same for docs/performance.md."""
+    goals = [
+        [figure.name, f"{figure.value:.2f}", f"{figure.sense} {figure.bound:g}", "yes" if figure.kept else "**no**"]
+        for figure in figures(rows)
+    ]
+    lines = []
+    for row in rows:
+        least, median, most = row.ratios
+        spread = f"{least:.2f} {median:.2f} {most:.2f}"
+        lines.append([f"`{row.name}`", row.core, str(row.points), f"{row.correlation:.2f}", f"{row.pick:.2f}", spread])
+    heads = ["log", "core ", "points", "rank correlation", "pick / best", "predicted / measured: least, median, most "]
+    return "\n".join([RECORDED, markdown(["figure", "value", "goal ", "kept "], goals), markdown(heads, lines)])
+
+
 def main() -> None:
     """Judge the logs that are named, or those that are recorded here."""
     parser = argparse.ArgumentParser(prog="python -m bench.model", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("logs", nargs="*", type=Path)
     parser.add_argument("--points", type=int, default=POINTS, help="points of each log (default: %(default)s)")
+    parser.add_argument(
+        "--page", type=Path, nargs="?", const=PAGE, metavar="FILE", help="write the table into docs/performance.md, or FILE"
+    )
     chosen = parser.parse_args()
-    logs = chosen.logs or sorted(FOLDER.glob("*.jsonl.gz"))
-    Console().print(table([judged(path, chosen.points) for path in logs]))
+    if chosen.page and chosen.logs:
+        parser.error("--page is for the logs that are recorded here")
+    rows = [judged(path, chosen.points) for path in chosen.logs or sorted(FOLDER.glob("*.jsonl.gz"))]
+    Console().print(table(rows))
+    if chosen.page:
+        written(chosen.page, {("ranking", "recorded logs"): section(rows)})
+        print(f"written to {chosen.page}")
 
 
 if __name__ == "__main__":

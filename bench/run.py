@@ -21,6 +21,7 @@ from typing import Any
 
 from bench import call, library, matmul, scheduling, startup, tuner
 from bench.measure import Figure
+from tensorlang.codegen.target import target
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -40,6 +41,7 @@ def machine() -> dict[str, Any]:
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": cpu[0] if cpu else platform.processor(),
+        "core": target().cpu,
         "cpus": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in ("numpy", "llvmlite", "islpy", "scikit-optimize", "scikit-learn")},

@@ -23,11 +23,39 @@ from tensorlang.autotune.search.factory import searcher
 from tensorlang.autotune.search.searcher import Observation, Searcher
 from tensorlang.errors import LogError, TuningError
 from tensorlang.schedules.spaces.space import Config, Space, spelling
+from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.system.files import opened
 from tensorlang.system.lazy import cached_property
 
 GOAL_DRAWS: Final = 1000
 GOAL_WITHIN: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Points by number."""
+
+    points: tuple[Config, ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.points)
+
+    def at(self, number: int) -> Config:
+        """The point of this number."""
+        return dict(self.points[number])
+
+
+@dataclass(frozen=True)
+class RecordedSpace(Space):
+    """A few points of a space so large that drawing until one of them comes would take minutes."""
+
+    recorded: tuple[Config, ...] = ()
+
+    @property
+    def _exact(self) -> Any:
+        return Listing(self.recorded)
 
 
 @dataclass(frozen=True)
@@ -38,6 +66,8 @@ class Table:
     space: Space
     default: Config
     outcomes: Mapping[str, Observation]
+    costs: PointCosts | None = None
+    """What the cost model says of the points, if a search is to be told."""
 
     @classmethod
     def of(cls, records: Iterable[Trial | JsonObject], space: Space | None = None) -> Table:
@@ -64,7 +94,10 @@ class Table:
         if not any(outcome.time for outcome in outcomes.values()):
             raise TuningError("no valid trial of the log is a point of the space")
         start = first if spelling(first) in outcomes else next(outcome.config for outcome in outcomes.values() if outcome.time)
-        recorded = whole.only([outcome.config for outcome in outcomes.values()])
+        points = tuple(outcome.config for outcome in outcomes.values())
+        recorded = whole.only(points)
+        if not recorded.count.exact:
+            recorded = RecordedSpace(recorded.knobs, recorded.constraints, recorded.derived, recorded.footprints, points)
         return cls(str(trials[0].task.get("op")), recorded, start, outcomes)
 
     @cached_property
@@ -140,6 +173,10 @@ def _strategy_space(trial: Trial) -> Space:
     """The space of the strategy for the program that a record holds."""
     from tensorlang.codegen.target import target  # noqa: PLC0415 - a recorded space needs no compiler
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415
+    from tensorlang.schedules.strategies.alternatives import Alternatives  # noqa: PLC0415
     from tensorlang.serialization.rebuild import rebuild  # noqa: PLC0415
 
-    return choose(rebuild(trial.task["definition"]), target(trial.target.get("cpu")), trial.threads).space
+    strategy = choose(rebuild(trial.task["definition"]), target(trial.target.get("cpu")), trial.threads)
+    if isinstance(strategy, Alternatives) and strategy.knob not in trial.config:  # the log is older than the other way
+        return strategy.usual.strategy.space
+    return strategy.space

@@ -159,7 +159,7 @@ RIGHT: Final[dict[str, st.SearchStrategy[Any]]] = {
     "normalized_shape": some(6, (6,), (4, 6)),
     "other": some(S, OTHER),
     "database": some(None),
-    "strategy": some("bayesian", "random", "grid", "evolutionary"),
+    "strategy": some("bayesian", "uninformed", "random", "grid", "evolutionary"),
     "trials": some(1, 4),
     "timeout": some(1.0, 30),
     "cache": some("warm", "cold"),

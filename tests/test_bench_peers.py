@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.peers import history, page, rounds, run, summary, supervise, tuning
+from bench.peers import history, isa, page, rounds, run, summary, supervise, tuning
 from bench.peers.definitions import definition
 from bench.peers.engines import ENGINES, OURS, loaded
 from bench.peers.workload import Workload
 from bench.peers.workloads import FAMILIES, named, variants
 from bench.peers.workloads.family import Family
 from bench.peers.workloads.matmul import product
+from bench.sections import sections, written
 from tests.thinned import few
 
 WORKLOADS = [workload for family in FAMILIES.values() for workload in family.workloads]
@@ -147,7 +148,7 @@ def test_the_page_shows_losses_as_plainly_as_wins(tmp_path: Path) -> None:
         history.append(file, {**facts(row), **row})
     with file.open("a") as lines:
         lines.write('{"torn')
-    text = page.page(history.latest(file), tmp_path)
+    text = written(tmp_path / "page.md", page.sections(history.latest(file), tmp_path))
     slower = text[text.index("## What is slower") : text.index("## float32 matrix products")]
     assert slower.index("| aside | 0.00 GFLOP/s | 0.00 | 0.25 | another layout |") < slower.index("| 0.50 | the best |")
     assert "matmul_128" not in slower
@@ -156,7 +157,27 @@ def test_the_page_shows_losses_as_plainly_as_wins(tmp_path: Path) -> None:
     assert "| fast | 2 | 0.500 | 0.500 |" in text
     assert "`matmul_256`: all: crashed" in text
     assert "jax is not here: no jax" in text
-    assert "No run has been made yet" in page.page({}, tmp_path)
+    assert "No run has been made yet" in written(tmp_path / "new.md", page.sections({}, tmp_path))
+
+
+def test_each_machine_has_its_own_table_and_none_is_overwritten(tmp_path: Path) -> None:
+    """Also where the history of the other machine is not at hand, and where another bench wrote on the page."""
+    file, text = tmp_path / "history.jsonl", tmp_path / "page.md"
+    row = facts(summary.row(named("matmul_64"), FAMILY, [process("heap", tensorlang=[1.0], fast=[2.0])]))
+    other = {"cpu": "another CPU", "core": "znver9", "cpus": 2, "python": "3"}
+    for more in ({}, {"isa": "x86-64-v3"}, {"machine": other}):
+        history.append(file, {**row, **more})
+    written(text, page.sections(history.latest(file), tmp_path))
+    written(text, {("model", "a CPU"): "what another bench found"})
+    before = sections(text.read_text())
+    assert {("peers", "a CPU"), ("peers", "a CPU, held to x86-64-v3"), ("peers", "another CPU (znver9)"), ("model", "a CPU")} < set(before)
+    alone = tmp_path / "alone.jsonl"
+    history.append(alone, {**row, "ratio": 1.5, "run": "r2"})
+    written(text, page.sections(history.latest(alone), tmp_path))
+    after = sections(text.read_text())
+    changed = {key for key in before if before[key] != after[key]}
+    assert changed == {("peers", "a CPU")} and "Run r2" in after["peers", "a CPU"] and set(before) == set(after)
+    assert before["peers", "a CPU"] != before["peers", "a CPU, held to x86-64-v3"]
 
 
 BAD_ENGINE = """
@@ -237,6 +258,75 @@ def test_workers_have_one_thread_and_openblas_its_own_choice(tmp_path: Path, mon
     assert not any(key.startswith("MALLOC_") for key in plain)
     assert plain["OMP_NUM_THREADS"] == "1"
     assert any(key.startswith("MALLOC_") for key in supervise.environment("heap", 1, tmp_path))
+
+
+ECHO = """
+import json, os
+import numpy as np
+from bench.peers.engines import Candidate, returned
+
+def available():
+    return None
+
+def make(workload, operands):
+    told = json.dumps(dict(os.environ))
+    return {"": lambda: Candidate(lambda: operands[0] @ operands[1], returned, note=told)}
+"""
+
+
+def test_instructions_are_told_to_peers_before_they_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that prints its environment has what holds it to AVX2, and nothing of it where nobody is held."""
+    package = tmp_path / "echoes"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "tensorlang.py").write_text(ECHO)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    job = {"engines": [OURS], "package": "echoes", "seconds": 0.0, "most": 5, "skip": {}, "keep": {}}
+    seen = {}
+    for name in isa.ISAS:
+        found = supervise.run(["matmul_64"], job, "heap", 1, tmp_path, name)
+        seen[name] = json.loads(found.done["matmul_64"]["about"][OURS]["note"])
+    held = isa.ENVIRONMENT[isa.AVX2]
+    assert {name: seen[isa.AVX2][name] for name in held if name != "XLA_FLAGS"} == {n: v for n, v in held.items() if n != "XLA_FLAGS"}
+    assert held["XLA_FLAGS"] in seen[isa.AVX2]["XLA_FLAGS"] and "eigen=false" in seen[isa.AVX2]["XLA_FLAGS"]
+    assert not (set(held) - {"XLA_FLAGS"}) & set(seen[isa.NATIVE]) and "max_isa" not in seen[isa.NATIVE]["XLA_FLAGS"]
+
+
+def test_who_cannot_be_held_is_left_out_with_the_reason_and_only_where_there_is_something_to_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    def instead(workloads: Any, job: Any, *_: Any) -> supervise.Found:
+        asked.append(dict(job))
+        return supervise.Found("heap", done=dict.fromkeys(workloads, process("heap", tensorlang=[1.0], numpy=[2.0]).done["matmul_64"]))
+
+    monkeypatch.setattr(supervise, "run", instead)
+    file = tmp_path / "history.jsonl"
+    for wider in (False, True):
+        monkeypatch.setattr(isa, "is_wider", lambda _, wider=wider: wider)
+        monkeypatch.setattr(isa, "why_not", lambda _: None)
+        assert run.main(["--quick", "--isa", isa.AVX2, "--only", "matmul_64", "--history", str(file)]) == 0
+    first, second = asked
+    assert set(first["engines"]) - set(second["engines"]) == {"onnxruntime", "openvino"} and "numpy" in second["engines"]
+    assert "torch compile" in second["skip"]["matmul_64"] and "torch compile" not in first["skip"]["matmul_64"]
+    assert "onnxruntime is left out: its own kernels (MLAS) go by CPUID" in capsys.readouterr().out
+    rows = list(history.read(file))
+    assert [row["isa"] for row in rows] == [isa.AVX2] * 2 and set(rows[1]["absent"]) - set(rows[0]["absent"]) >= {"onnxruntime", "openvino"}
+
+
+def test_our_own_candidate_is_built_for_the_instructions_that_everybody_is_held_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Any] = []
+    engine = loaded(OURS)
+    monkeypatch.setattr(engine.tl, "compile", lambda outputs, target, **_: built.append(target) or engine.tl.build(outputs))
+    workload = named("matmul_64")
+    for name in isa.ISAS:
+        for variable, value in isa.ENVIRONMENT[name].items():
+            if variable == isa.VARIABLE:
+                monkeypatch.setenv(variable, value)
+        engine.candidate(workload, workload.operands(), 1)
+    assert built == [None, isa.AVX2]
 
 
 @pytest.mark.parametrize("arguments", [["--only", "matmul_65"], ["--family", "poems"], ["--engine", "abacus"]])

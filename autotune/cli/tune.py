@@ -32,7 +32,7 @@ def run(
     target: Annotated[str | None, typer.Option(help="CPU to tune for, as znver3 (default: this machine's).")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads (default: all usable cores).")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
-    strategy: Annotated[str, typer.Option(help="bayesian, random, evolutionary or grid.")] = "bayesian",
+    strategy: Annotated[str, typer.Option(help="bayesian, uninformed, random, evolutionary or grid.")] = "bayesian",
     budget: Budget = None,
     timeout: Annotated[float, typer.Option(help="Seconds in which a candidate must compile and, again, run.")] = 30.0,
     resume: Annotated[bool, typer.Option(help="Go on from what the log has.")] = True,

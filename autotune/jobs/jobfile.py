@@ -108,7 +108,7 @@ class _How(Struct):
     dtype: Annotated[_Text, Meta(description='a type, as "float32"')]
     threads: Annotated[_Count, Meta(description="a whole number from 1")]
     cache: Annotated[Cache, Meta(description='"warm" or "cold"')]
-    strategy: Annotated[Strategy, Meta(description='"bayesian", "random", "evolutionary" or "grid"')]
+    strategy: Annotated[Strategy, Meta(description='"bayesian", "uninformed", "random", "evolutionary" or "grid"')]
     seed: Annotated[int, Meta(ge=0, description="a whole number from 0")]
     timeout: Annotated[_Positive, Meta(description="seconds, more than 0")]
 

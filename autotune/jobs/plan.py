@@ -10,6 +10,7 @@ from tensorlang.schedules.spaces.space import Config, Space
 
 if TYPE_CHECKING:
     from tensorlang.autotune.jobs.template import Template
+    from tensorlang.schedules.strategies.point_costs import PointCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Plan:
     seeds: tuple[Config, ...] = ()
     template: Template | None = None
     """What makes schedules of points, where it is not the strategy that workers know."""
+    costs: PointCosts | None = None
+    """What points take by the cost model; None for a template, which may take any time to make a schedule."""
 
     @property
     def points(self) -> int:

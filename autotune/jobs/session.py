@@ -271,7 +271,9 @@ class Session:
         """The searcher, told what the log has."""
         if self._searcher is None:
             wanted = self.settings
-            self._searcher = searcher(wanted.strategy, self.plan.space, self.plan.default, seed=wanted.seed, seeds=self._seeds())
+            self._searcher = searcher(
+                wanted.strategy, self.plan.space, self.plan.default, seed=wanted.seed, seeds=self._seeds(), costs=self.plan.costs
+            )
             for trial in self.trials:
                 self._searcher.tell(_observed(trial))
         return self._searcher

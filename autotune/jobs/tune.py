@@ -104,7 +104,7 @@ def session(
     edited = space(strategy.space) if callable(space) else strategy.space if space is None else space
     if not isinstance(edited, Space):
         raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")
-    plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())))
+    plan = Plan(strategy.name, edited, strategy.default, tuple(getattr(strategy, "seeds", ())), costs=strategy.costs)
     return Session(task, plan, machine, wanted, library)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -48,6 +49,13 @@ def cost(trial: Trial | None) -> tuple[float, float]:
     return number(trial.fields.get("flops")) or 0.0, number(trial.fields.get("bytes")) or 0.0
 
 
+def predicted(trial: Trial | None) -> float | None:
+    """The seconds that the cost model gave a trial before it was measured, where the search asked it."""
+    prediction = None if trial is None else trial.fields.get("prediction")
+    seconds = prediction.get("seconds") if isinstance(prediction, dict) else None
+    return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf else None
+
+
 def _verdict(tuned: Tuned, won: Gain | None) -> str:
     if tuned.best is None:
         return f"No schedule is valid after {plural(len(tuned.trials), 'trial')}."
@@ -91,6 +99,8 @@ def _tiles(tuned: Tuned, won: Gain | None, peak: Peak | None) -> Iterator[Tile]:
         yield Tile("over the default", f"{won.ratio:.2f}x", "the default won" if tuned.default_stands else interval)
     of = "of the final measurement" if tuned.final is not None else "of the fastest trial"
     yield Tile("quality", shown(tuned.quality), of if tuned.quality is not None else "the log does not say")
+    if tuned.time and (seconds := predicted(tuned.best)):
+        yield Tile("predicted for the winner", duration(seconds), f"{seconds / tuned.time:.2f} of its time, by the cost model")
     flops, moved = cost(tuned.best)
     if tuned.time and flops:
         rate = flops / tuned.time

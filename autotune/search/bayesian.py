@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from tensorlang.autotune.search.candidates import Candidates, Points
+from tensorlang.autotune.search.forecast import Forecast, Trend
 from tensorlang.autotune.search.gaussian import Array
 from tensorlang.autotune.search.searcher import Observation, Prior, Proposal, Searcher
-from tensorlang.autotune.search.surrogate import Surrogate, correlation, fit, importance, preload, stretch
+from tensorlang.autotune.search.surrogate import Prediction, Surrogate, correlation, fit, importance, preload, stretch
 from tensorlang.schedules.spaces.space import Config, Space, spelling
+from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.system.lazy import cached_property
 
 ELITES: Final = 8
@@ -42,34 +45,46 @@ TREES_AGAIN_S: Final = 2.5
 class Bayesian(Searcher):
     """Expected improvement of a Gaussian process over relevant features, times the probability of validity."""
 
-    def __init__(self, space: Space, default: Config, *, seed: int = 0, seeds: Iterable[Config] = (), priors: Iterable[Prior] = ()) -> None:
+    def __init__(
+        self,
+        space: Space,
+        default: Config,
+        *,
+        seed: int = 0,
+        seeds: Iterable[Config] = (),
+        priors: Iterable[Prior] = (),
+        costs: PointCosts | None = None,
+    ) -> None:
         super().__init__(space, default, seed=seed, seeds=seeds, priors=priors)
         self._candidates = Candidates(space, seed)
+        self._costs = costs
         self._asked_trees: tuple[int, Array] | None = None
 
     def prepare(self, trials: int) -> None:
         """Find the first candidates, unless the trials or the points of the space are used up before a model is asked."""
         if min(trials, self.space.total) > self._initial():
-            self._candidates.rows({})
+            self._candidates.rows(self._pool)
             if self._patience():
                 preload()
 
     def propose(self, rng: np.random.Generator) -> Proposal | None:
         """The unseen candidate of the highest score."""
         valid = [observation for key, observation in self.history.items() if observation.time is not None and key != self._outside]
-        if len(valid) + len(self._told) < 2 or self._seen < self._initial() or rng.random() < EXPLORE:
+        if len(valid) + len(self._told) < 2 or self._seen < self._initial():
+            return self._promising() or self._spread(rng)
+        if rng.random() < EXPLORE:
             return self._spread(rng)
         elites = [elite.config for elite in self.elites(ELITES)]
         near = self._candidates.near(elites) | self._candidates.crossed(rng, elites)
-        points = {key: config for key, config in (self._candidates.uniform(self._seen) | near).items() if not self._known(key)}
+        points = {key: config for key, config in (self._candidates.uniform(self._seen) | self._pool | near).items() if not self._known(key)}
         if not points:
             return self.fresh(rng)
-        seen = self._model(valid).predict(self._candidates.rows(points))
-        score = np.where(seen.valid >= LEAST_VALID, seen.score, 0.0)
+        score, seen, logs = self._scored(valid, points)
         at = int(np.argmax(score)) if score.any() else int(np.argmin(seen.mean))
         values = {"mean": seen.mean[at], "deviation": seen.deviation[at], "valid": seen.valid[at], "score": seen.score[at]}
         key, config = list(points.items())[at]
-        return Proposal(config, "neighbour" if key in near else "model", {name: round(float(value), 6) for name, value in values.items()})
+        told = {name: round(float(value), 6) for name, value in values.items()} | self._seconds(logs, at)
+        return Proposal(config, "neighbour" if key in near else "model", told)
 
     @property
     def _seen(self) -> int:
@@ -105,10 +120,51 @@ class Bayesian(Searcher):
         gaps = np.abs(rows[:, None] - self._candidates.rows(known)[None])
         return Proposal(points[int(np.argmax(gaps.sum(axis=2).min(axis=1)))], "random")
 
+    # What the cost model says ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _forecast(self) -> Forecast | None:
+        """The cost model, where it tells points of the space apart."""
+        found = None if self._costs is None else Forecast(self._costs, self._candidates, self.seed)
+        return found if found is not None and found.usable else None
+
+    @property
+    def _pool(self) -> Points:
+        return {} if self._forecast is None else self._forecast.pool
+
+    def _promising(self) -> Proposal | None:
+        """The unseen point of the pool that the cost model likes best."""
+        forecast = self._forecast
+        for key, config in self._pool.items():
+            if forecast is not None and not self._known(key):
+                return Proposal(config, "model", self._seconds(forecast.logs({key: config}, ()), 0))
+        return None
+
+    @staticmethod
+    def _seconds(logs: Array | None, at: int) -> dict[str, float]:
+        return {} if logs is None else {"seconds": float(f"{math.exp(logs[at]):.4g}")}
+
+    def _scored(self, valid: Sequence[Observation], points: Points) -> tuple[Array, Prediction, Array | None]:
+        """The score of each point, what is expected there, and what the cost model says, which is asked about the most promising only."""
+        rows, forecast = self._candidates.rows(points), self._forecast
+        if forecast is None:
+            seen = self._model(valid)[0].predict(rows)
+            return _of_valid(seen), seen, None
+        _, count = forecast.payable(self.history.values())
+        model, trend = self._model(valid)
+        logs = forecast.logs(points, ())
+        score = _of_valid(seen := model.predict(rows, trend.at(logs)))
+        if count:
+            keys = list(points)
+            promising = (keys[place] for place in np.argsort(-score, kind="stable") if keys[place] not in forecast.pool)
+            logs = forecast.logs(points, set(islice(promising, count)))
+            score = _of_valid(seen := model.predict(rows, trend.at(logs)))
+        return score, seen, logs
+
     # The model -------------------------------------------------------------------------------------------------------------------
 
-    def _model(self, valid: Sequence[Observation]) -> Surrogate:
-        """The surrogate of everything that is known."""
+    def _model(self, valid: Sequence[Observation]) -> tuple[Surrogate, Trend]:
+        """The surrogate of everything that is known, of what is left where the cost model was followed as far as it is worth."""
         reference = self.history.get(spelling(self.default))
         scale = (reference.time if reference else None) or (valid[0].time if valid else None) or 1.0
         told = self._told
@@ -116,20 +172,30 @@ class Bayesian(Searcher):
         least = min((_log(observation, scale) for observation in valid), default=0.0)
         chosen = _instructive(valid)
         flying = {key: proposal for key, proposal in self.pending.items() if key != self._outside}
-        believed = [proposal.prediction["mean"] if proposal.prediction else middle for proposal in flying.values()]
-        here = self._features(chosen, flying)
-        rows = np.vstack([here, self._candidates.rows({spelling(prior.config): prior.config for prior in told})])
+        believed = [(proposal.prediction or {}).get("mean", middle) for proposal in flying.values()]
+        points = {spelling(observation.config): observation.config for observation in chosen} | _configs(flying)
+        beside = {spelling(prior.config): prior.config for prior in told}
+        rows = np.vstack([self._candidates.rows(points), self._candidates.rows(beside)])
         logs = np.array([*(_log(observation, scale) for observation in chosen), *believed, *(prior.log for prior in told)])
-        weights = np.array([*(1.0 for _ in here), *(prior.weight for prior in told)])
+        weights = np.array([*(1.0 for _ in points), *(prior.weight for prior in told)])
         logs = _winsorised(logs)
-        shares = self._trees(scale)
+        predicted = np.concatenate([self._predicted(points), self._predicted(beside)])
+        trend = Trend.of(predicted, logs, weights) if self._forecast is not None else Trend(0.0, 0.0)
+        logs = logs - trend.at(predicted)
+        shares = self._trees(scale, trend)
         relevance = stretch(correlation(rows, logs, weights) if shares is None else shares)
         failed = [observation for key, observation in self.history.items() if observation.time is None and key != self._outside]
-        return fit(rows, logs, weights, self._features(failed[-MODELLED:]), relevance, least)
+        return fit(rows, logs, weights, self._features(failed[-MODELLED:]), relevance, least), trend
 
-    def _features(self, observations: Sequence[Observation], flying: dict[str, Proposal] | None = None) -> Array:
-        points = {spelling(observation.config): observation.config for observation in observations}
-        return self._candidates.rows(points | _configs(flying or {}))
+    def _predicted(self, points: Points) -> Array:
+        """What the cost model says of points that were measured or are in flight."""
+        if self._forecast is None:
+            return np.zeros(len(points))
+        count, _ = self._forecast.payable(self.history.values())
+        return self._forecast.logs(points, set(list(points)[:count]))
+
+    def _features(self, observations: Sequence[Observation]) -> Array:
+        return self._candidates.rows({spelling(observation.config): observation.config for observation in observations})
 
     def _patience(self) -> int:
         """How many of the first observations the trees were last asked about; 0 while measuring has not taken long enough."""
@@ -140,7 +206,7 @@ class Bayesian(Searcher):
                 count, due = number, spent + TREES_AGAIN_S
         return count
 
-    def _trees(self, scale: float) -> Array | None:
+    def _trees(self, scale: float, trend: Trend) -> Array | None:
         """What the trees say of the relevance of features; None while they are not worth their time."""
         count = self._patience()
         first = list(self.history.items())[:count]
@@ -150,8 +216,14 @@ class Bayesian(Searcher):
         if self._asked_trees is None or self._asked_trees[0] != count:
             logs = _winsorised(np.array([_log(observation, scale) for observation in valid]))
             noise = float(np.median([observation.noise for observation in valid]))
+            logs = logs - trend.at(self._predicted({spelling(observation.config): observation.config for observation in valid}))
             self._asked_trees = count, importance(self._features(valid), logs, np.ones(len(valid)), noise, self.seed + count)
         return self._asked_trees[1]
+
+
+def _of_valid(seen: Prediction) -> Array:
+    """The scores of candidates that are likely to be valid; 0 for others."""
+    return np.where(seen.valid >= LEAST_VALID, seen.score, 0.0)
 
 
 def _configs(flying: dict[str, Proposal]) -> Points:

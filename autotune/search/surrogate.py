@@ -80,9 +80,10 @@ class Surrogate:
     validity: Validity | None
     best: float
 
-    def predict(self, candidates: Array) -> Prediction:
-        """Expected improvement over the best, times the probability of validity."""
+    def predict(self, candidates: Array, offsets: Array | float = 0.0) -> Prediction:
+        """Expected improvement over the best, times the probability of validity; `offsets` were taken from the logarithms before."""
         mean, deviation = self.times.predict(candidates * self.relevance)
+        mean = mean + offsets
         valid = np.ones(len(candidates)) if self.validity is None else self.validity.predict(candidates)
         return Prediction(mean, deviation, valid, improvement(mean, deviation, self.best) * valid)
 

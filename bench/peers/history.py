@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from bench.sections import name_of
+
 FILE: Final = Path(__file__).resolve().parents[1] / "results" / "peers.jsonl"
 
 
@@ -42,6 +44,13 @@ def read(file: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def latest(file: Path, *, quick: bool = False) -> dict[str, dict[str, Any]]:
-    """The last row of each workload; rows of quick runs, which only show that everything works, count if `quick` says so."""
-    return {row["workload"]: row for row in read(file) if quick or not row["quick"]}
+def latest(file: Path, *, quick: bool = False) -> dict[str, dict[str, dict[str, Any]]]:
+    """For each machine, and set of instructions that it was held to, the last row of each workload.
+
+    Rows of quick runs, which only show that everything works, count if `quick` says so.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in read(file):
+        if quick or not row["quick"]:
+            found.setdefault(name_of(row["machine"], row.get("isa", "native")), {})[row["workload"]] = row
+    return found

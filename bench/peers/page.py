@@ -1,4 +1,4 @@
-"""docs/performance.md, from the last row of each workload in the history.
+"""The tables beside peers in docs/performance.md, one for each machine, from the last row of each workload in the history.
 
 python -m bench.peers.page [--history FILE] [--page FILE] [--quick]
 """
@@ -16,13 +16,15 @@ from bench.peers.reasons import reasons
 from bench.peers.summary import TIE
 from bench.peers.tables import Row, absentees, bounds, builds, family_table, figures, goals, losses, peak, table
 from bench.peers.workloads import FAMILIES
+from bench.sections import PAGE, Kind, written
 
-PAGE: Final = ROOT / "docs" / "performance.md"
 RESULTS: Final = ROOT / "bench" / "results"
 METHOD: Final = """\
-`python -m bench.peers` writes a history, `bench/results/peers.jsonl`, and `python -m bench.peers.page` this page from the last row of each
-workload; `make bench-peers` does both, and `make bench-peers-suites` hands the same workloads to pytest-benchmark. Peers are the extra
-`peers`; one that is not installed is left out, and named above.
+`python -m bench.peers` writes a history, `bench/results/peers.jsonl`, and `python -m bench.peers.page` the tables beside other libraries
+from the last row of each workload on each machine; `make bench-peers` does both, and `make bench-peers-suites` hands the same workloads to
+pytest-benchmark. Peers are the extra `peers`; one that is not installed is left out, and named above. `make bench-peers ISA=x86-64-v3`
+holds ours and the peers to AVX2, with 16 registers of 256 bits, by the variables that stand in `bench/peers/isa.py`; who goes by the
+processor alone is left out, and named too.
 
 A process makes all candidates for a workload, checks each result against NumPy's in 64 bits (float32 to 2e-5 of the largest magnitude,
 bfloat16 to 1e-2, integers exactly) and then lets them take turns on one core with one thread each, samples of at least 2 ms. A ratio is
@@ -45,41 +47,48 @@ Seconds until a candidate has returned its first result. Later processes find th
 """
 
 
-def page(rows: Mapping[str, Row], results: Path = RESULTS) -> str:
-    """The whole page."""
-    parts = ["# Performance\n", "Written by `python -m bench.peers.page`; do not edit.\n"]
+def section(name: str, rows: Mapping[str, Row]) -> str:
+    """What one machine showed."""
     families = [(family, [rows[w.name] for w in family.workloads if w.name in rows]) for family in FAMILIES.values()]
     everything = [row for _, part in families for row in part]
-    if not everything:
-        return "\n".join([*parts, "No run has been made yet.\n", "## Method\n", METHOD])
     overview = [goals(family, part) for family, part in families if figures(part)] + peak(everything)
+    parts = [f"### {name}\n", *machines(everything)]
     parts.append(f"A ratio above {TIE:.2f} is a win of ours, one below {1 / TIE:.2f} a loss, anything between a tie.\n")
     parts.append(table(["family", "goal ", "geomean", "least", "wins / ties / losses", "kept "], overview))
     if lost := list(losses(everything)):
-        parts += ["## What is slower\n", table(["workload", "peer ", "ours", "its rate", "ratio", "note "], lost)]
+        parts += ["#### What is slower\n", table(["workload", "peer ", "ours", "its rate", "ratio", "note "], lost)]
     if why := list(reasons(everything)):
-        parts += ["## Why\n", "\n".join(why) + "\n"]
+        parts += ["#### Why\n", "\n".join(why) + "\n"]
     for family, part in families:
         if part:
-            parts += [f"## {family.title}\n", *([family.note + "\n"] if family.note else []), family_table(part)]
+            parts += [f"#### {family.title}\n", *([family.note + "\n"] if family.note else []), family_table(part)]
             parts += ["In brackets: our share of the measured rate of multiply-adds, each by its fastest sample.\n"] * any(
                 row["ours"] and "share_of_peak" in row["ours"] for row in part
             )
     parts += [
-        "## Building\n",
+        "#### Building\n",
         BUILDING,
         table(["candidate", "rows", "first, median s", "first, longest s", "later, median s"], builds(everything)),
     ]
+    if missing := list(absentees(everything)):
+        parts += ["#### Not taking part\n", "\n".join(missing) + "\n"]
+    return "\n".join(parts)
+
+
+def sections(found: Mapping[str, Mapping[str, Row]], results: Path = RESULTS) -> dict[tuple[Kind, str], str]:
+    """Those of the page that this bench knows: a machine's each, the figures of other benches, how it was measured."""
+    made: dict[tuple[Kind, str], str] = {("peers", name): section(name, rows) for name, rows in found.items()}
+    others = []
     for title, file in (("Start-up, calls and scheduling", "latest.json"), ("TVM's MetaSchedule", "metaschedule.json")):
         if lines := bounds(results / file):
-            parts += [
-                f"## {title}\n",
+            others += [
+                f"### {title}\n",
                 f"From `bench/results/{file}`, a bench of its own.\n",
                 table(["figure", "value", "bound ", "kept "], lines),
             ]
-    if missing := list(absentees(everything)):
-        parts += ["## Not taking part\n", "\n".join(missing) + "\n"]
-    return "\n".join([*parts, "## Method\n", METHOD, "## Machine and versions\n", *machines(everything)])
+    if others:
+        made["figures", "of other benches"] = "\n".join(others)
+    return made | {("method", "peers"): METHOD}
 
 
 def machines(rows: Sequence[Row]) -> Iterator[str]:
@@ -93,12 +102,12 @@ def machines(rows: Sequence[Row]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the page."""
-    parser = argparse.ArgumentParser(prog="bench.peers.page", description="Write docs/performance.md from the history.")
+    parser = argparse.ArgumentParser(prog="bench.peers.page", description="Write the tables of docs/performance.md from the history.")
     parser.add_argument("--history", type=Path, default=history.FILE, metavar="FILE")
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE")
     parser.add_argument("--quick", action="store_true", help="rows of quick runs count too")
     options = parser.parse_args(arguments)
-    options.page.write_text(page(history.latest(options.history, quick=options.quick)))
+    written(options.page, sections(history.latest(options.history, quick=options.quick)))
     print(f"written to {options.page}")
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bench.peers import history, rounds, summary, supervise
+from bench.peers import history, isa, rounds, summary, supervise
 from bench.peers.engines import ENGINES, OURS
 from bench.peers.supervise import Allocator, Found
 from bench.peers.workload import Workload
@@ -31,6 +31,9 @@ MARGIN: Final = 1.5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; 1 where some row has no figure of ours."""
     options = parsed(arguments)
+    left_out = isa.unheld(options.isa)
+    for name, why in left_out.items():
+        print(f"{name} is left out: {why}", flush=True)
     end = time.monotonic() + 60 * options.budget
     done = {row["workload"] for row in history.read(options.history) if options.resume and row["run"] == options.resume}
     run = options.resume or datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
@@ -40,7 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.family or family.name in options.family
     ]
     print(f"run {run}: to continue it, --resume {run}", flush=True)
-    common = {"run": run, "quick": options.quick, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
+    common = {
+        "run": run,
+        "quick": options.quick,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "isa": options.isa,
+    }
     complete, overhead = True, OVERHEAD_S
     with tempfile.TemporaryDirectory() as cache:
         for place, (family, workloads) in enumerate(chosen):
@@ -55,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for workload in workloads:
                 row = summary.row(workload, family, found)
                 complete &= row["ours"] is not None
-                facts = {"versions": found[0].versions, "absent": found[0].absent, "allocators": [part.allocator for part in found]}
+                facts = {
+                    "versions": found[0].versions,
+                    "absent": {**found[0].absent, **left_out},
+                    "allocators": [part.allocator for part in found],
+                }
                 history.append(options.history, {**common, **facts, **row})
                 print(line(row), flush=True)
     print(f"written to {options.history}")
@@ -76,21 +89,22 @@ def processes(
     workloads: Sequence[Workload], options: argparse.Namespace, engines: Sequence[str] | None, seconds: float, cache: Path
 ) -> list[Found]:
     """The first process asks everybody, the others ask those who were near the best."""
+    left_out = isa.unheld(options.isa)
     names, threads = [workload.name for workload in workloads], max(workload.threads for workload in workloads)
     job: dict[str, Any] = {
-        "engines": [name for name in options.engine or ENGINES if engines is None or name in engines],
+        "engines": [name for name in options.engine or ENGINES if (engines is None or name in engines) and name not in left_out],
         "seconds": seconds,
         "most": rounds.FEWEST if options.quick else rounds.MOST,
-        "skip": {},
+        "skip": {name: list(left_out) for name in names},
         "keep": {},
     }
-    found = [supervise.run(names, job, ALLOCATORS[0], threads, cache)]
+    found = [supervise.run(names, job, ALLOCATORS[0], threads, cache, options.isa)]
     keep: Mapping[str, list[str] | None] = {workload.name: summary.contenders(workload, found[0], MARGIN) for workload in workloads}
-    failed = {name: list(reasons) for name, reasons in found[0].failed.items()}
+    failed = {name: [*left_out, *found[0].failed.get(name, ())] for name in names}
     job |= {"keep": {name: kept for name, kept in keep.items() if kept is not None}, "skip": failed}
     job["engines"] = [engine for engine in job["engines"] if engine == OURS or needed(engine, keep)]
     order = [ALLOCATORS[number % len(ALLOCATORS)] for number in range(1, options.processes)]
-    return [*found, *(supervise.run(names, job, allocator, threads, cache) for allocator in order)]
+    return [*found, *(supervise.run(names, job, allocator, threads, cache, options.isa) for allocator in order)]
 
 
 def needed(engine: str, keep: Mapping[str, list[str] | None]) -> bool:
@@ -116,12 +130,15 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--engine", nargs="+", choices=ENGINES, default=[], metavar="ENGINE", help=f"of {', '.join(ENGINES)}")
     parser.add_argument("--processes", type=int, default=4, help="fresh processes for each family, alternating between two allocators")
     parser.add_argument("--budget", type=float, default=BUDGET_MIN, metavar="MINUTES", help="for everything; it decides the rounds")
+    parser.add_argument("--isa", choices=isa.ISAS, default=isa.NATIVE, help="hold everybody to these instructions (default: all there are)")
     parser.add_argument("--quick", action="store_true", help="one process and few rounds: does everything work?")
     parser.add_argument("--resume", metavar="RUN", help="continue a run: its rows are not measured again")
     parser.add_argument("--history", type=Path, default=history.FILE, metavar="FILE")
     options = parser.parse_args(arguments)
     if unknown := set(options.only) - {workload.name for family in FAMILIES.values() for workload in family.workloads}:
         parser.error(f"no workload {', '.join(sorted(unknown))}")
+    if (why := isa.why_not(options.isa)) is not None:
+        parser.error(f"--isa {options.isa} cannot be measured here: {why}")
     if options.engine and OURS not in options.engine:
         options.engine.insert(0, OURS)
     if options.quick:

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from bench.child import ROOT
+from bench.peers.isa import ENVIRONMENT, NATIVE
 
 Allocator: TypeAlias = Literal["heap", "default"]
 BIG: Final = str(1 << 34)
 LOADING_S: Final = 120.0
+HOLDING: Final = frozenset(name for held in ENVIRONMENT.values() for name in held)
+"""What tells libraries which kernels to take."""
 THREADS: Final = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -41,25 +44,33 @@ class Found:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def environment(allocator: Allocator, threads: int, cache: Path) -> dict[str, str]:
-    """One number of threads for every library; nothing forces OpenBLAS's choice of kernels; a cache of compiled code for each compiler.
+def environment(allocator: Allocator, threads: int, cache: Path, isa: str = NATIVE) -> dict[str, str]:
+    """One number of threads for every library, one set of instructions; a cache of compiled code for each compiler.
+
+    Nothing but `isa` forces a choice of kernels: what the surroundings say of it is left out.
 
     With the allocator "heap", big results are taken from memory that the process has already; by default glibc maps each anew, and a
     peer that allocates on every call pays for the pages.
     """
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OPENBLAS_", "MALLOC_"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OPENBLAS_", "MALLOC_")) and key not in HOLDING}
     kept |= dict.fromkeys(THREADS, str(threads))
     if allocator == "heap":
         kept |= {"MALLOC_MMAP_THRESHOLD_": BIG, "MALLOC_TRIM_THRESHOLD_": BIG, "MALLOC_TOP_PAD_": str(1 << 26)}
+    held = dict(ENVIRONMENT[isa])
     if threads == 1:
-        kept["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    return kept | {
-        "JAX_PLATFORMS": "cpu",
-        "TENSORLANG_CACHE": str(cache / "tensorlang"),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
-        "NUMBA_CACHE_DIR": str(cache / "numba"),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]),
-    }
+        flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        held["XLA_FLAGS"] = f"{flags} {held.get('XLA_FLAGS', '')}".strip()
+    return (
+        kept
+        | held
+        | {
+            "JAX_PLATFORMS": "cpu",
+            "TENSORLANG_CACHE": str(cache / "tensorlang"),
+            "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
+            "NUMBA_CACHE_DIR": str(cache / "numba"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]),
+        }
+    )
 
 
 def cores(threads: int) -> set[int]:
@@ -106,15 +117,16 @@ def events(job: Mapping[str, Any], env: Mapping[str, str], threads: int) -> Iter
                 os.killpg(worker.pid, signal.SIGKILL)
 
 
-def run(workloads: Sequence[str], job: Mapping[str, Any], allocator: Allocator, threads: int, cache: Path) -> Found:
+def run(workloads: Sequence[str], job: Mapping[str, Any], allocator: Allocator, threads: int, cache: Path, isa: str = NATIVE) -> Found:
     """All of these workloads, in as many workers as it takes: each crash or hang costs one candidate, or one workload, and a new worker."""
+    surroundings = environment(allocator, threads, cache, isa)
     found = Found(allocator)
     left, engines = list(workloads), list(job["engines"])
     skip: dict[str, list[str]] = {name: list(job["skip"].get(name, ())) for name in workloads}
     while left:
         now: Mapping[str, Any] = {}
         lost = ""
-        for event in events({**job, "workloads": left, "engines": engines, "skip": skip}, environment(allocator, threads, cache), threads):
+        for event in events({**job, "workloads": left, "engines": engines, "skip": skip}, surroundings, threads):
             match event["event"]:
                 case "absent":
                     found.absent[event["candidate"]] = event["reason"]

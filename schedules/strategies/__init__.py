@@ -14,6 +14,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import alternatives
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.program import ProgramStrategy
 
 __all__ = ["Machine", "Strategy", "choose"]
@@ -35,6 +36,11 @@ class Strategy(Protocol):
     @property
     def default(self) -> Config:
         """The point to use where nothing is known."""
+        ...
+
+    @property
+    def costs(self) -> PointCosts:
+        """What points take by the cost model."""
         ...
 
     def schedule(self, config: Config) -> Schedule:

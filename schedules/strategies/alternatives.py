@@ -14,6 +14,7 @@ from typing import Final
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.system.lazy import cached_property
 
@@ -59,6 +60,17 @@ class Alternatives:
         """The default of the cheaper way."""
         way = self.other if self.pays() else self.usual
         return {self.knob: way.value, **way.strategy.default}
+
+    @property
+    def costs(self) -> PointCosts:
+        """What points take by the cost model, each in its way."""
+        ways = {way.value: way.strategy.costs for way in (self.usual, self.other)}
+
+        def seconds(config: Config) -> float:
+            own = {name: value for name, value in config.items() if name != self.knob}
+            return ways[config.get(self.knob, self.usual.value)].seconds(own)
+
+        return PointCosts(seconds, max(costs.each for costs in ways.values()))
 
     def schedule(self, config: Config) -> Schedule:
         """The schedule of a point."""

@@ -14,7 +14,7 @@ consumes the result is computed from the tile while it is in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -158,6 +158,11 @@ class Contraction:
         if self.threads > 1:
             config["parallel"] = self._thread_loop(config)
         return config
+
+    def costs(self) -> Callable[[Mapping[str, Any]], float]:
+        """What points take in seconds by the cost model."""
+        search = self.search
+        return lambda config: search.seconds(config)[0]
 
     @property
     def search(self) -> BlockingSearch:

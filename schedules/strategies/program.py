@@ -15,6 +15,7 @@ from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
@@ -29,6 +30,7 @@ from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
+from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
@@ -99,13 +101,17 @@ class ProgramStrategy:
     @cached_property
     def seconds(self) -> float:
         """What the main stage takes by the cost model before its sizes are searched, with the copies that an unfolded image needs."""
-        tile, main = self._tiles.get(self._main_name), self._main
-        if not isinstance(tile, Contraction) or main is None:
-            return math.inf
-        read = {tensor_of(load).name for load in main.loads}
-        copies = [info for info in self._stages if info.name in read] if isinstance(self.change, Unfolding) else []
-        copying = sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
-        return tile.search.whole_seconds() + copying
+        tile = self._tiles.get(self._main_name)
+        return tile.search.whole_seconds() + self._copying if isinstance(tile, Contraction) else math.inf
+
+    @cached_property
+    def _copying(self) -> float:
+        """What the copies of an unfolded image take."""
+        if not isinstance(self.change, Unfolding) or self._main is None:
+            return 0.0
+        read = {tensor_of(load).name for load in self._main.loads}
+        copies = [info for info in self._stages if info.name in read]
+        return sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
 
     @cached_property
     def _stages(self) -> tuple[StageInfo, ...]:
@@ -299,6 +305,15 @@ class ProgramStrategy:
         """What the knobs of a stage's rows begin with: those of the main one, which comes first, with nothing."""
         others = (name for name in self._rows if name != self._main_name)
         return {self._main_name: "", **{name: f"{name}." for name in others}}
+
+    @property
+    def costs(self) -> PointCosts:
+        """What points take by the cost model, on one thread: of tiles the main stage and the copies for it, else the whole program."""
+        tile, core = self._tiles.get(self._main_name), self.machine.core
+        if tile is None:
+            return PointCosts(lambda config: estimate(self.schedule(config).nest, core).seconds, SCHEDULE_S)
+        main = tile.costs()
+        return PointCosts(lambda config: main({**self.default, **config}) + self._copying)
 
     def _defaults(self, tile: str) -> Config:
         """The default of a stage that runs as tiles, searched once."""

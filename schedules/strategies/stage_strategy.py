@@ -68,6 +68,10 @@ class TileStrategy(Protocol):
         """The point that its cost model names."""
         ...
 
+    def costs(self) -> Callable[[Mapping[str, Any]], float]:
+        """What points take in seconds, on one thread, by the cost model: from sketches of the stage alone."""
+        ...
+
     def schedule(self, s: Schedule, config: Mapping[str, Any], *, alone: bool = True) -> bool:
         """Append the directives of a point; False where iterations of a tile may write the same element, so that it has no registers.
 

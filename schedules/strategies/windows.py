@@ -16,7 +16,7 @@ tile, and the rows that windows share, stay in cache, unless neighbours are so f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
@@ -158,6 +158,10 @@ class Windows:
     def _may_stream(self) -> bool:
         """Is it a choice to store the result past the caches? Not where a consumer takes it."""
         return not self.consumer and may_stream(self.stage, self.machine)
+
+    def costs(self) -> Callable[[Mapping[str, Any]], float]:
+        """What points take in seconds by the cost model."""
+        return self.search.seconds
 
     # The schedule -----------------------------------------------------------------------------------------------------------
 
