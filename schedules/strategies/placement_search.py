@@ -31,12 +31,16 @@ MOST_ASKED: Final = 6000
 
 @dataclass(frozen=True)
 class PlacementSearch:
-    """The choices of a program, compared by the model; `plain` is the program before it is scheduled."""
+    """The choices of a program, compared by the model.
+
+    `plain` is the program before it is scheduled; `most` bounds the stages whose cost is asked for, each in each group.
+    """
 
     placements: Placements
     plain: Sequence[Part]
     machine: Machine
     threads: int
+    most: float = MOST_ASKED
     _known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
     _asked: list[int] = field(default_factory=list, compare=False, repr=False)
     _stages: dict[tuple[str, frozenset[str]], Sketch] = field(default_factory=dict, compare=False, repr=False)
@@ -88,7 +92,7 @@ class PlacementSearch:
         own = frozenset(name for name in written_in if self._reaches(name, stages, written_in))
         key = (group, own)
         if key not in self._known:
-            if sum(self._asked) > MOST_ASKED:
+            if sum(self._asked) > self.most:
                 return math.inf
             self._asked.append(len(stages))
             sketch = self._sketch(group, own)

@@ -141,8 +141,7 @@ class ProgramStrategy:
 
     @cached_property
     def _last(self) -> StageInfo | None:
-        infos = [info for info in self._stages if info.name == self._plain.nest.outputs[-1].name]
-        return infos[0] if infos else None
+        return next((info for info in self._stages if info.name == self._plain.nest.outputs[-1].name), None)
 
     @cached_property
     def _heavy(self) -> frozenset[str]:
@@ -292,8 +291,7 @@ class ProgramStrategy:
     def default(self) -> Config:
         """The point that the cost models name."""
         if self._placements is not None:
-            chosen = PlacementSearch(self._placements, self._parts, self.machine, self.threads).default()
-            return self._placements.default(self._prefixes, chosen)
+            return self._placements.default(self._prefixes, self._placed(self._placements).default())
         main = self._rows.get(self._main_name)
         config: Config = self._defaults(self._main_name) if self._main_name in self._tiles else {} if main is None else main.default()
         for prefix, beside in self._beside():
@@ -303,13 +301,17 @@ class ProgramStrategy:
     @property
     def _prefixes(self) -> dict[str, str]:
         """What the knobs of a stage's rows begin with: those of the main one, which comes first, with nothing."""
-        others = (name for name in self._rows if name != self._main_name)
-        return {self._main_name: "", **{name: f"{name}." for name in others}}
+        return {self._main_name: "", **{name: f"{name}." for name in self._rows if name != self._main_name}}
+
+    def _placed(self, placements: Placements) -> PlacementSearch:
+        return PlacementSearch(placements, self._parts, self.machine, self.threads)
 
     @property
     def costs(self) -> PointCosts:
         """What points take by the cost model, on one thread: of tiles the main stage and the copies for it, else the whole program."""
         tile, core = self._tiles.get(self._main_name), self.machine.core
+        if self._placements is not None:
+            return PointCosts(replace(self._placed(self._placements), most=math.inf).seconds, SCHEDULE_S / 2)
         if tile is None:
             return PointCosts(lambda config: estimate(self.schedule(config).nest, core).seconds, SCHEDULE_S)
         main = tile.costs()
