@@ -14,6 +14,7 @@ from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.runnable import Runnable
+from tensorlang.errors import CallError
 
 if TYPE_CHECKING:
     from tensorlang.codegen.compilation import Request
@@ -42,7 +43,13 @@ class Kernel(Runnable):
         return prepack(self, constants, type(self))
 
     def under(self, signature: Signature) -> Kernel:
-        """The same code, at the same address, for a caller who knows it by another signature (see `Signature.under`)."""
+        """The same code, at the same address, for a caller who knows it by another signature (see `Signature.under`).
+
+        Raises `CallError` for what is no signature of as many arguments.
+        """
+        ours = self.program.signature
+        if not isinstance(signature, Signature) or len(signature.inputs) != len(ours.inputs) or len(signature.outputs) != len(ours.outputs):
+            raise CallError(f"{signature!r:.100} is no signature of {ours}")
         return Kernel(self.program.under(signature), self.library)
 
     def report(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Report:

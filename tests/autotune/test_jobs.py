@@ -22,6 +22,7 @@ from tensorlang.autotune.reporting.display import clock
 from tensorlang.autotune.reporting.summary import status_of
 from tensorlang.autotune.workers.limited import LimitError
 from tensorlang.codegen.target import target
+from tensorlang.definition.tensor import as_outputs
 from tensorlang.errors import LogError, TuningError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +150,7 @@ class Pretended:
 
     def __init__(self, outputs: Any, log: Log, *, name: str, **settings: Any) -> None:
         self.log = log
-        self.task = SimpleNamespace(fingerprint=f"{name}{outputs}", inputs=(), results=())
+        self.task = SimpleNamespace(fingerprint=f"{name}{outputs}", outputs=as_outputs(outputs), inputs=(), results=(), dims={})
         self.target = target()
         self.settings = SimpleNamespace(threads=1, timeout=settings.get("timeout", 30.0), policy=SimpleNamespace(cache="warm"))
         self.given = settings

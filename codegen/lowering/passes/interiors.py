@@ -174,15 +174,17 @@ def _answers(loop: For, middle: Middle) -> dict[Expr, _Answer]:
 
 
 def _search(stmt: Stmt, loop: For, inner: Loops, middle: Middle, found: _Found) -> None:
+    lanes = {name for name, part in inner.items() if part.kind == "vector"}
     for expr in expressions(stmt):
-        reads = _chooses_reads(expr)
+        reads, written = _chooses_reads(expr), isinstance(stmt, Store) and any(expr is part for part in stmt.index)
 
-        def visit(node: Expr, *, reads: bool = reads) -> Expr:
+        def visit(node: Expr, *, reads: bool = reads, written: bool = written) -> Expr:
             if not _is_question(node):
                 return node
             answer = None if node in found.refused else _answer(node, loop, inner, middle, reads=reads)
             before = found.answers.get(node)
-            if answer is None or isinstance(stmt, If) or (before is not None and before.value != answer.value):
+            one = written and answer is not None and not axes_of(answer.value) & lanes  # all lanes would write one element
+            if answer is None or one or isinstance(stmt, If) or (before is not None and before.value != answer.value):
                 found.refused.add(node)
                 return node
             found.answers[node] = _Answer(answer.value, (*(before.tests if before is not None else ()), *answer.tests))
