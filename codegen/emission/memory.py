@@ -15,12 +15,13 @@ LLVM keep the storage in registers. Lanes that are off load zeros. Addresses are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from llvmlite import ir as llvm
 
+from tensorlang.codegen.emission.lanes import picked, pieces, reverse
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -175,20 +176,6 @@ def _leading(target: Target, mask: Value) -> int:
     return count if all(lanes[:count]) else 0
 
 
-def pieces(count: int, shortest: int = 1) -> Iterator[tuple[int, int]]:
-    """Starts and sizes of parts of so many lanes that are powers of two, none below `shortest` where there are as many lanes.
-
-    The last may overlap the one before for that. What is no power of two LLVM takes apart itself, but not always into what it can select:
-    shuffles of 12 lanes end the process.
-    """
-    start = 0
-    while start < count:
-        size = max(1 << ((count - start).bit_length() - 1), min(shortest, 1 << (count.bit_length() - 1)))
-        start = min(start, count - size)
-        yield start, size
-        start += size
-
-
 def store_parts(builder: Builder, dtype: DType, base: Value, value: Value, parts: Iterable[tuple[int, int]]) -> None:
     """Write some lanes of a vector, each to its own place behind `base`: parts by where they begin, and their lanes."""
     for start, size in parts:
@@ -197,12 +184,6 @@ def store_parts(builder: Builder, dtype: DType, base: Value, value: Value, parts
         else:
             part = value if size == lanes_of(value) else picked(builder, value, Poison(value.type), range(start, start + size))
         builder.store(part, address(builder, dtype, base, literal(I64, start)), align=dtype.bytes)
-
-
-def picked(builder: Builder, left: Value, right: Value, places: Iterable[int]) -> Value:
-    """Some lanes of two vectors, counted through both."""
-    wanted = list(places)
-    return builder.shuffle_vector(left, right, llvm.Constant(llvm.VectorType(I32, len(wanted)), wanted))
 
 
 def streams(target: Target, access: VectorAccess, mask: Value | None) -> bool:
@@ -395,10 +376,3 @@ def _pointers(builder: Builder, access: VectorAccess) -> Value:
     pointers = builder.gep(access.base, [offsets], source_etype=in_memory(access.place.dtype))
     pointers.type = llvm.VectorType(POINTER, access.lanes)  # llvmlite gives the type of `base`
     return pointers
-
-
-def reverse(builder: Builder, value: Value) -> Value:
-    """The lanes in opposite order."""
-    count = value.type.count
-    order = llvm.Constant(llvm.VectorType(I32, count), list(reversed(range(count))))
-    return builder.shuffle_vector(value, Poison(value.type), order)

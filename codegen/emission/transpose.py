@@ -20,7 +20,8 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission import memory
 from tensorlang.codegen.emission.frame import Frame, Pending
-from tensorlang.codegen.emission.memory import VectorAccess, address, picked, pieces
+from tensorlang.codegen.emission.lanes import picked, pieces
+from tensorlang.codegen.emission.memory import VectorAccess, address
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
