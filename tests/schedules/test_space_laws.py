@@ -112,7 +112,7 @@ def test_the_bayesian_search_keeps_the_same_law(space: Space, seed: int) -> None
         asked.append(spelling(proposal.config))
         search.tell(Observation(proposal.config, None if len(asked) % 5 == 0 else 1.0 + len(asked) % 7))
     assert len(asked) == len(points) and set(asked) == set(points)
-    assert set(STRATEGIES) == {"random", "evolutionary", "grid", "bayesian"}
+    assert set(STRATEGIES) == {"random", "evolutionary", "grid", "bayesian", "uninformed"}
 
 
 @pytest.mark.parametrize("constrained", [False, True])
