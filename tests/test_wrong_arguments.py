@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tensorlang as tl
 from tensorlang.autotune.jobs.session import Session
+from tensorlang.codegen.runtime.workspaces import get_workspace_limit
 from tests.arguments import DIRECTIVES, Entry, Own, calls, entries
 from tests.draws import examples
 
@@ -19,12 +20,13 @@ ENTRIES: Final = entries()
 
 @pytest.fixture(autouse=True)
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Files go to a folder of their own, nothing is measured, and the number of threads is put back."""
+    """Files go to a folder of their own, nothing is measured, and what holds for the whole process is put back."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Session, "run", lambda _self, _progress: None)
-    threads = tl.get_threads()
+    threads, limit = tl.get_threads(), get_workspace_limit()
     yield
     tl.set_threads(threads)
+    tl.set_workspace_limit(limit)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
