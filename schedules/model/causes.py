@@ -8,7 +8,7 @@ behind one another, the most of them. Waits hide behind work, so a nest may even
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -17,7 +17,7 @@ from tensorlang.schedules.model.estimate import estimated, levels
 from tensorlang.schedules.model.footprints import scope
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.movement import CacheGeometry, CacheTraffic, cache_geometries, cache_traffic, tlb_geometry
-from tensorlang.schedules.model.program import Loop, Part, Statement, program
+from tensorlang.schedules.model.program import Loop, Part, Statement, paths, program
 from tensorlang.schedules.model.walks import LinearAccess
 
 Kind = Literal["arithmetic", "chain", "shuffles", "loads", "L2", "L3", "memory", "latency", "conflicts", "pages"]
@@ -126,7 +126,7 @@ def _worst(parts: Sequence[Part], machine: Machine, traffic: CacheTraffic, geome
     for (place, buffer), amount in sorted(amounts.items(), key=lambda item: -item[1]):
         if amount <= 0:
             break
-        for statement, path in _paths(parts, ()):
+        for statement, path in paths(parts):
             if statement.place == place:
                 found = _far_walk(statement, path, buffer, machine, geometry, of)
                 if found is not None:
@@ -167,11 +167,3 @@ def _is_reused(access: LinearAccess, path: Sequence[Loop]) -> bool:
 def _terms_of(access: LinearAccess) -> frozenset[str]:
     """The loops that move an access."""
     return frozenset(name for terms in access.terms for name in terms)
-
-
-def _paths(parts: Sequence[Part], path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
-    for part in parts:
-        if isinstance(part, Loop):
-            yield from _paths(part.body, (*path, part))
-        else:
-            yield part, path

@@ -101,6 +101,15 @@ def statements(parts: Iterable[Part]) -> Iterator[Statement]:
             yield part
 
 
+def paths(parts: Iterable[Part], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    """The statements within, in program order, each with the loops around it, outermost first."""
+    for part in parts:
+        if isinstance(part, Loop):
+            yield from paths(part.body, (*around, part))
+        else:
+            yield part, around
+
+
 @dataclass(slots=True)
 class _Reader:
     nest: Nest

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
-from tensorlang.schedules.model.program import Loop, Part, Statement
+from tensorlang.schedules.model.program import Loop, Part, Statement, paths
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, follow, run_of
 
 PACKED: Final = "_pack"
@@ -43,7 +43,7 @@ class Sketch:
     @classmethod
     def of(cls, parts: Sequence[Part], stage: str) -> Sketch:
         """The stage as a program has it. Raises `KeyError` where it is not there."""
-        for statement, path in _paths(parts, ()):
+        for statement, path in paths(parts):
             if statement.stage == stage:
                 return cls(statement, [loop._replace(body=()) for loop in path])
         raise KeyError(stage)
@@ -206,11 +206,3 @@ def _numbered(parts: Sequence[Part], around: list[tuple[str, float]], places: It
         else:
             accesses = tuple(access._replace(run=run_of(access, around)) for access in part.accesses)
             yield part._replace(place=next(places), accesses=accesses)
-
-
-def _paths(parts: Sequence[Part], path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
-    for part in parts:
-        if isinstance(part, Loop):
-            yield from _paths(part.body, (*path, part))
-        else:
-            yield part, path
