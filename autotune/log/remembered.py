@@ -321,7 +321,8 @@ def _prune(folder: Path) -> None:
     if folder in _pruned:
         return
     _pruned.add(folder)
-    kept = [(found.st_mtime, found.st_size, entry.path) for entry in os.scandir(folder) if (found := entry.stat(follow_symlinks=False))]
+    with os.scandir(folder) as entries:
+        kept = [(found.st_mtime, found.st_size, entry.path) for entry in entries if (found := entry.stat(follow_symlinks=False))]
     if sum(size for _, size, _ in kept) <= LIMIT:
         return
     total = 0
