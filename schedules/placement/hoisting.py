@@ -56,18 +56,13 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
     if closure(nest, spoken) & {part.loop for part in between if part not in dims}:  # a box that cannot be told from its loops
         reason = f"the loops of {place.stage!r} are already scheduled; move it first, then schedule its loops"
         raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
-    sizes = []
-    for dim in dims:
-        size = greatest(nest, extent_of(dim), between)
-        if size is None:
-            raise Refusal(
-                "TL-S303",
-                f"the number of iterations of {short(dim.loop)!r} has no simple bound over the loops around it",
-                stage=place.stage,
-                loop=loop,
-            )
-        sizes.append(size)
-    local = {buffer.name: _roomy(buffer, (*sizes, *buffer.shape)) for buffer in place.buffers}
+    sizes = [_most(nest, extent_of(dim), between, f"the number of iterations of {short(dim.loop)!r}", place.stage, loop) for dim in dims]
+    local = {
+        buffer.name: _roomy(
+            buffer, (*sizes, *(_most(nest, size, between, f"the storage of {place.stage!r}", place.stage, loop) for size in buffer.shape))
+        )
+        for buffer in place.buffers
+    }
     runs = [Compare("gt", extent_of(part), ir.const(0)) for part in between if part not in dims and not (literal_extent(part) or 0) > 0]
     parts: list[Stmt] = []
     relations = list(nest.relations)
@@ -91,6 +86,14 @@ def raised(nest: Nest, place: Placement, keep: int, loop: str = "") -> Nest:
         body=with_stage_moved(nest.body, place, start, local, lambda index: (*here, *index), with_producer),
         relations=tuple(relations),
     )
+
+
+def _most(nest: Nest, size: Expr, loops: Sequence[For], what: str, stage: str, loop: str) -> Expr:
+    """A size that no iteration of `loops` exceeds. Raises `Refusal` where none is known."""
+    most = greatest(nest, size, loops)
+    if most is None:
+        raise Refusal("TL-S303", f"{what} has no simple bound over the loops around it", stage=stage, loop=loop)
+    return most
 
 
 def _implied(nest: Nest, place: Placement) -> frozenset[str]:

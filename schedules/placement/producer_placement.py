@@ -249,7 +249,7 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
         form = linear(expr)
         factor = form.terms.get(Axis(loop.loop), 0)
         hidden = next((atom for atom in form.terms if loop.loop in axes_of(atom) and atom != Axis(loop.loop)), None)
-        if isinstance(hidden, Binary) and hidden.op == "min" and form.terms[hidden] > 0:  # the start of a shifted tile: both sides bound it
+        if isinstance(hidden, Binary) and hidden.op == ("min" if form.terms[hidden] > 0 else "max"):  # either of its sides is a bound
             others = form.plus(Linear(0, {hidden: form.terms[hidden]}), -1)
             ends = (others.plus(linear(side), form.terms[hidden]) for side in (hidden.right, hidden.left))
             return next((found for found in (greatest(nest, expression(end), loops) for end in ends) if found is not None), None)

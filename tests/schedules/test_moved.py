@@ -215,3 +215,16 @@ def test_a_box_at_a_remainder_needs_no_clamp() -> None:
     s = tl.Schedule(blur())
     s.compute_at("h", "v.y")
     check(s)
+
+
+def test_storage_whose_size_depends_on_a_loop_that_its_stage_leaves_is_of_the_most() -> None:
+    for out in (("compute_at", "Y.1", "Y.j_s_o"), ("compute_root", "Y.1")):
+        x = tl.placeholder((5, 7), name="X")
+        k = tl.reduce_axis(5, name="k")
+        s = tl.Schedule(tl.compute((5, 7), lambda i, j, x=x, k=k: x[i, j] + tl.max(x[k, j], axis=k), name="Y"))
+        s.skew("Y.j", by="Y.i", factor=-1)
+        s.reorder("Y.j_s", "Y.i")
+        s.compute_at("Y.1", "Y.j_s")
+        s.split("Y.j_s", 3, tail="guard")
+        getattr(s, out[0])(*out[1:])
+        check(s)
