@@ -1,6 +1,6 @@
 """How far a time, or a verdict, can be trusted: one word that a record carries and that every table, page and look-up repeats.
 
-    clean      nothing else ran on the measured core: times by the clock
+    clean      nothing interrupted the samples that count: times by the clock
     shared     others did, all the time: times are what the thread itself spent on the core, which waiting does not lengthen
     noisy      others did, and what the threads spent themselves cannot be told: the times hold waiting
     drifted    nothing interrupted, but the machine was slower than at its best, by a fixed piece of work (see `sentinel`)
@@ -28,7 +28,7 @@ class Quality(StrEnum):
 
 
 MEANING: Final = {
-    Quality.CLEAN: "nothing else ran on the measured cores",
+    Quality.CLEAN: "nothing interrupted the samples that count: times are by the clock",
     Quality.SHARED: "others ran on the measured core: times are what the thread itself spent on it",
     Quality.DRIFTED: "the machine was slower than at its best: times do not compare with those of other days",
     Quality.NOISY: "others ran on the measured cores, and times hold waiting: measure again when it is quiet",

@@ -184,3 +184,14 @@ def test_the_search_is_deterministic_and_asks_for_a_bounded_number_of_costs() ->
     assert first == second
     assert all(sum(search._asked) <= MOST_ASKED + len(placements.stages) for search in searches)
     assert math.isfinite(searches[0].seconds(first))
+
+
+def test_a_program_of_which_a_stage_never_runs_is_built_by_default() -> None:
+    x = tl.placeholder((2,), name="X")
+    s = tl.compute((2,), lambda i: x[0] * 2.0, name="S")
+    t = tl.compute((1, 2), lambda i, j: s[j] + 1, name="T")
+    u = tl.compute((1, 2, 0), lambda i, j, k: t[i, j] * 2, name="U")
+    v = tl.compute((1, 2), lambda i, j: t[i, j] * 3, name="V")
+    empty, full = tl.build((u, v))(np.ones(2, np.float32))
+    assert empty.shape == (1, 2, 0)
+    np.testing.assert_array_equal(full, np.full((1, 2), 9, np.float32))
