@@ -243,7 +243,7 @@ def start_of(nest: Nest, dimension: For, place: Placement, loop: str = "") -> Ex
 
 def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
-    expr = _within_tails(nest, _contracted(nest, expr))
+    expr = _within_tails(nest, _contracted(nest, expr, frozenset(part.loop for part in loops)))
     for loop in reversed(loops):
         expr = expand(nest, expr, [part.loop for part in loops])
         form = linear(expr)
@@ -262,9 +262,12 @@ def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     return None if closure(nest, axes_of(expr)) & {loop.loop for loop in loops} else expr
 
 
-def _contracted(nest: Nest, expr: Expr) -> Expr:
-    """The expression over the axes that loops were made of by split, skew and shift: their ends are known."""
-    form = linear(simplify(expr))
+def _contracted(nest: Nest, expr: Expr, loops: frozenset[str]) -> Expr:
+    """The expression over the axes that loops were made of by split, skew and shift: their ends are known.
+
+    An axis that was skewed by one of an inner loop stays: it has other values in each iteration of that.
+    """
+    form, known = linear(simplify(expr)), loops | closure(nest, axes_of(expr))
     for relation in reversed(nest.relations):
         match relation:
             case ir.SplitRelation(parent, inner=inner, lo=lo):
@@ -272,7 +275,7 @@ def _contracted(nest: Nest, expr: Expr) -> Expr:
                 digits = linear(simplify(Binary("sub", derived_values(relation)[parent], lo)))
                 if by and all(form.terms.get(atom, 0) == by * factor for atom, factor in digits.terms.items()):
                     form = form.plus(digits, -by).plus(linear(simplify(Binary("sub", Axis(parent), lo))), by)
-            case ir.WindowRelation(parent, inner, base):
+            case ir.WindowRelation(parent, inner, base) if axes_of(base) <= known:
                 by = form.terms.get(Axis(inner), 0)
                 moved = Binary("sub", Binary("sub", Axis(parent), base), Axis(inner))
                 form = form.plus(linear(simplify(moved)), by) if by else form

@@ -228,3 +228,17 @@ def test_storage_whose_size_depends_on_a_loop_that_its_stage_leaves_is_of_the_mo
         s.split("Y.j_s", 3, tail="guard")
         getattr(s, out[0])(*out[1:])
         check(s)
+
+
+def test_a_stage_leaves_loops_that_were_skewed_by_one_another() -> None:
+    x = tl.placeholder((6, 6), name="X")
+    k = tl.reduce_axis(6, name="k")
+    s = tl.Schedule(tl.compute((6, 6), lambda i, j: x[i, j] + tl.max(x[i, k] * x[k, j], axis=k), name="Y"))
+    s.skew("Y.j", by="Y.i", factor=-1)
+    s.reorder("Y.j_s", "Y.i")
+    s.skew("Y.i", by="Y.j_s", factor=2)
+    s.reorder("Y.i_s", "Y.j_s")
+    s.compute_at("Y.1", "Y.i_s")
+    check(s)
+    s.compute_root("Y.1")
+    check(s)
