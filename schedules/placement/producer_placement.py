@@ -243,23 +243,25 @@ def start_of(nest: Nest, dimension: For, place: Placement, loop: str = "") -> Ex
 
 def greatest(nest: Nest, expr: Expr, loops: Sequence[For]) -> Expr | None:
     """An expression that `expr` never exceeds while the loops run, over none of them; None where it is not linear in them."""
-    expr = _within_tails(nest, _contracted(nest, expr, frozenset(part.loop for part in loops)))
-    for loop in reversed(loops):
-        expr = expand(nest, expr, [part.loop for part in loops])
+    names = [part.loop for part in loops]
+    expr = _within_tails(nest, _contracted(nest, expr, frozenset(names)))
+    for position, loop in reversed(list(enumerate(loops))):
+        expr = expand(nest, expr, names)
         form = linear(expr)
         factor = form.terms.get(Axis(loop.loop), 0)
         hidden = next((atom for atom in form.terms if loop.loop in axes_of(atom) and atom != Axis(loop.loop)), None)
         if isinstance(hidden, Binary) and hidden.op == ("min" if form.terms[hidden] > 0 else "max"):  # either of its sides is a bound
             others = form.plus(Linear(0, {hidden: form.terms[hidden]}), -1)
             ends = (others.plus(linear(side), form.terms[hidden]) for side in (hidden.right, hidden.left))
-            return next((found for found in (greatest(nest, expression(end), loops) for end in ends) if found is not None), None)
+            left = loops[: position + 1]  # the ends of the others stand in the expression
+            return next((found for found in (greatest(nest, expression(end), left) for end in ends) if found is not None), None)
         if hidden is not None:
             return None
         if factor:
             end: Expr = Binary("sub", loop.hi, ir.const(1)) if factor > 0 else loop.lo
             rest = Binary("sub", expr, Binary("mul", ir.const(factor), Axis(loop.loop)))
             expr = simplify(Binary("add", rest, Binary("mul", ir.const(factor), end)))
-    return None if closure(nest, axes_of(expr)) & {loop.loop for loop in loops} else expr
+    return None if closure(nest, axes_of(expr)) & set(names) else expr
 
 
 def _contracted(nest: Nest, expr: Expr, loops: frozenset[str]) -> Expr:

@@ -242,3 +242,17 @@ def test_a_stage_leaves_loops_that_were_skewed_by_one_another() -> None:
     check(s)
     s.compute_root("Y.1")
     check(s)
+
+
+def test_a_stage_leaves_a_wavefront_over_an_extent_of_run_time() -> None:
+    """Each end of the inner loop is the lesser of two, of which one is that of the outer loop, whose axis the skewed one follows."""
+    n = tl.dim("n")
+    x = tl.placeholder((n, 6), name="X")
+    w = tl.placeholder((6, 4), name="W")
+    k = tl.reduce_axis(4, name="k")
+    s = tl.Schedule(tl.compute((n, 6), lambda p, q: x[p, q] * tl.max(w[q, k], axis=k), name="Y"))
+    s.skew("Y.q", by="Y.p", factor=1)
+    s.reorder("Y.q_s", "Y.p")
+    s.compute_root("Y.1")
+    for size in (0, 1, 9):
+        check(s, dims={"n": size})
