@@ -8,14 +8,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.runtime import dlpack
+from tensorlang.codegen.runtime import dlpack, exchange
 from tensorlang.errors import CallError
 from tensorlang.ir.machine import LINE_BYTES
 
 LARGE: Final = 1 << 14
 """From this many bytes a new output is aligned; for less it costs more than it brings."""
 
-_CPU_DEVICES: Final = (1, 3)  # kDLCPU, and kDLCUDAHost: pinned memory that the CPU reads
 _SHORT: Final = 60
 
 
@@ -45,8 +44,11 @@ def as_array(value: Any, where: object) -> npt.NDArray[Any]:
 
 def _from_dlpack(value: Any, where: object) -> npt.NDArray[Any]:
     device, _ = value.__dlpack_device__()
-    if int(device) not in _CPU_DEVICES:
+    if int(device) not in (exchange.CPU, exchange.PINNED):
         raise CallError(f"{where}: expected data in CPU memory, got {_describe(value)} on DLPack device {int(device)}")
+    exchange.meet(type(value))
+    if getattr(value, exchange.METHOD, bool)():
+        raise CallError(f"{where}: expected the values as they lie in memory, got {_describe(value)} that is read negated; resolve that")
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError):  # NumPy knows no bfloat16
