@@ -295,4 +295,4 @@ end:
 
 def functions() -> str:
     """`accept` and `release`, with what they call."""
-    return "\n".join([_fits(), _accept(), _dense(), _exchange(), _release()])
+    return "\n".join(part() for part in (_fits, _accept, _dense, _exchange, _release))
