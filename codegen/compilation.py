@@ -29,7 +29,7 @@ from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError
-from tensorlang.ir import Buffer, For, Nest, Stmt
+from tensorlang.ir import Buffer, Const, For, Nest, Stmt
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import statements
 from tensorlang.lowering.program import lower_program
@@ -204,4 +204,10 @@ def _is_shipped(part: Stmt) -> bool:
 
 
 def _argument(buffer: Buffer) -> Argument:
-    return Argument(buffer.name, buffer.shape, buffer.dtype)
+    steps: list[int] = []
+    if buffer.allocated:
+        apart = 1
+        for held in reversed(buffer.in_memory):
+            steps.append(apart)
+            apart *= int(held.value) if isinstance(held, Const) else 1  # only of the first extent, which nothing follows
+    return Argument(buffer.name, buffer.shape, buffer.dtype, tuple(reversed(steps)))

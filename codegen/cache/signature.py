@@ -30,14 +30,19 @@ _C_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One tensor: its extents are constants or arithmetic over the dims of the signature."""
+    """One tensor: its extents are constants or arithmetic over the dims of the signature.
+
+    `strides` say how it lies in memory, in elements, one for each axis; without any it is in C order.
+    """
 
     name: str
     shape: tuple[Expr, ...]
     dtype: DType
+    strides: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(text(extent) for extent in self.shape)}]"
+        lies = f" with strides {self.strides}" if self.strides else ""
+        return f"{self.dtype}[{', '.join(text(extent) for extent in self.shape)}]{lies}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,19 @@ class Signature:
             for arguments, labels in ((self.inputs, inputs), (self.outputs, outputs))
         )
         return replace(self, name=name, inputs=ins, outputs=outs, order=() if order == tuple(range(len(order))) else order)
+
+    def seen_as(self, other: Signature) -> Signature:
+        """The same function, with the shapes and strides that another signature of it has for arguments that lie in an order of their own."""
+        ins, outs = (
+            tuple(replace(mine, shape=own.shape, strides=own.strides) if own.strides else mine for mine, own in zip(*sides, strict=True))
+            for sides in ((self.inputs, other.inputs), (self.outputs, other.outputs))
+        )
+        return replace(self, inputs=ins, outputs=outs)
+
+    @property
+    def is_strided(self) -> bool:
+        """Does some argument lie in memory otherwise than in C order?"""
+        return any(argument.strides for argument in (*self.inputs, *self.outputs))
 
     @property
     def prototype(self) -> str:
@@ -119,15 +137,19 @@ class Signature:
 
 
 def _argument_to_json(argument: Argument) -> list[Any]:
-    return [argument.name, [extents.to_json(extent) for extent in argument.shape], str(argument.dtype)]
+    lies = [list(argument.strides)] if argument.strides else []
+    return [argument.name, [extents.to_json(extent) for extent in argument.shape], str(argument.dtype), *lies]
 
 
 def _argument_from_json(data: object, where: str, dims: tuple[str, ...]) -> Argument:
-    name, shape, dtype = read_list(data, where, 3, 3)
+    name, shape, dtype, *lies = read_list(data, where, 4, 4 if isinstance(data, list) and len(data) == 4 else 3)
     sizes = tuple(extents.from_json(extent, dims) for extent in read_list(shape, f"{where}, shape", MAX_RANK))
     if not all(0 <= extent.value <= MAX_EXTENT for extent in sizes if isinstance(extent, Const)):
         fail(f"{where}, shape", "extents from 0 to 2**48", shape)
-    return Argument(_name(name, where), sizes, read_dtype(dtype, where))
+    steps = tuple(read_number(step, f"{where}, strides", MAX_EXTENT + 1) for part in lies for step in read_list(part, where, MAX_RANK))
+    if lies and len(steps) != len(sizes):
+        fail(f"{where}, strides", "one for each axis", lies)
+    return Argument(_name(name, where), sizes, read_dtype(dtype, where), steps)
 
 
 def _limit_from_json(data: object, dims: tuple[str, ...]) -> Limit:

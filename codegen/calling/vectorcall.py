@@ -147,7 +147,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or count > results_ir.MAX_VALUES or signature.products:
+    if type(kernel) not in _made or count > results_ir.MAX_VALUES or signature.products or signature.is_strided:
         return ()
     forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):

@@ -133,7 +133,7 @@ class Frame:
 
     def place(self, buffer: ir.Buffer, pointer: Value, own: int = 0, spare: int = 0) -> None:
         """Bring a buffer into scope."""
-        self.places[buffer.name] = BufferAddress(readable(buffer.name), pointer, buffer.dtype, buffer.shape, own, spare)
+        self.places[buffer.name] = BufferAddress(readable(buffer.name), pointer, buffer.dtype, buffer.in_memory, own, spare)
 
 
 def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None], parent: Frame | None = None) -> Frame:
