@@ -125,12 +125,12 @@ def read_recipe(value: object) -> Recipe | None:
 
 
 def _compiled_as(value: object, signature: Signature) -> Signature | None:
-    """What the code was compiled as: the same function, by other names."""
+    """What the code was compiled as: the same function, by other names; how a caller sees strided arguments is the caller's."""
     if value is None:
         return None
     found = Signature.from_json(value)
     inputs, outputs = ([argument.name for argument in arguments] for arguments in (signature.inputs, signature.outputs))
-    if found.order or found.under(signature.name, inputs, outputs, signature.order) != signature:
+    if found.order or found.under(signature.name, inputs, outputs, signature.order).seen_as(signature) != signature:
         fail("code", "the signature by other names", str(found))
     return found
 

@@ -75,7 +75,7 @@ class Signature:
         return replace(self, name=name, inputs=ins, outputs=outs, order=() if order == tuple(range(len(order))) else order)
 
     def seen_as(self, other: Signature) -> Signature:
-        """The same function, with the shapes and strides that another signature of it has for arguments that lie in an order of their own."""
+        """The same function, with the shapes and strides of another signature of it for arguments that lie in an order of their own."""
         ins, outs = (
             tuple(replace(mine, shape=own.shape, strides=own.strides) if own.strides else mine for mine, own in zip(*sides, strict=True))
             for sides in ((self.inputs, other.inputs), (self.outputs, other.outputs))

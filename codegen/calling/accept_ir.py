@@ -104,7 +104,16 @@ layout:
   br i1 %good, label %axes, label %refuse
 axes:
   %fit = call i1 @fits(ptr %spec, ptr %array.shape, i64 %rank, ptr %dims, ptr %bytes)
-  br i1 %fit, label %accepted, label %refuse
+  br i1 %fit, label %placed, label %refuse
+placed:
+{spec_word("strides", "ptr")}
+{spec_word("itemsize", "i64")}
+  %in.order = icmp eq ptr %strides, null
+  br i1 %in.order, label %accepted, label %strided
+strided:
+{array_field("strides", "ptr")}
+  %lying = call i1 @lies(ptr %array.shape, ptr %array.strides, ptr %strides, i64 %itemsize, i64 %rank, i64 %itemsize, ptr %bytes)
+  br i1 %lying, label %accepted, label %refuse
 accepted:
   ret ptr %array.data
 refuse:
@@ -136,6 +145,47 @@ agrees:
   %step.next = mul i64 %step, %found
   br label %axes
 yes:
+  ret i1 true
+no:
+  ret i1 false
+}}"""
+
+
+def _lies() -> str:
+    """`lies`: whether strides, in elements or bytes as `unit` says, are those wanted, in elements; gives the bytes from end to end."""
+    return f"""
+define internal i1 @lies(ptr %shape, ptr %strides, ptr %wanted, i64 %unit, i64 %rank, i64 %itemsize, ptr %bytes) {{
+start:
+  %implied = icmp eq ptr %strides, null
+  br i1 %implied, label %no, label %axes
+axes:
+  %axis = phi i64 [ 0, %start ], [ %axis.next, %agrees ]
+  %last = phi i64 [ 0, %start ], [ %last.next, %agrees ]
+  %empty = phi i1 [ false, %start ], [ %empty.next, %agrees ]
+  %more = icmp slt i64 %axis, %rank
+  br i1 %more, label %extent, label %yes
+extent:
+{word("found", "i64", "%shape", "%axis")}
+{word("stride", "i64", "%strides", "%axis")}
+{word("step", "i64", "%wanted", "%axis")}
+  %expected = mul i64 %step, %unit
+  %single = icmp eq i64 %found, 1
+  %equal = icmp eq i64 %stride, %expected
+  %good = or i1 %single, %equal
+  br i1 %good, label %agrees, label %no
+agrees:
+  %none = icmp eq i64 %found, 0
+  %empty.next = or i1 %empty, %none
+  %before = sub i64 %found, 1
+  %further = mul i64 %before, %step
+  %last.next = add i64 %last, %further
+  %axis.next = add i64 %axis, 1
+  br label %axes
+yes:
+  %count = add i64 %last, 1
+  %whole = mul i64 %count, %itemsize
+  %size = select i1 %empty, i64 0, i64 %whole
+  store i64 %size, ptr %bytes
   ret i1 true
 no:
   ret i1 false
@@ -240,11 +290,18 @@ look:
   %all.5 = and i1 %all.4, %here
   br i1 %all.5, label %strided, label %drop
 strided:
-  %in.order = call i1 @dense(ptr %shape, ptr %strides, i64 %rank)
-  br i1 %in.order, label %shaped, label %drop
-shaped:
   %fit = call i1 @fits(ptr %spec, ptr %shape, i64 %rank, ptr %dims, ptr %bytes)
-  br i1 %fit, label %hold, label %drop
+  br i1 %fit, label %shaped, label %drop
+shaped:
+{word("steps", "ptr", "%spec", SPEC.index("strides"))}
+  %plain = icmp eq ptr %steps, null
+  br i1 %plain, label %ordered, label %placed
+ordered:
+  %in.order = call i1 @dense(ptr %shape, ptr %strides, i64 %rank)
+  br i1 %in.order, label %hold, label %drop
+placed:
+  %lying = call i1 @lies(ptr %shape, ptr %strides, ptr %steps, i64 1, i64 %rank, i64 %itemsize, ptr %bytes)
+  br i1 %lying, label %hold, label %drop
 hold:
   %count = load i64, ptr %held
   %count.next = add i64 %count, 1
@@ -295,4 +352,4 @@ end:
 
 def functions() -> str:
     """`accept` and `release`, with what they call."""
-    return "\n".join(part() for part in (_fits, _accept, _dense, _exchange, _release))
+    return "\n".join(part() for part in (_fits, _accept, _dense, _lies, _exchange, _release))

@@ -218,7 +218,7 @@ def _checked_output(subject: _Subject, value: Any, dims: Mapping[str, int]) -> A
 
 
 def _check_apart(signature: Signature, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[int]:
-    """The address of each array. Every output lies apart from every other argument: ranges of bytes tell, or elements where rows lie apart."""
+    """The address of each array. Every output lies apart from every other argument: by ranges of bytes, or by elements."""
     given = (*inputs, *outputs)
     starts = [arrays.address(array) for array in given]
     ends = [start + arrays.span(array) for start, array in zip(starts, given, strict=True)]

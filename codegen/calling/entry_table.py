@@ -4,9 +4,10 @@ A table is a sequence of 64-bit words:
 
     function, slow, failed, passed, inputs, outputs, dims, the address of the spec of each input and output, the name of each input passed
     spec = the bound array or 0, its place among the inputs that are passed, dtype object, required flags, type in DLPack,
-           flags that DLPack may not have, itemsize, ndim, (scale, offset, slot, least, most) for each axis
+           flags that DLPack may not have, the address of strides or 0, itemsize, ndim, (scale, offset, slot, least, most) for each axis
 
-and an axis has the extent `scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
+where strides are in elements, of an argument that does not lie in C order; and an axis has the extent
+`scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Final
 HEADER: Final = object.__basicsize__
 """Size of the head of every Python object; its type is the last word of it."""
 
-FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "dtype": 40, "flags": 48}
+FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "strides": 24, "dtype": 40, "flags": 48}
 """Where NumPy's C interface puts the fields of an array, in bytes after the head."""
 
 WORDS: Final = ("function", "slow", "failed", "passed", "inputs", "outputs", "dims", "specs")
 AXIS: Final = ("scale", "offset", "slot", "least", "most")
-SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "itemsize", "ndim", "axes")
+SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "itemsize", "ndim", "axes")
 
 
 def word(name: str, kind: str, table: str, at: int | str) -> str:

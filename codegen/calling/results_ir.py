@@ -20,12 +20,16 @@ start:
 {spec_word("dtype", "ptr")}
 {spec_word("itemsize", "i64")}
 {spec_word("ndim", "i64")}
+{spec_word("strides", "ptr")}
+  %in.order = icmp eq ptr %strides, null
+  br i1 %in.order, label %plain, label %fail
+plain:
   %tuple = call ptr @PyTuple_New(i64 %ndim)
   %no.tuple = icmp eq ptr %tuple, null
   br i1 %no.tuple, label %fail, label %axes
 axes:
-  %axis = phi i64 [ 0, %start ], [ %axis.next, %set ]
-  %size = phi i64 [ %itemsize, %start ], [ %size.next, %set ]
+  %axis = phi i64 [ 0, %plain ], [ %axis.next, %set ]
+  %size = phi i64 [ %itemsize, %plain ], [ %size.next, %set ]
   %more = icmp slt i64 %axis, %ndim
   br i1 %more, label %extent, label %shaped
 extent:

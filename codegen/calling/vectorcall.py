@@ -29,7 +29,8 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.extent import MAX_EXTENT
 from tensorlang.ir.linear import affine
 
-_CONTIGUOUS_ALIGNED: Final = 0x0101
+_CONTIGUOUS: Final = 0x0001
+_ALIGNED: Final = 0x0100
 _WRITEABLE: Final = 0x0400
 _POINTER: Final = ctypes.sizeof(ctypes.c_void_p)
 _OBJECTS: Final[dict[str, object]] = {
@@ -117,8 +118,9 @@ def _layout_is_known() -> bool:
         and word("data", ctypes.c_void_p) == arrays.address(array)
         and word("ndim", ctypes.c_int) == array.ndim
         and tuple(shape) == array.shape
+        and tuple((ctypes.c_ssize_t * 2).from_address(word("strides", ctypes.c_void_p))) == array.strides
         and word("dtype", ctypes.c_void_p) == id(np.dtype(np.float32))
-        and word("flags", ctypes.c_int) & (_CONTIGUOUS_ALIGNED | _WRITEABLE) == _CONTIGUOUS_ALIGNED | _WRITEABLE
+        and word("flags", ctypes.c_int) & (flags := _CONTIGUOUS | _ALIGNED | _WRITEABLE) == flags
     )
 
 
@@ -147,7 +149,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or count > results_ir.MAX_VALUES or signature.products or signature.is_strided:
+    if type(kernel) not in _made or count > results_ir.MAX_VALUES or signature.products:
         return ()
     forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
@@ -155,8 +157,11 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     limits = {name: (least, most) for name, least, most in signature.limits}
     labels = [sys.intern(part.name) for part in signature.passed if part.name not in bound]
     places = {name: at for at, name in enumerate(labels)}
-    described = [_spec(part, slots, limits, bound.get(part.name), places.get(part.name, 0)) for part in signature.inputs]
-    described += [_spec(part, slots, limits, written=True) for part in signature.outputs]
+    lies = {part.name: _words(list(part.strides)) for part in (*signature.inputs, *signature.outputs) if part.strides}
+    described = [
+        _spec(part, slots, limits, bound.get(part.name), places.get(part.name, 0), steps=lies.get(part.name)) for part in signature.inputs
+    ]
+    described += [_spec(part, slots, limits, written=True, steps=lies.get(part.name)) for part in signature.outputs]
     specs = [spec for spec in described if spec is not None]
     if len(specs) < len(described):
         return ()
@@ -167,7 +172,7 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     address, library = _linked_vectorcall(size - _POINTER)
     ctypes.c_void_p.from_address(id(kernel) + size - _POINTER).value = ctypes.addressof(table)
     ctypes.c_void_p.from_address(id(kernel) + size - 2 * _POINTER).value = address
-    return table, specs, labels, caller, caller.fail, library
+    return table, specs, labels, lies, caller, caller.fail, library
 
 
 def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
@@ -182,12 +187,13 @@ def _spec(
     place: int = 0,
     *,
     written: bool = False,
+    steps: ctypes.Array[ctypes.c_int64] | None = None,
 ) -> ctypes.Array[ctypes.c_int64] | None:
     """The words that describe one argument; None where an extent is not affine in one dim."""
     dtype = argument.dtype
-    flags = _CONTIGUOUS_ALIGNED | (_WRITEABLE if written else 0)
+    flags = _ALIGNED | (0 if steps else _CONTIGUOUS) | (_WRITEABLE if written else 0)
     forbidden = exchange.READ_ONLY | exchange.COPIED if written else 0
-    kind = [id(dtype.numpy), flags, exchange.type_word(dtype), forbidden]
+    kind = [id(dtype.numpy), flags, exchange.type_word(dtype), forbidden, ctypes.addressof(steps) if steps else 0]
     words = [0 if bound is None else id(bound), place, *kind, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
         form = affine(extent)

@@ -58,7 +58,8 @@ LEAST_SHUFFLED: Final = 256
 class BufferAddress:
     """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
 
-    The shape is that of the array that the declaration lies in, whose axes are in scope. `spare` bytes beyond the last element may be read, whatever they hold.
+    The shape is that of the array which the declaration is a part of; its axes are in scope. `spare` bytes beyond
+    the last element may be read, whatever they hold.
     """
 
     name: str

@@ -113,7 +113,7 @@ def meet(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
     if first.flags.c_contiguous and second.flags.c_contiguous:
         return True
     try:
-        return np.shares_memory(first, second, max_work=_MOST_WORK)
+        return np.shares_memory(first, second, max_work=_MOST_WORK)  # type: ignore[arg-type] # any number, says its page
     except np.exceptions.TooHardError:
         return True
 

@@ -71,7 +71,8 @@ def compile(
     which runs now. A database is asked once for a key, and again when it has grown.
 
     Raises `BuildError` for a spec that `supports` refuses, with its reason, and for an unknown target, level or constant;
-    `DefinitionError` for tensors, epilogues and prologues that are no definition, and for strides that no array has; `LogError` for a path without a log.
+    `DefinitionError` for tensors, epilogues and prologues that are no definition, and for strides that no array has; `LogError` for a
+    path without a log.
     """
     machine, books = find_target(target), _database(database)
     if level not in LEVELS:

@@ -69,9 +69,7 @@ class Wanted:
         return replace(found, inputs=inputs, outputs=outputs)
 
 
-def wanted(
-    asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None
-) -> Wanted:
+def wanted(asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None) -> Wanted:
     """The program of a spec or of tensors; `layouts` are strides by the names of operands and results.
 
     Raises `BuildError` for a spec that means nothing, `DefinitionError` for tensors that do not.
@@ -97,7 +95,10 @@ def _lying(program: Wanted, layouts: object) -> Wanted:
 
 def _as_before(made: Wanted, program: Wanted, places: Places) -> tuple[str, ...]:
     """The names that the operands had, in their new order."""
-    before = {id(places.get((id(tensor.definition), 0), tensor).definition): name for name, tensor in zip(program.names, program.arguments, strict=True)}
+    before = {
+        id(places.get((id(tensor.definition), 0), tensor).definition): name
+        for name, tensor in zip(program.names, program.arguments, strict=True)
+    }
     return tuple(before[id(tensor.definition)] for tensor in made.arguments)
 
 

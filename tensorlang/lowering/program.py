@@ -15,7 +15,18 @@ import numpy.typing as npt
 from tensorlang import ir
 from tensorlang.definition.extent import dims_in, limits, products
 from tensorlang.definition.naming import tensor_names
-from tensorlang.definition.tensor import Definition, Placeholder, Stage, State, Tensor, as_inputs, as_outputs, components, definitions, with_steps
+from tensorlang.definition.tensor import (
+    Definition,
+    Placeholder,
+    Stage,
+    State,
+    Tensor,
+    as_inputs,
+    as_outputs,
+    components,
+    definitions,
+    with_steps,
+)
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.ir.traverse import expressions, statements

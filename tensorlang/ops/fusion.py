@@ -7,27 +7,17 @@ from every element that is read of an operand. Neither changes a shape; what the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tensorlang import ir
 from tensorlang.definition.tensor import (
-    Definition,
     Placeholder,
-    Scan,
-    Scatter,
     Stage,
-    State,
     Tensor,
     as_outputs,
-    components,
     definitions,
-    operands,
-    serial,
 )
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import rewrite
 from tensorlang.ops.arguments import define, index_names
 from tensorlang.ops.replacing import Places, replaced
 from tensorlang.ops.spec import Spec

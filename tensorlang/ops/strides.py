@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from tensorlang import ir
@@ -54,12 +55,14 @@ def placement(shape: tuple[ir.Expr, ...], strides: Strides, what: str, *, writte
     moving.sort(key=lambda axis: -strides[axis])
     lies = f"{what}: strides {strides} for shape ({', '.join(map(str, ('n' if size is None else size for size in sizes)))})"
     held: list[ir.Expr] = [shape[moving[0]]] if moving else []
-    for outer, inner in zip(moving, moving[1:], strict=False):
+    for outer, inner in pairwise(moving):
         size, step = sizes[inner], strides[inner]
         if size is None:
             raise DefinitionError(f"{lies}: an extent known only at run time has to be that of the longest stride")
         if not step or strides[outer] % step or strides[outer] // step < size:
-            raise DefinitionError(f"{lies}: rows of an array follow each other at a multiple of their elements' distance, and do not overlap")
+            raise DefinitionError(
+                f"{lies}: rows of an array follow each other at a multiple of their elements' distance, and do not overlap"
+            )
         held.append(ir.const(strides[outer] // step))
     last = strides[moving[-1]] if moving else 1
     if not last:
@@ -85,7 +88,9 @@ def checked(strides: object, known: Mapping[str, Tensor]) -> dict[str, Strides]:
     return found
 
 
-def strided(outputs: tuple[Tensor, ...], operand: Mapping[Tensor, Strides], result: Mapping[int, Strides]) -> tuple[Places, tuple[Tensor, ...]]:
+def strided(
+    outputs: tuple[Tensor, ...], operand: Mapping[Tensor, Strides], result: Mapping[int, Strides]
+) -> tuple[Places, tuple[Tensor, ...]]:
     """The program whose operands, and whose results by their places, lie with these strides; and what became of the operands.
 
     Raises `DefinitionError` for strides that no array has, and for an operand that a scan or a scatter starts from.

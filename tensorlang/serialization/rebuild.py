@@ -149,7 +149,16 @@ class _DocumentReader:
             fail(f"{where}, values", f"a list of {len(itself)}" if itself else "at least one", values)
         bodies = [Body(self.known, f"{where}, value {number}", axes, rank, itself=itself) for number in range(len(values))]
         nodes = tuple(body.expr(value).node for body, value in zip(bodies, values, strict=True))
-        stage = Stage(_name(record["name"], where), tuple(axes[:rank]), shape, nodes, serial(), itself, enclosing(*nodes), self.allocated(record, where, shape))
+        stage = Stage(
+            _name(record["name"], where),
+            tuple(axes[:rank]),
+            shape,
+            nodes,
+            serial(),
+            itself,
+            enclosing(*nodes),
+            self.allocated(record, where, shape),
+        )
         if all(dtype_of(node) == past.dtype for node, past in zip(nodes, itself, strict=False)):
             check_stage(stage)
         return stage
