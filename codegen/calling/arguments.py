@@ -224,7 +224,8 @@ def _check_apart(signature: Signature, inputs: Sequence[Array], outputs: Sequenc
     ends = [start + arrays.span(array) for start, array in zip(starts, given, strict=True)]
     for at in range(len(inputs), len(starts)):
         for other in range(at):
-            if max(starts[at], starts[other]) < min(ends[at], ends[other]) and arrays.meet(given[at], given[other]):
+            in_place = signature.outputs[at - len(inputs)].over == other and starts[at] == starts[other]
+            if not in_place and max(starts[at], starts[other]) < min(ends[at], ends[other]) and arrays.meet(given[at], given[other]):
                 name, second = ((*signature.inputs, *signature.outputs)[index].name for index in (at, other))
                 raise CallError(f"{signature.name}: output {name!r} overlaps {second!r} in memory; it has to lie apart from every argument")
     return starts

@@ -4,7 +4,8 @@ A table is a sequence of 64-bit words:
 
     function, slow, failed, passed, inputs, outputs, dims, the address of the spec of each input and output, the name of each input passed
     spec = the bound array or 0, its place among the inputs that are passed, dtype object, required flags, type in DLPack,
-           flags that DLPack may not have, the address of strides or 0, itemsize, ndim, (scale, offset, slot, least, most) for each axis
+           flags that DLPack may not have, the address of strides or 0, the place of the input that it may lie over or -1,
+           itemsize, ndim, (scale, offset, slot, least, most) for each axis
 
 where strides are in elements, of an argument that does not lie in C order; and an axis has the extent
 `scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
@@ -22,7 +23,7 @@ FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "strides": 24, "dtype": 40, 
 
 WORDS: Final = ("function", "slow", "failed", "passed", "inputs", "outputs", "dims", "specs")
 AXIS: Final = ("scale", "offset", "slot", "least", "most")
-SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "itemsize", "ndim", "axes")
+SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "over", "itemsize", "ndim", "axes")
 
 
 def word(name: str, kind: str, table: str, at: int | str) -> str:

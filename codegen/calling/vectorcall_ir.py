@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang.codegen.calling import accept_ir, results_ir
-from tensorlang.codegen.calling.entry_table import FIELDS, HEADER, WORDS, field, spec_word, table_word, word
+from tensorlang.codegen.calling.entry_table import FIELDS, HEADER, SPEC, WORDS, field, spec_word, table_word, word
 from tensorlang.codegen.calling.results_ir import MAX_VALUES
 
 PYTHON_FUNCTIONS: Final = {
@@ -271,6 +271,7 @@ apart:
   %out.end = getelementptr i8, ptr %out.data, i64 %out.bytes
   %out.end.at = getelementptr ptr, ptr %ends, i64 %index
   store ptr %out.end, ptr %out.end.at
+{word("over", "i64", "%result.spec", SPEC.index("over"))}
   br label %apart.next
 apart.next:
   %other = phi i64 [ 0, %apart ], [ %other.next, %apart.one ]
@@ -281,7 +282,12 @@ apart.one:
 {word("other.end", "ptr", "%ends", "%other")}
   %before = icmp ult ptr %out.data, %other.end
   %after = icmp ult ptr %other.data, %out.end
-  %overlap = and i1 %before, %after
+  %is.below = icmp eq i64 %other, %over
+  %at.start = icmp eq ptr %other.data, %out.data
+  %in.place = and i1 %is.below, %at.start
+  %apart.else = xor i1 %in.place, true
+  %touch = and i1 %before, %after
+  %overlap = and i1 %touch, %apart.else
   %other.next = add i64 %other, 1
   br i1 %overlap, label %careful, label %apart.next
 ready:

@@ -64,7 +64,7 @@ class Stage:
     """Tensors of one shape defined by one expression each over `axes`; a recurrence where there is an `itself` for each of them.
 
     `within` are the axes of the scans around the stage that it uses. An output with `allocated` is written to the first part of an array
-    of these extents (see `ir.Buffer`).
+    of these extents (see `ir.Buffer`); one with `over` may lie where that operand lies.
     """
 
     name: str | None
@@ -75,6 +75,7 @@ class Stage:
     itself: tuple[Itself, ...] = ()
     within: tuple[ir.ReduceAxis, ...] = ()
     allocated: tuple[ir.Expr, ...] = ()
+    over: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

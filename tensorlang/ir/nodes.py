@@ -61,7 +61,8 @@ class Buffer:
     """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes.
 
     An argument may be the first part of a larger array, of extents `allocated`: its rows then lie further apart than they are long.
-    Nothing but addresses depends on that: what lies between is not there for anybody.
+    Nothing but addresses depends on that: what lies between is not there for anybody. A result may lie `over` the operand of that name,
+    element by element.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Buffer:
     memory: Memory = "auto"
     align: int = 0
     allocated: tuple[Expr, ...] = ()
+    over: str = ""
 
     @property
     def in_memory(self) -> tuple[Expr, ...]:

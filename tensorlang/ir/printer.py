@@ -164,7 +164,7 @@ def _declared(buffer: Buffer) -> str:
     extents = [text(extent) for extent in buffer.shape]
     for axis, (extent, held) in enumerate(zip(buffer.shape, buffer.allocated, strict=False)):
         extents[axis] += "" if held == extent else f" of {text(held)}"
-    return f"{buffer.name}: {buffer.dtype}[{', '.join(extents)}]"
+    return f"{buffer.name}: {buffer.dtype}[{', '.join(extents)}]{f' over {buffer.over}' if buffer.over else ''}"
 
 
 def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: Mapping[str, str]) -> Iterator[str]:

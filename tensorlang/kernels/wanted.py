@@ -65,27 +65,34 @@ class Wanted:
         """What the code takes, as this caller knows it."""
         found = code.under(self.name, self.names, self.results, self.order)
         seen = {argument.name: argument for argument in self.seen}
-        inputs, outputs = (tuple(seen.get(argument.name, argument) for argument in side) for side in (found.inputs, found.outputs))
+        inputs, outputs = (
+            tuple(replace(part, shape=own.shape, strides=own.strides) if (own := seen.get(part.name)) else part for part in side)
+            for side in (found.inputs, found.outputs)
+        )
         return replace(found, inputs=inputs, outputs=outputs)
 
 
-def wanted(asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None) -> Wanted:
-    """The program of a spec or of tensors; `layouts` are strides by the names of operands and results.
+def wanted(asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None, over: object = None) -> Wanted:
+    """The program of a spec or of tensors; `layouts` are strides by the names of operands and results, `over` operands by results' names.
 
     Raises `BuildError` for a spec that means nothing, `DefinitionError` for tensors that do not.
     """
     program = _wanted(asked, epilogue, prologue, inputs)
-    return program if layouts is None else _lying(program, layouts)
+    return program if layouts is None and over is None else _lying(program, {} if layouts is None else layouts, {} if over is None else over)
 
 
-def _lying(program: Wanted, layouts: object) -> Wanted:
-    """The program with some of its operands and results in another order in memory; a call passes the same. Raises `DefinitionError`."""
+def _lying(program: Wanted, layouts: object, over: object) -> Wanted:
+    """The program with operands and results in another order in memory, or results over operands; a call passes the same.
+
+    Raises `DefinitionError`.
+    """
     operands = {name: tensor for name, tensor in zip(program.names, program.arguments, strict=True) if _array(tensor) is None}
     results = dict(zip(program.results, program.outputs, strict=True))
     found = strides.checked(layouts, {**results, **operands})
     ours = {operands[name]: steps for name, steps in found.items() if name in operands}
     theirs = {at: found[name] for at, name in enumerate(program.results) if name in found}
-    places, outputs = strides.strided(program.outputs, ours, theirs)
+    below = {program.results.index(name): operands[own] for name, own in strides.checked_over(over, results, operands, found).items()}
+    places, outputs = strides.strided(program.outputs, ours, theirs, below)
     call = [program.arguments[place] for place in program.order if _array(program.arguments[place]) is None]
     made = _of(outputs, (), tuple(places.get((id(tensor.definition), 0), tensor) for tensor in call), program.name)
     everything = {**results, **operands}

@@ -146,8 +146,10 @@ def _places(
             label = name if count == 1 else f"{name}_{component}"
             argument = isinstance(definition, Placeholder) or (id(definition), component) in results
             allocated = definition.allocated if argument and isinstance(definition, (Placeholder, Stage)) else ()
+            below = definition.over if argument and isinstance(definition, Stage) else None
+            over = "" if below is None else names[below.definition]
             found[id(definition), component] = TensorStorage(
-                Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto", allocated=allocated)
+                Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto", allocated=allocated, over=over)
             )
     return found
 

@@ -88,12 +88,36 @@ def checked(strides: object, known: Mapping[str, Tensor]) -> dict[str, Strides]:
     return found
 
 
-def strided(
-    outputs: tuple[Tensor, ...], operand: Mapping[Tensor, Strides], result: Mapping[int, Strides]
-) -> tuple[Places, tuple[Tensor, ...]]:
-    """The program whose operands, and whose results by their places, lie with these strides; and what became of the operands.
+def checked_over(
+    over: object, results: Mapping[str, Tensor], operands: Mapping[str, Tensor], strides: Mapping[str, Strides]
+) -> dict[str, str]:
+    """Operands by the names of the results that may lie over them: of the same shape, size of element and strides.
 
-    Raises `DefinitionError` for strides that no array has, and for an operand that a scan or a scatter starts from.
+    Raises `DefinitionError` for anything else.
+    """
+    if not isinstance(over, Mapping):
+        raise DefinitionError(f"over= is a dict from results to operands, as {{'C': 'A'}}, not {over!r:.60}")
+    for name, below in over.items():
+        if name not in results:
+            raise DefinitionError(f"over=: there is no result {name!r:.60}{did_you_mean(str(name), list(results))}")
+        if below not in operands:
+            raise DefinitionError(f"over=: there is no operand {below!r:.60}{did_you_mean(str(below), list(operands))}")
+        upper, lower = results[name], operands[below]
+        same = upper.extents == lower.extents and upper.dtype.bytes == lower.dtype.bytes
+        if not same or strides.get(name) != strides.get(below):
+            raise DefinitionError(f"over=: {name!r} and {below!r} differ in shape, size of an element, or strides: {upper!r}, {lower!r}")
+    if len(set(over.values())) < len(over):
+        raise DefinitionError("over=: two results cannot lie over one operand")
+    return dict(over)
+
+
+def strided(
+    outputs: tuple[Tensor, ...], operand: Mapping[Tensor, Strides], result: Mapping[int, Strides], over: Mapping[int, Tensor]
+) -> tuple[Places, tuple[Tensor, ...]]:
+    """The program whose operands, and whose results by their places, lie with these strides, some results over operands.
+
+    Also what became of the operands. Raises `DefinitionError` for strides that no array has, and for an operand that a scan or a scatter
+    starts from.
     """
     places: Places = {}
     moves: dict[int, Callable[[Index], Index]] = {}
@@ -105,17 +129,24 @@ def strided(
         places[id(definition), 0] = Tensor(lying)
         moves[id(definition)] = found.index
     made = replaced(outputs, dict(places), moves) if places else outputs
-    return places, tuple(_written(tensor, result[at], made) if at in result else tensor for at, tensor in enumerate(made))
+    below = {at: places.get((id(tensor.definition), 0), tensor) for at, tensor in over.items()}
+    written = {*result, *below}
+    return places, tuple(
+        _written(tensor, result.get(at), below.get(at), made) if at in written else tensor for at, tensor in enumerate(made)
+    )
 
 
-def _written(output: Tensor, steps: Strides, outputs: tuple[Tensor, ...]) -> Tensor:
+def _written(output: Tensor, steps: Strides | None, over: Tensor | None, outputs: tuple[Tensor, ...]) -> Tensor:
     """An output that lies with these strides: its own definition where nothing else reads it, else a copy."""
     definition = output.definition
-    found = placement(output.extents, steps, f"result {output.name!r}", written=True)
     read = any(tensor.definition is definition for other in with_steps(definitions(outputs)) for tensor in operands(other))
     if not isinstance(definition, Stage) or len(definition.values) > 1 or definition.itself or definition.within or read:
         copy = define(output.shape, index_names(output.ndim), lambda at: output[at], output.name).definition
         assert isinstance(copy, Stage)
         definition = copy
+    made = replace(definition, over=over, order=serial())
+    if steps is None:
+        return Tensor(made)
+    found = placement(output.extents, steps, f"result {output.name!r}", written=True)
     axes = (*(definition.axes[axis] for axis in found.axes), *((fresh_axis(""),) if found.spread else ()))
-    return Tensor(replace(definition, axes=axes, shape=found.shape, allocated=found.allocated, order=serial()))
+    return Tensor(replace(made, axes=axes, shape=found.shape, allocated=found.allocated))

@@ -132,13 +132,15 @@ class _Writer:
             case Placeholder(shape=shape, dtype=dtype, allocated=allocated):
                 operand = {"kind": "placeholder", "name": name, "shape": self.extents(shape), "dtype": str(dtype)}
                 return {**operand, **self.larger(allocated)}
-            case Stage(axes=axes, shape=shape, values=values, itself=itself, allocated=allocated):
+            case Stage(axes=axes, shape=shape, values=values, itself=itself, allocated=allocated, over=over):
                 sizes = self.extents(shape)
                 self.axes = {axis: number for number, axis in enumerate(axes)}
                 self.several = len(itself) > 1
                 written = [self.expr(value) for value in values]
                 stage = {"kind": "stage", "name": name, "rank": len(axes), "axes": self.labels(), "shape": sizes, "values": written}
                 stage |= self.larger(allocated)
+                if over is not None:
+                    stage["over"] = self.tensors[over.definition, over.component]
                 types = [str(past.dtype) for past in itself]
                 return {**stage, "kind": "recurrence", "dtype": types if len(types) > 1 else types[0]} if types else stage
             case Scatter(init=init, axes=axes, index=index, value=value, where=where, reducer=reducer):

@@ -97,7 +97,7 @@ class _DocumentReader:
         """One definition, with its tensors."""
         kind = entry.get("kind") if isinstance(entry, dict) else None
         made: Definition
-        larger = ("allocated",) if isinstance(entry, dict) and "allocated" in entry else ()
+        larger = [key for key in ("allocated", "over") if isinstance(entry, dict) and key in entry]
         match kind:
             case "placeholder":
                 made = self.placeholder(read_record(entry, where, ("kind", "name", "shape", "dtype", *larger)), where)
@@ -132,6 +132,13 @@ class _DocumentReader:
                 fail(f"{where}, allocated", "extents that are no shorter than those of the shape", record["allocated"])
         return found
 
+    def over(self, record: dict[str, Any], where: str, shape: tuple[ir.Expr, ...]) -> Tensor | None:
+        """The operand of the same shape where which a result may lie."""
+        found = self.tensor(record["over"], f"{where}, over") if "over" in record else None
+        if found is not None and (not isinstance(found.definition, Placeholder) or found.extents != shape):
+            fail(f"{where}, over", "an operand of the same shape", record["over"])
+        return found
+
     def axes(self, record: dict[str, Any], where: str, rank: int) -> list[str]:
         """New axes with the names of a definition's."""
         labels = [read_text(label, f"{where}, axes") for label in read_list(record["axes"], f"{where}, axes", MAX_DEFINITIONS)]
@@ -149,16 +156,8 @@ class _DocumentReader:
             fail(f"{where}, values", f"a list of {len(itself)}" if itself else "at least one", values)
         bodies = [Body(self.known, f"{where}, value {number}", axes, rank, itself=itself) for number in range(len(values))]
         nodes = tuple(body.expr(value).node for body, value in zip(bodies, values, strict=True))
-        stage = Stage(
-            _name(record["name"], where),
-            tuple(axes[:rank]),
-            shape,
-            nodes,
-            serial(),
-            itself,
-            enclosing(*nodes),
-            self.allocated(record, where, shape),
-        )
+        label, larger, over = _name(record["name"], where), self.allocated(record, where, shape), self.over(record, where, shape)
+        stage = Stage(label, tuple(axes[:rank]), shape, nodes, serial(), itself, enclosing(*nodes), larger, over)
         if all(dtype_of(node) == past.dtype for node, past in zip(nodes, itself, strict=False)):
             check_stage(stage)
         return stage
