@@ -193,7 +193,14 @@ def _spec(
     dtype = argument.dtype
     flags = _ALIGNED | (0 if steps else _CONTIGUOUS) | (_WRITEABLE if written else 0)
     forbidden = exchange.READ_ONLY | exchange.COPIED if written else 0
-    kind = [id(dtype.numpy), flags, exchange.type_word(dtype), forbidden, ctypes.addressof(steps) if steps else 0, -1 if argument.over is None else argument.over]
+    kind = [
+        id(dtype.numpy),
+        flags,
+        exchange.type_word(dtype),
+        forbidden,
+        ctypes.addressof(steps) if steps else 0,
+        -1 if argument.over is None else argument.over,
+    ]
     words = [0 if bound is None else id(bound), place, *kind, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
         form = affine(extent)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from tensorlang.ir import For, Nest
+from tensorlang.ir import Buffer, For, Nest
 from tensorlang.ir.traverse import loads_of, statements
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.dependences import conflict, later
@@ -29,9 +29,9 @@ def overwritten(nest: Nest, result: str, operand: str) -> dict[str, Any] | None:
     found = tuple(accesses(nest.body))
     writes = [access for access in found if access.writes and access.buffer.name == result]
     reads = [access for access in found if not access.writes and access.buffer.name == operand]
-    bounds = (load.buffer for part in statements(nest.body) if isinstance(part, For) for end in (part.lo, part.hi) for load in loads_of(end))
-    if any(getattr(buffer, "name", "") == operand for buffer in bounds):
-        return {"first": {"element": result}, "second": {"element": operand}, "element": operand}
+    ends = (end for part in statements(nest.body) if isinstance(part, For) for end in (part.lo, part.hi))
+    if any(isinstance(load.buffer, Buffer) and load.buffer.name == operand for end in ends for load in loads_of(end)):
+        return {"first": {"stage": result}, "second": {"stage": "the bounds of loops"}, "element": operand}
     for write in writes:
         for read in reads:
             example = _too_soon(nest, write, read)

@@ -72,13 +72,17 @@ class Wanted:
         return replace(found, inputs=inputs, outputs=outputs)
 
 
-def wanted(asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None, over: object = None) -> Wanted:
+def wanted(
+    asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None, over: object = None
+) -> Wanted:
     """The program of a spec or of tensors; `layouts` are strides by the names of operands and results, `over` operands by results' names.
 
     Raises `BuildError` for a spec that means nothing, `DefinitionError` for tensors that do not.
     """
     program = _wanted(asked, epilogue, prologue, inputs)
-    return program if layouts is None and over is None else _lying(program, {} if layouts is None else layouts, {} if over is None else over)
+    return (
+        program if layouts is None and over is None else _lying(program, {} if layouts is None else layouts, {} if over is None else over)
+    )
 
 
 def _lying(program: Wanted, layouts: object, over: object) -> Wanted:
