@@ -105,7 +105,8 @@ def span(array: npt.NDArray[Any]) -> int:
     """Bytes from the first element of an array, all of whose strides are from 0 on, to the end of its last one."""
     if array.flags.c_contiguous or not array.size:
         return array.nbytes
-    return array.itemsize + sum((extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True))
+    last: int = sum((extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True))
+    return last + array.itemsize
 
 
 def meet(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
