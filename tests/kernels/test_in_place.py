@@ -116,7 +116,9 @@ def test_a_saved_kernel_may_still_write_in_place(tmp_path: Path) -> None:
 def test_a_neighbour_may_be_read_until_it_is_overwritten(shift: int, legal: bool) -> None:
     """`C[i]` reads `A[i + shift]` in order of `i`: against NumPy where it is legal, refused where it is not."""
     A = tl.placeholder((20,), name="A")
-    C = tl.compute((20,), lambda i: tl.select((i + shift >= 0) & (i + shift < 20), A[tl.minimum(tl.maximum(i + shift, 0), 19)], 0.0) + A[i], name="C")
+    C = tl.compute(
+        (20,), lambda i: tl.select((i + shift >= 0) & (i + shift < 20), A[tl.minimum(tl.maximum(i + shift, 0), 19)], 0.0) + A[i], name="C"
+    )
     if not legal:
         with pytest.raises(BuildError, match=r"cannot write 'C' over 'A': .* may be written before it is read"):
             kernels.compile(C, level="O0", over={"C": "A"})
