@@ -177,6 +177,7 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
         flops=definition_cost.flops(origin.plain),
         bytes=definition_cost.traffic(origin.plain),
         workspace_bytes=definition_cost.workspace(lowered),
+        thread_workspace_bytes=definition_cost.thread_workspace(lowered),
         provenance=provenance,
     )
 
