@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from tensorlang import kernels
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.runtime import arrays
 from tensorlang.errors import BuildError, CallError, DefinitionError
+from tensorlang.serialization import canonical
+from tensorlang.serialization.rebuild import rebuild
 from tests.codegen import tables
 from tests.codegen.tables import Tensor
 from tests.fuzz.memory import Memory
@@ -173,6 +176,30 @@ def test_a_saved_kernel_knows_how_its_operands_lie(tmp_path: Path) -> None:
     assert str(loaded.program.signature) == str(kernel.program.signature)
     np.testing.assert_allclose(loaded(a, b), c, rtol=1e-5)
     np.testing.assert_allclose(loaded(a, np.ascontiguousarray(b)), c, rtol=1e-5)
+
+
+def test_a_strided_program_is_rebuilt_from_its_description() -> None:
+    for strides in ({"B": (1, 32)}, {"A": (40, 2), "matmul": (1, 9)}, {"A": (0, 1)}):
+        kernel = kernels.compile(kernels.Spec("matmul", ((8, 16), (16, 24))), strides=strides)
+        assert kernel.program.origin is not None
+        described = canonical.describe(kernel.program.origin.program.outputs)
+        again = rebuild(json.loads(json.dumps(described)))
+        assert canonical.describe(again) == described
+        assert canonical.fingerprint(again) == canonical.fingerprint(kernel.program.origin.program.outputs)
+
+
+@pytest.mark.parametrize("allocated", [[8], [8, 15], [8, "n"], 3, [8, -1], [9.5, 16]])
+def test_a_description_with_odd_extents_in_memory_is_refused(allocated: Any) -> None:
+    X = tl.placeholder((8, 16), name="X")
+    described = canonical.describe([tl.ops.relu(X)])
+    described["definitions"][0]["allocated"] = allocated
+    with pytest.raises(DefinitionError):
+        rebuild(described)
+
+
+def test_a_report_makes_operands_that_lie_as_said() -> None:
+    report = product().report(repeats=1)
+    assert report.flops.value == 2 * 8 * 16 * 24
 
 
 def test_other_operands_of_a_strided_kernel_can_be_packed() -> None:
