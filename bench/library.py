@@ -1,4 +1,6 @@
-"""What asking the kernel library costs, beside a default build: `python -m bench.library`.
+"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order.
+
+`python -m bench.library` prints all of it.
 
 Processor time of this thread, over a convolution, a product and a softmax; a figure is the worst of them. A build is of a program that
 was never built: every round asks for another extent.
@@ -15,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
+from bench import library_calls, library_memory
 from bench.measure import Figure
 from tensorlang import kernels
 from tensorlang.definition.tensor import Tensor
@@ -95,12 +98,11 @@ def figures() -> list[Figure]:
 
 def main() -> int:
     """Measure and print."""
-    found = figures()
+    found = figures() + library_calls.figures() + library_memory.figures()
     for figure in found:
-        told = ", ".join(f"{name} {value:.2g}" for name, value in figure.facts["by_operator"].items())
-        print(
-            f"{figure.name:<56} {figure.value:<10.3g} {figure.sense} {figure.bound:<8g} {'kept' if figure.kept else 'NOT KEPT'}  ({told})"
-        )
+        told = ", ".join(f"{name} {value:.2g}" for name, value in figure.facts.get("by_operator", {}).items())
+        kept = "kept" if figure.kept else "NOT KEPT"
+        print(f"{figure.name:<56} {figure.value:<10.3g} {figure.sense} {figure.bound:<8g} {kept}{f'  ({told})' if told else ''}")
     return 0 if all(figure.kept for figure in found) else 1
 
 

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import call, library, matmul, scheduling, startup, tuner
+from bench import call, library, library_calls, library_memory, matmul, scheduling, startup, tuner
 from bench.measure import Figure
 from tensorlang.codegen.target import target
 
@@ -29,7 +29,7 @@ FAMILIES: Mapping[str, Callable[[Path], list[Figure]]] = {
     "startup": lambda _: startup.figures(),
     "call": lambda _: call.figures(),
     "scheduling": lambda _: scheduling.figures(),
-    "library": lambda _: library.figures(),
+    "library": lambda _: library.figures() + library_calls.figures() + library_memory.figures(),
     "matmul": matmul.figures,
     "tuner": tuner.figures,
 }

@@ -29,7 +29,7 @@ from tensorlang.codegen.target import Target
 from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError
-from tensorlang.ir import Buffer, For, Nest, Stmt
+from tensorlang.ir import Buffer, Const, For, Nest, Stmt
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import statements
 from tensorlang.lowering.program import lower_program
@@ -37,6 +37,7 @@ from tensorlang.schedules import trace
 from tensorlang.schedules.directives import instructions
 from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS, too_much
 from tensorlang.schedules.legality.code_size import REGISTER
+from tensorlang.schedules.legality.in_place import overwritten
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
 from tensorlang.system.lazy import cached_property
@@ -158,7 +159,8 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     nest = origin.nest
     lowered = lower(nest, target)
     _require_small(lowered, MAX_EMITTED, target.vector_bits)
-    arguments = tuple(map(_argument, nest.inputs)), tuple(map(_argument, nest.outputs))
+    _require_in_place(nest)
+    arguments = tuple(map(_argument, nest.inputs)), tuple(_argument(buffer, nest.inputs) for buffer in nest.outputs)
     signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
     text = with_interface(emit(lowered, target, name=nest.name), signature, target)
     code = compiled(text, target.machine)
@@ -175,6 +177,7 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
         flops=definition_cost.flops(origin.plain),
         bytes=definition_cost.traffic(origin.plain),
         workspace_bytes=definition_cost.workspace(lowered),
+        thread_workspace_bytes=definition_cost.thread_workspace(lowered),
         provenance=provenance,
     )
 
@@ -203,5 +206,23 @@ def _is_shipped(part: Stmt) -> bool:
     return not isinstance(part, For) or part.instruction is None or instructions.is_shipped(instructions.find(part.instruction))
 
 
-def _argument(buffer: Buffer) -> Argument:
-    return Argument(buffer.name, buffer.shape, buffer.dtype)
+def _require_in_place(nest: Nest) -> None:
+    """Raise `BuildError` where a result that may lie over an operand is written too soon."""
+    for buffer in nest.outputs:
+        example = overwritten(nest, buffer.name, buffer.over) if buffer.over else None
+        if example is not None:
+            raise BuildError(
+                f"{nest.name!r} cannot write {buffer.name!r} over {buffer.over!r}: {example['element']} may be written before it is read; "
+                f"first {example['first']}, then {example['second']}"
+            )
+
+
+def _argument(buffer: Buffer, inputs: tuple[Buffer, ...] = ()) -> Argument:
+    steps: list[int] = []
+    over = next((place for place, below in enumerate(inputs) if below.name == buffer.over), None)
+    if buffer.allocated:
+        apart = 1
+        for held in reversed(buffer.in_memory):
+            steps.append(apart)
+            apart *= int(held.value) if isinstance(held, Const) else 1  # only of the first extent, which nothing follows
+    return Argument(buffer.name, buffer.shape, buffer.dtype, tuple(reversed(steps)), over)

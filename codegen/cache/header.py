@@ -25,7 +25,7 @@ from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_l
 
 KEYS: Final = (
     "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "code", "source", "nest", "flops", "bytes", "workspace_bytes",
-    "provenance", "provenance_reason", "object", "bound", "recipe",
+    "thread_workspace_bytes", "provenance", "provenance_reason", "object", "bound", "recipe",
 )  # fmt: skip
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]{1,100}")
@@ -51,6 +51,7 @@ class Header:
     flops: Expr
     bytes: Expr
     workspace_bytes: int
+    thread_workspace_bytes: int
     provenance: Provenance | None
     provenance_reason: str
     object: int
@@ -106,6 +107,7 @@ def _read(data: dict[str, Any], size: int) -> Header:
         extents.from_json(data["flops"], signature.dims),
         extents.from_json(data["bytes"], signature.dims),
         read_number(data["workspace_bytes"], "workspace_bytes", _MOST_BYTES),
+        read_number(data["thread_workspace_bytes"], "thread_workspace_bytes", _MOST_BYTES),
         cast("Provenance | None", provenance),
         read_text(data["provenance_reason"], "provenance_reason", _MOST_REASON),
         code,
@@ -125,12 +127,12 @@ def read_recipe(value: object) -> Recipe | None:
 
 
 def _compiled_as(value: object, signature: Signature) -> Signature | None:
-    """What the code was compiled as: the same function, by other names."""
+    """What the code was compiled as: the same function, by other names; how a caller sees strided arguments is the caller's."""
     if value is None:
         return None
     found = Signature.from_json(value)
     inputs, outputs = ([argument.name for argument in arguments] for arguments in (signature.inputs, signature.outputs))
-    if found.order or found.under(signature.name, inputs, outputs, signature.order) != signature:
+    if found.order or found.under(signature.name, inputs, outputs, signature.order).seen_as(signature) != signature:
         fail("code", "the signature by other names", str(found))
     return found
 

@@ -98,6 +98,7 @@ class Program:
     flops: Expr = _NONE
     bytes: Expr = _NONE
     workspace_bytes: int = 0
+    thread_workspace_bytes: int = 0
     provenance: Provenance | None = None
     provenance_reason: str = ""
     bound: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)

@@ -30,14 +30,21 @@ _C_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One tensor: its extents are constants or arithmetic over the dims of the signature."""
+    """One tensor: its extents are constants or arithmetic over the dims of the signature.
+
+    `strides` say how it lies in memory, in elements, one for each axis; without any it is in C order. A result may lie where the input in
+    the place `over` lies, if there is one.
+    """
 
     name: str
     shape: tuple[Expr, ...]
     dtype: DType
+    strides: tuple[int, ...] = ()
+    over: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(text(extent) for extent in self.shape)}]"
+        lies = f" with strides {self.strides}" if self.strides else ""
+        return f"{self.dtype}[{', '.join(text(extent) for extent in self.shape)}]{lies}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,19 @@ class Signature:
         )
         return replace(self, name=name, inputs=ins, outputs=outs, order=() if order == tuple(range(len(order))) else order)
 
+    def seen_as(self, other: Signature) -> Signature:
+        """The same function, with the shapes and strides of another signature of it for arguments that lie in an order of their own."""
+        ins, outs = (
+            tuple(replace(mine, shape=own.shape, strides=own.strides) if own.strides else mine for mine, own in zip(*sides, strict=True))
+            for sides in ((self.inputs, other.inputs), (self.outputs, other.outputs))
+        )
+        return replace(self, inputs=ins, outputs=outs)
+
+    @property
+    def is_placed(self) -> bool:
+        """Does some argument lie in memory otherwise than in C order, or may lie where another one does?"""
+        return any(argument.strides or argument.over is not None for argument in (*self.inputs, *self.outputs))
+
     @property
     def prototype(self) -> str:
         """The C declaration of the kernel. It returns 0, or 1 where memory for a workspace could not be allocated."""
@@ -80,9 +100,12 @@ class Signature:
     def __str__(self) -> str:
         """As a call looks from Python: `matmul(A: float32[32, 16], B: float32[16, 48]) -> C: float32[32, 48]`."""
         inputs = ", ".join(f"{argument.name}: {argument}" for argument in self.passed)
-        outputs = ", ".join(f"{argument.name}: {argument}" for argument in self.outputs)
+        outputs = ", ".join(f"{argument.name}: {argument}{self._over(argument)}" for argument in self.outputs)
         bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in self.limits)
         return f"{self.name}({inputs}) -> {outputs}{bounds}"
+
+    def _over(self, argument: Argument) -> str:
+        return "" if argument.over is None else f" over {self.inputs[argument.over].name}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, read back by `from_json`."""
@@ -112,6 +135,9 @@ class Signature:
             fail("signature", f"at most {MAX_ARGUMENTS} arguments", inputs)
         limits = tuple(_limit_from_json(entry, dims) for entry in read_list(record["limits"], "signature, limits", MAX_ARGUMENTS))
         products = tuple(extents.from_json(entry, dims) for entry in read_list(record["products"], "signature, products", MAX_ARGUMENTS))
+        for argument in (*inputs, *outputs):
+            if argument.over is not None and (argument in inputs or argument.over >= len(inputs)):
+                fail("signature, over", "the place of an input, of a result", argument.over)
         order = tuple(read_number(place, "signature, order", MAX_ARGUMENTS) for place in read_list(record["order"], "order", MAX_ARGUMENTS))
         if order and sorted(order) != list(range(len(inputs))):
             fail("signature, order", "every input once", order)
@@ -119,15 +145,22 @@ class Signature:
 
 
 def _argument_to_json(argument: Argument) -> list[Any]:
-    return [argument.name, [extents.to_json(extent) for extent in argument.shape], str(argument.dtype)]
+    over = [] if argument.over is None else [argument.over]
+    lies = [list(argument.strides)] if argument.strides or over else []
+    return [argument.name, [extents.to_json(extent) for extent in argument.shape], str(argument.dtype), *lies, *over]
 
 
 def _argument_from_json(data: object, where: str, dims: tuple[str, ...]) -> Argument:
-    name, shape, dtype = read_list(data, where, 3, 3)
+    name, shape, dtype, *rest = read_list(data, where, 5, max(3, len(data)) if isinstance(data, list) else 3)
+    lies, over = rest[:1], rest[1:]
     sizes = tuple(extents.from_json(extent, dims) for extent in read_list(shape, f"{where}, shape", MAX_RANK))
     if not all(0 <= extent.value <= MAX_EXTENT for extent in sizes if isinstance(extent, Const)):
         fail(f"{where}, shape", "extents from 0 to 2**48", shape)
-    return Argument(_name(name, where), sizes, read_dtype(dtype, where))
+    steps = tuple(read_number(step, f"{where}, strides", MAX_EXTENT + 1) for part in lies for step in read_list(part, where, MAX_RANK))
+    below = read_number(over[0], f"{where}, over", MAX_ARGUMENTS) if over else None
+    if lies and len(steps) != (0 if over and not steps else len(sizes)):
+        fail(f"{where}, strides", "one for each axis", lies)
+    return Argument(_name(name, where), sizes, read_dtype(dtype, where), steps, below)
 
 
 def _limit_from_json(data: object, dims: tuple[str, ...]) -> Limit:

@@ -63,7 +63,7 @@ def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any
     for extent in signature.products:
         if (size := value_of(extent, dims)) > MAX_EXTENT:
             raise CallError(f"{signature.name}: the extent {text(extent)} is {size}; extents are at most 2**48")
-    ready = [arrays.contiguous(array, subject) for subject, array in zip(subjects, inputs, strict=True)]
+    ready = [arrays.laid_out(array, subject.argument.strides, subject) for subject, array in zip(subjects, inputs, strict=True)]
     copied = any(now is not before for now, before in zip(ready, inputs, strict=True))
     outputs, result = _outputs(signature, out, dims)
     addresses = _check_apart(signature, ready, outputs)
@@ -87,6 +87,8 @@ def constant_operand(signature: Signature, argument: Argument, value: object) ->
     subject = _Subject(signature, argument, "argument")
     array = arrays.as_array(value, subject)
     _check_type(subject, array)
+    if argument.strides:
+        raise CallError(f"{subject}: an operand that lies in an order of its own cannot be fixed; leave it out of strides=")
     if not all(isinstance(extent, Const) for extent in argument.shape):
         raise CallError(f"{signature.name}: {argument.name!r} has extents known only at run time, {argument}, and cannot be fixed")
     _check_shape(subject, array, {})
@@ -193,7 +195,7 @@ def _fresh(subject: _Subject, dims: Mapping[str, int]) -> Array:
     if negative:
         raise CallError(f"{subject}: the extent {text(negative[0])} would be negative: {_expected(argument, dims)}")
     try:
-        return arrays.empty(shape, argument.dtype.numpy)
+        return arrays.strided_empty(shape, argument.strides, argument.dtype.numpy)
     except (MemoryError, ValueError, OverflowError) as error:
         raise CallError(f"{subject}: an output of shape {shape} cannot be allocated: {error}") from None
 
@@ -204,7 +206,11 @@ def _checked_output(subject: _Subject, value: Any, dims: Mapping[str, int]) -> A
     _check_shape(subject, array, dims)
     if not array.flags.writeable:
         raise CallError(f"{subject}: expected a writable array, got a read-only one")
-    if not array.flags.c_contiguous:
+    if strides := subject.argument.strides:
+        if not arrays.lies(array, strides):
+            found = tuple(step // array.itemsize for step in array.strides)
+            raise CallError(f"{subject}: expected that order in memory, got strides {found} for shape {array.shape}")
+    elif not array.flags.c_contiguous:
         raise CallError(f"{subject}: expected a C-contiguous array, got strides {array.strides} for shape {array.shape}")
     if not array.flags.aligned:
         raise CallError(f"{subject}: expected data aligned to {subject.argument.dtype.bytes} bytes, got address {arrays.address(array):#x}")
@@ -212,12 +218,14 @@ def _checked_output(subject: _Subject, value: Any, dims: Mapping[str, int]) -> A
 
 
 def _check_apart(signature: Signature, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[int]:
-    """The address of each array. Every output lies apart from every other argument: all are contiguous, so byte ranges tell."""
-    starts = [arrays.address(array) for array in (*inputs, *outputs)]
-    ends = [start + array.nbytes for start, array in zip(starts, (*inputs, *outputs), strict=True)]
+    """The address of each array. Every output lies apart from every other argument: by ranges of bytes, or by elements."""
+    given = (*inputs, *outputs)
+    starts = [arrays.address(array) for array in given]
+    ends = [start + arrays.span(array) for start, array in zip(starts, given, strict=True)]
     for at in range(len(inputs), len(starts)):
         for other in range(at):
-            if max(starts[at], starts[other]) < min(ends[at], ends[other]):
+            in_place = signature.outputs[at - len(inputs)].over == other and starts[at] == starts[other]
+            if not in_place and max(starts[at], starts[other]) < min(ends[at], ends[other]) and arrays.meet(given[at], given[other]):
                 name, second = ((*signature.inputs, *signature.outputs)[index].name for index in (at, other))
                 raise CallError(f"{signature.name}: output {name!r} overlaps {second!r} in memory; it has to lie apart from every argument")
     return starts

@@ -21,6 +21,7 @@ from tensorlang.codegen.calling.arguments import prepare
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding, features, safe_compilation
 from tensorlang.codegen.runtime import symbols, timing
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.runtime.timing import Timing
 from tensorlang.codegen.target import Target, why_foreign
 from tensorlang.errors import CallError, did_you_mean
@@ -108,8 +109,8 @@ class Runnable:
 
     @property
     def workspace_bytes(self) -> int:
-        """Memory that one call allocates besides its outputs."""
-        return self.program.workspace_bytes
+        """Memory that one call takes besides its outputs, at most: with a buffer for each thread that parallel loops may use now."""
+        return self.program.workspace_bytes + (get_threads() - 1) * self.program.thread_workspace_bytes
 
     @property
     def provenance(self) -> Provenance | None:

@@ -21,19 +21,27 @@ from tensorlang.codegen.cache.interface_symbol import with_interface
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.signature import Argument, Signature
-from tensorlang.codegen.calling import vectorcall_ir
+from tensorlang.codegen.calling import entry_table, results_ir, vectorcall_ir
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.runtime import arrays
+from tensorlang.codegen.runtime import arrays, exchange
 from tensorlang.codegen.target import target
 from tensorlang.definition.extent import MAX_EXTENT
 from tensorlang.ir.linear import affine
 
-_CONTIGUOUS_ALIGNED: Final = 0x0101
+_CONTIGUOUS: Final = 0x0001
+_ALIGNED: Final = 0x0100
 _WRITEABLE: Final = 0x0400
 _POINTER: Final = ctypes.sizeof(ctypes.c_void_p)
-_OUT_NAME: Final = sys.intern("out")
-_OBJECTS: Final = {"numpy_ndarray": np.ndarray, "numpy_empty": np.empty, "empty_aligned": arrays.empty_aligned, "out_name": _OUT_NAME}
+_OBJECTS: Final[dict[str, object]] = {
+    "numpy_ndarray": np.ndarray,
+    "numpy_empty": np.empty,
+    "empty_aligned": arrays.empty_aligned,
+    "out_name": sys.intern("out"),
+    "python_tuple": tuple,
+    "py_false": False,
+    "py_none": None,
+}
 
 
 class _Member(ctypes.Structure):
@@ -99,10 +107,10 @@ def _layout_is_known() -> bool:
     if sys.implementation.name != "cpython" or "t" in sys.abiflags or _POINTER != 8:
         return False
     array = np.zeros((3, 5), np.float32)
-    start = id(array) + vectorcall_ir.HEADER
+    start = id(array) + entry_table.HEADER
 
     def word(field: str, kind: Any) -> int:
-        return int(kind.from_address(start + vectorcall_ir.FIELDS[field]).value or 0)
+        return int(kind.from_address(start + entry_table.FIELDS[field]).value or 0)
 
     shape = (ctypes.c_ssize_t * 2).from_address(word("shape", ctypes.c_void_p))
     return (
@@ -110,8 +118,9 @@ def _layout_is_known() -> bool:
         and word("data", ctypes.c_void_p) == arrays.address(array)
         and word("ndim", ctypes.c_int) == array.ndim
         and tuple(shape) == array.shape
+        and tuple((ctypes.c_ssize_t * 2).from_address(word("strides", ctypes.c_void_p))) == array.strides
         and word("dtype", ctypes.c_void_p) == id(np.dtype(np.float32))
-        and word("flags", ctypes.c_int) & (_CONTIGUOUS_ALIGNED | _WRITEABLE) == _CONTIGUOUS_ALIGNED | _WRITEABLE
+        and word("flags", ctypes.c_int) & (flags := _CONTIGUOUS | _ALIGNED | _WRITEABLE) == flags
     )
 
 
@@ -127,7 +136,7 @@ def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
     code = object_files.cached_program(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in vectorcall_ir.PYTHON_FUNCTIONS}
     libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
-    objects = {name: id(value) for name, value in _OBJECTS.items()}
+    objects = {name: id(value) for name, value in _OBJECTS.items()} | {vectorcall_ir.EXPORTERS: exchange.address()}
     library = binding.link(code, ("entry",), functions | objects | libc)
     return library.address("entry"), library
 
@@ -140,25 +149,30 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or len(signature.outputs) != 1 or count > vectorcall_ir.MAX_VALUES or signature.products:
+    if type(kernel) not in _made or count > results_ir.MAX_VALUES or signature.products:
         return ()
     forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
         return ()
     limits = {name: (least, most) for name, least, most in signature.limits}
-    places = {argument.name: at for at, argument in enumerate(part for part in signature.passed if part.name not in bound)}
-    described = [_spec(argument, slots, limits, bound.get(argument.name), places.get(argument.name, 0), 0) for argument in signature.inputs]
-    described.append(_spec(signature.outputs[0], slots, limits, None, 0, _WRITEABLE))
+    labels = [sys.intern(part.name) for part in signature.passed if part.name not in bound]
+    places = {name: at for at, name in enumerate(labels)}
+    lies = {part.name: _words(list(part.strides)) for part in (*signature.inputs, *signature.outputs) if part.strides}
+    described = [
+        _spec(part, slots, limits, bound.get(part.name), places.get(part.name, 0), steps=lies.get(part.name)) for part in signature.inputs
+    ]
+    described += [_spec(part, slots, limits, written=True, steps=lies.get(part.name)) for part in signature.outputs]
     specs = [spec for spec in described if spec is not None]
     if len(specs) < len(described):
         return ()
-    words = [caller.address, id(caller), id(caller.fail), len(signature.inputs) - len(bound), len(signature.inputs), len(signature.dims)]
-    table = _words([*words, *map(ctypes.addressof, specs)])
+    sizes = [len(labels), len(signature.inputs), len(signature.outputs), len(signature.dims)]
+    words = [caller.address, id(caller), id(caller.fail), *sizes, *map(ctypes.addressof, specs), *map(id, labels)]
+    table = _words(words)
     size = type(kernel).__basicsize__
     address, library = _linked_vectorcall(size - _POINTER)
     ctypes.c_void_p.from_address(id(kernel) + size - _POINTER).value = ctypes.addressof(table)
     ctypes.c_void_p.from_address(id(kernel) + size - 2 * _POINTER).value = address
-    return table, specs, caller, caller.fail, library
+    return table, specs, labels, lies, caller, caller.fail, library
 
 
 def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
@@ -169,13 +183,25 @@ def _spec(
     argument: Argument,
     slots: Mapping[str, int],
     limits: Mapping[str, tuple[int, int]],
-    bound: npt.NDArray[Any] | None,
-    place: int,
-    flags: int,
+    bound: npt.NDArray[Any] | None = None,
+    place: int = 0,
+    *,
+    written: bool = False,
+    steps: ctypes.Array[ctypes.c_int64] | None = None,
 ) -> ctypes.Array[ctypes.c_int64] | None:
     """The words that describe one argument; None where an extent is not affine in one dim."""
     dtype = argument.dtype
-    words = [0 if bound is None else id(bound), place, id(dtype.numpy), _CONTIGUOUS_ALIGNED | flags, dtype.bytes, len(argument.shape)]
+    flags = _ALIGNED | (0 if steps else _CONTIGUOUS) | (_WRITEABLE if written else 0)
+    forbidden = exchange.READ_ONLY | exchange.COPIED if written else 0
+    kind = [
+        id(dtype.numpy),
+        flags,
+        exchange.type_word(dtype),
+        forbidden,
+        ctypes.addressof(steps) if steps else 0,
+        -1 if argument.over is None else argument.over,
+    ]
+    words = [0 if bound is None else id(bound), place, *kind, dtype.bytes, len(argument.shape)]
     for extent in argument.shape:
         form = affine(extent)
         if form is None or not all(-(2**62) < part < 2**62 for part in (form.scale, form.offset)):

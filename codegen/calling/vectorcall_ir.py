@@ -1,42 +1,27 @@
 """LLVM IR of the fast way into a kernel: a call from Python with no Python frame.
 
 One function in machine code, shared by all kernels of the process, has the signature of CPython's vectorcall. It reads a table that
-describes one kernel, takes plain `numpy.ndarray` arguments apart through the fields that NumPy's C interface fixes, checks type,
-layout and every extent, binds the dims, checks that the output is apart from the inputs, allocates it where `out=` is not given,
-releases the interpreter lock and calls the kernel. At the first thing that is not plain it gives the whole call to
-`arguments.prepare` instead, which converts or refuses it: the entry itself never guesses, and raises only where the kernel failed.
-Kernels with several outputs always take the careful path.
+describes one kernel (`entry_table`), finds each input by position or by name, takes it apart (`accept_ir`) with a check of type, layout
+and every extent, binds the dims, checks that outputs are apart from everything else, makes them where `out=` is not given (`results_ir`),
+releases the interpreter lock and calls the kernel. At the first thing that is not plain it gives the whole call to `arguments.prepare`
+instead, which converts or refuses it: the entry itself never guesses, and raises only where the kernel failed.
 
-A table is a sequence of 64-bit words:
-
-    function, slow, failed, positional, inputs, dims, the address of the spec of each input and of the output
-    spec = the bound array or 0, its place among the arguments of a call, dtype object, required flags, itemsize, ndim,
-           (scale, offset, slot, least, most) for each axis
-
-and an axis has the extent `scale * dims[slot] + offset`, or `offset` where its slot is negative; a dim is from `least` to `most`.
+Keywords are compared as objects: the interpreter shares one string for all that are written in programs. Dims by keyword, lists for
+`out=` and whatever else is rare go the careful path.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.runtime import arrays
-
-MAX_VALUES: Final = 16
-"""Most arguments (arrays and dims) of a kernel that the entry can call."""
-
-HEADER: Final = object.__basicsize__
-"""Size of the head of every Python object; its type is the last word of it."""
-
-FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "dtype": 40, "flags": 48}
-"""Where NumPy's C interface puts the fields of an array, in bytes after the head."""
-
-WORDS: Final = ("function", "slow", "failed", "positional", "inputs", "dims", "specs")
-AXIS: Final = ("scale", "offset", "slot", "least", "most")
-SPEC: Final = ("bound", "place", "dtype", "flags", "itemsize", "ndim", "axes")
+from tensorlang.codegen.calling import accept_ir, results_ir
+from tensorlang.codegen.calling.entry_table import FIELDS, HEADER, SPEC, WORDS, field, spec_word, table_word, word
+from tensorlang.codegen.calling.results_ir import MAX_VALUES
 
 PYTHON_FUNCTIONS: Final = {
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "PyObject_VectorcallMethod": "ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)",
+    "PyObject_GetAttr": "ptr @PyObject_GetAttr(ptr, ptr)",
     "PyEval_SaveThread": "ptr @PyEval_SaveThread()",
     "PyEval_RestoreThread": "void @PyEval_RestoreThread(ptr)",
     "PyErr_Clear": "void @PyErr_Clear()",
@@ -50,216 +35,154 @@ PYTHON_FUNCTIONS: Final = {
 }
 """The functions of CPython that the entry calls."""
 
-PYTHON_OBJECTS: Final = ("numpy_ndarray", "numpy_empty", "empty_aligned", "out_name")
-"""Symbols whose addresses are Python objects: `numpy.ndarray`, `numpy.empty`, `arrays.empty_aligned`, "out"."""
+PYTHON_OBJECTS: Final = ("numpy_ndarray", "numpy_empty", "empty_aligned", "out_name", "python_tuple", "py_false", "py_none")
+"""Symbols whose addresses are Python objects: `numpy.ndarray`, `numpy.empty`, `arrays.empty_aligned`, "out", `tuple`, `False`, `None`."""
+
+EXPORTERS: Final = "exporters"
+"""The symbol of the table in `runtime.exchange`."""
 
 
-def _word(name: str, kind: str, table: str, at: int | str) -> str:
-    """IR that loads word `at` of a table."""
-    return f"  %{name}.at = getelementptr i64, ptr {table}, i64 {at}\n  %{name} = load {kind}, ptr %{name}.at"
-
-
-def _table(name: str, kind: str) -> str:
-    return _word(name, kind, "%table", WORDS.index(name))
-
-
-def _spec(name: str, kind: str) -> str:
-    return _word(name, kind, "%spec", SPEC.index(name))
-
-
-def _axis() -> str:
-    """IR that loads the description of axis `%axis` of a spec."""
-    parts = [f"  %{name}.word = add i64 %axis.start, {SPEC.index('axes') + at}" for at, name in enumerate(AXIS)]
-    words = [_word(name, "i64", "%spec", f"%{name}.word") for name in AXIS]
-    return "\n".join([f"  %axis.start = mul i64 %axis, {len(AXIS)}", *parts, *words])
-
-
-def _field(name: str, kind: str, array: str, at: int) -> str:
-    """IR that loads a field of a Python object, `at` bytes from its start."""
-    return f"  %{name}.at = getelementptr i8, ptr {array}, i64 {at}\n  %{name} = load {kind}, ptr %{name}.at"
-
-
-def _array(name: str, kind: str) -> str:
-    return _field(f"array.{name}", kind, "%object", HEADER + FIELDS[name])
-
-
-def _accept() -> str:
-    """`accept`: the data address of an argument that its spec allows, else null; binds dims, and gives the number of bytes."""
-    return f"""
-define internal ptr @accept(ptr %spec, ptr %object, ptr %dims, ptr %bytes) alwaysinline {{
-{_field("type", "ptr", "%object", HEADER - 8)}
-  %plain = icmp eq ptr %type, @numpy_ndarray
-  br i1 %plain, label %layout, label %refuse
-layout:
-{_array("data", "ptr")}
-{_array("ndim", "i32")}
-{_array("shape", "ptr")}
-{_array("dtype", "ptr")}
-{_array("flags", "i32")}
-{_spec("dtype", "ptr")}
-{_spec("flags", "i64")}
-{_spec("itemsize", "i64")}
-{_spec("ndim", "i64")}
-  %has = sext i32 %array.flags to i64
-  %rank = sext i32 %array.ndim to i64
-  %common = and i64 %has, %flags
-  %good.dtype = icmp eq ptr %array.dtype, %dtype
-  %good.flags = icmp eq i64 %common, %flags
-  %good.rank = icmp eq i64 %rank, %ndim
-  %good.two = and i1 %good.dtype, %good.flags
-  %good = and i1 %good.two, %good.rank
-  br i1 %good, label %axes, label %refuse
-axes:
-  %axis = phi i64 [ 0, %layout ], [ %axis.next, %matches ]
-  %size = phi i64 [ %itemsize, %layout ], [ %size.next, %matches ]
-  %more = icmp slt i64 %axis, %rank
-  br i1 %more, label %extent, label %accepted
-extent:
-  %found.at = getelementptr i64, ptr %array.shape, i64 %axis
-  %found = load i64, ptr %found.at
-{_axis()}
-  %variable = sub i64 %found, %offset
-  %fixed = icmp slt i64 %slot, 0
-  br i1 %fixed, label %constant, label %dim
-constant:
-  %equal = icmp eq i64 %variable, 0
-  br i1 %equal, label %matches, label %refuse
-dim:
-  %dim.at = getelementptr i64, ptr %dims, i64 %slot
-  %dim.value = load i64, ptr %dim.at
-  %unbound = icmp slt i64 %dim.value, 0
-  br i1 %unbound, label %bind, label %compare
-compare:
-  %expected = mul i64 %dim.value, %scale
-  %agrees = icmp eq i64 %variable, %expected
-  br i1 %agrees, label %matches, label %refuse
-bind:
-  %solution = sdiv i64 %variable, %scale
-  %exact = mul i64 %solution, %scale
-  %divides = icmp eq i64 %exact, %variable
-  %enough = icmp sge i64 %solution, %least
-  %within = icmp sle i64 %solution, %most
-  %bounded = and i1 %enough, %within
-  %solved = and i1 %divides, %bounded
-  br i1 %solved, label %store, label %refuse
-store:
-  store i64 %solution, ptr %dim.at
-  br label %matches
-matches:
-  %axis.next = add i64 %axis, 1
-  %size.next = mul i64 %size, %found
-  br label %axes
-accepted:
-  store i64 %size, ptr %bytes
-  ret ptr %array.data
-refuse:
-  ret ptr null
-}}"""
-
-
-def _allocate() -> str:
-    """`allocate`: a new output of the shape that its spec has under the bound dims, else null."""
-    return f"""
-define internal ptr @allocate(ptr %spec, ptr %dims) {{
-start:
-  %pair = alloca [2 x ptr]
-{_spec("dtype", "ptr")}
-{_spec("itemsize", "i64")}
-{_spec("ndim", "i64")}
-  %tuple = call ptr @PyTuple_New(i64 %ndim)
-  %no.tuple = icmp eq ptr %tuple, null
-  br i1 %no.tuple, label %fail, label %axes
-axes:
-  %axis = phi i64 [ 0, %start ], [ %axis.next, %set ]
-  %size = phi i64 [ %itemsize, %start ], [ %size.next, %set ]
-  %more = icmp slt i64 %axis, %ndim
-  br i1 %more, label %extent, label %shaped
-extent:
-{_axis()}
-  %fixed = icmp slt i64 %slot, 0
-  %safe = select i1 %fixed, i64 0, i64 %slot
-  %dim.at = getelementptr i64, ptr %dims, i64 %safe
-  %dim.value = load i64, ptr %dim.at
-  %part = mul i64 %dim.value, %scale
-  %sum = add i64 %part, %offset
-  %value = select i1 %fixed, i64 %offset, i64 %sum
-  %negative = icmp slt i64 %value, 0
-  br i1 %negative, label %drop, label %number
-number:
-  %boxed = call ptr @PyLong_FromLongLong(i64 %value)
-  %no.box = icmp eq ptr %boxed, null
-  br i1 %no.box, label %drop, label %set
-set:
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 %axis, ptr %boxed)
-  %axis.next = add i64 %axis, 1
-  %size.next = mul i64 %size, %value
-  br label %axes
-shaped:
-  %small = icmp ult i64 %size, {arrays.LARGE}
-  %maker = select i1 %small, ptr @numpy_empty, ptr @empty_aligned
-  %pair.dtype = getelementptr ptr, ptr %pair, i64 1
-  store ptr %tuple, ptr %pair
-  store ptr %dtype, ptr %pair.dtype
-  %array = call ptr @PyObject_Vectorcall(ptr %maker, ptr %pair, i64 2, ptr null)
-  call void @Py_DecRef(ptr %tuple)
-  ret ptr %array
-drop:
-  call void @Py_DecRef(ptr %tuple)
-  br label %fail
-fail:
-  ret ptr null
-}}"""
-
-
-def _invoke() -> str:
-    """`invoke`: call the kernel with `count` words. Addresses and int64 are passed alike in the C conventions of x86-64 and Arm."""
-    cases, blocks = [], []
-    for count in range(MAX_VALUES + 1):
-        cases.append(f"    i64 {count}, label %with{count}")
-        loads = "\n".join(_word(f"v{count}.{n}", "i64", "%values", n) for n in range(count))
-        values = ", ".join(f"i64 %v{count}.{n}" for n in range(count))
-        blocks.append(f"with{count}:\n{loads}\n  %r{count} = call i32 %function({values})\n  ret i32 %r{count}")
-    return (
-        "\ndefine internal i32 @invoke(ptr %function, ptr %values, i64 %count) {\n  switch i64 %count, label %never [\n"
-        + "\n".join(cases)
-        + "\n  ]\n"
-        + "\n".join(blocks)
-        + "\nnever:\n  unreachable\n}"
-    )
-
-
-def _vectorcall(table_offset: int) -> str:
-    """`entry`: vectorcall. Blocks in order: keywords, the inputs one by one, the output, the call, the careful path."""
+def _entry(table_offset: int) -> str:
+    """`entry`: vectorcall. It keeps the memory of other libraries in `held` until the call is over, whichever way it goes."""
     return f"""
 define ptr @entry(ptr %callable, ptr %args, i64 %nargsf, ptr %names) {{
+  %held = alloca [{MAX_VALUES + 1} x ptr]
+  %fast = call i32 @attempt(ptr %callable, ptr %args, i64 %nargsf, ptr %names, ptr %held)
+{field("table", "ptr", "%callable", table_offset)}
+  switch i32 %fast, label %careful [
+    i32 {_DONE}, label %finish
+    i32 {_FAILED}, label %raise
+  ]
+finish:
+{word("result", "ptr", "%held", 0)}
+  ret ptr %result
+raise:
+{table_word("failed", "ptr")}
+  %raised = call ptr @PyObject_Vectorcall(ptr %failed, ptr %held, i64 0, ptr null)
+  ret ptr %raised
+careful:
+{table_word("slow", "ptr")}
+  %answer = call ptr @PyObject_Vectorcall(ptr %slow, ptr %args, i64 %nargsf, ptr %names)
+  ret ptr %answer
+}}"""
+
+
+_CAREFUL: Final = 0
+_DONE: Final = 1
+_FAILED: Final = 2
+
+
+def _inputs() -> str:
+    """`inputs`: the object of each input that is passed to `given`, that of `out=` to `out`; whether all of it is plain."""
+    return f"""
+define internal i1 @inputs(ptr %table, ptr %args, i64 %nargs, ptr %names, ptr %given, ptr %out) {{
+start:
+{table_word("passed", "i64")}
+{table_word("inputs", "i64")}
+{table_word("outputs", "i64")}
+  store ptr null, ptr %out
+  %short = icmp ule i64 %nargs, %passed
+  br i1 %short, label %by.place, label %no
+by.place:
+  %at = phi i64 [ 0, %start ], [ %at.next, %put.place ]
+  %at.more = icmp slt i64 %at, %passed
+  br i1 %at.more, label %one, label %by.name
+one:
+  %present = icmp slt i64 %at, %nargs
+  br i1 %present, label %load, label %put.place
+load:
+{word("arg", "ptr", "%args", "%at")}
+  br label %put.place
+put.place:
+  %positional = phi ptr [ null, %one ], [ %arg, %load ]
+  %given.at = getelementptr ptr, ptr %given, i64 %at
+  store ptr %positional, ptr %given.at
+  %at.next = add i64 %at, 1
+  br label %by.place
+by.name:
+  %unnamed = icmp eq ptr %names, null
+  br i1 %unnamed, label %finish, label %named
+named:
+  %count = call i64 @PyTuple_Size(ptr %names)
+  %arrays = add i64 %inputs, %outputs
+  %labels.start = add i64 %arrays, {WORDS.index("specs")}
+  %labels = getelementptr i64, ptr %table, i64 %labels.start
+  br label %keyword
+keyword:
+  %key = phi i64 [ 0, %named ], [ %key.next, %is.out ], [ %key.next, %put ]
+  %key.more = icmp slt i64 %key, %count
+  br i1 %key.more, label %spelled, label %finish
+spelled:
+  %name = call ptr @PyTuple_GetItem(ptr %names, i64 %key)
+  %value.place = add i64 %nargs, %key
+  %key.next = add i64 %key, 1
+{word("value", "ptr", "%args", "%value.place")}
+  %out.named = icmp eq ptr %name, @out_name
+  br i1 %out.named, label %is.out, label %search
+is.out:
+  %none = icmp eq ptr %value, @py_none
+  %wanted = select i1 %none, ptr null, ptr %value
+  store ptr %wanted, ptr %out
+  br label %keyword
+search:
+  %label = phi i64 [ %nargs, %spelled ], [ %label.next, %other ]
+  %label.more = icmp slt i64 %label, %passed
+  br i1 %label.more, label %compare, label %no
+compare:
+{word("known", "ptr", "%labels", "%label")}
+  %same = icmp eq ptr %known, %name
+  br i1 %same, label %put, label %other
+other:
+  %label.next = add i64 %label, 1
+  br label %search
+put:
+  %put.at = getelementptr ptr, ptr %given, i64 %label
+  store ptr %value, ptr %put.at
+  br label %keyword
+finish:
+  %last = phi i64 [ 0, %by.name ], [ 0, %keyword ], [ %last.next, %there ]
+  %last.more = icmp slt i64 %last, %passed
+  br i1 %last.more, label %check, label %yes
+check:
+{word("object", "ptr", "%given", "%last")}
+  %missing = icmp eq ptr %object, null
+  br i1 %missing, label %no, label %there
+there:
+  %last.next = add i64 %last, 1
+  br label %finish
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}"""
+
+
+def _attempt(table_offset: int) -> str:
+    """`attempt`: the call, if all of it is plain; its result goes to the first word of `held`. Everything else is as it was before."""
+    return f"""
+define internal i32 @attempt(ptr %callable, ptr %args, i64 %nargsf, ptr %names, ptr %held) alwaysinline {{
   %values = alloca [{MAX_VALUES} x ptr]
   %ends = alloca [{MAX_VALUES} x ptr]
   %dims = alloca [{MAX_VALUES} x i64]
+  %given = alloca [{MAX_VALUES} x ptr]
   %bytes = alloca i64
-{_field("table", "ptr", "%callable", table_offset)}
-{_table("function", "ptr")}
-{_table("slow", "ptr")}
-{_table("failed", "ptr")}
-{_table("positional", "i64")}
-{_table("inputs", "i64")}
-{_word("count", "i64", "%table", WORDS.index("dims"))}
+  %out.at = alloca ptr
+{field("table", "ptr", "%callable", table_offset)}
+{table_word("function", "ptr")}
+{table_word("inputs", "i64")}
+{table_word("outputs", "i64")}
+{word("count", "i64", "%table", WORDS.index("dims"))}
   %specs = getelementptr i64, ptr %table, i64 {WORDS.index("specs")}
+  %arrays = add i64 %inputs, %outputs
+  %several = icmp ne i64 %outputs, 1
   %nargs = and i64 %nargsf, {2**63 - 1}
-  %arity = icmp eq i64 %nargs, %positional
-  br i1 %arity, label %keywords, label %careful
-keywords:
-  %fresh = icmp eq ptr %names, null
-  br i1 %fresh, label %unbind, label %named
-named:
-  %names.size = call i64 @PyTuple_Size(ptr %names)
-  %one.name = icmp eq i64 %names.size, 1
-  br i1 %one.name, label %spelled, label %careful
-spelled:
-  %keyword = call ptr @PyTuple_GetItem(ptr %names, i64 0)
-  %is.out = icmp eq ptr %keyword, @out_name
-  br i1 %is.out, label %unbind, label %careful
+  store i64 0, ptr %held
+  %found = call i1 @inputs(ptr %table, ptr %args, i64 %nargs, ptr %names, ptr %given, ptr %out.at)
+  br i1 %found, label %unbind, label %never
+never:
+  ret i32 {_CAREFUL}
 unbind:
-  %slot = phi i64 [ 0, %keywords ], [ 0, %spelled ], [ %slot.next, %unbind.one ]
+  %slot = phi i64 [ 0, %0 ], [ %slot.next, %unbind.one ]
   %slot.more = icmp slt i64 %slot, %count
   br i1 %slot.more, label %unbind.one, label %next
 unbind.one:
@@ -269,22 +192,20 @@ unbind.one:
   br label %unbind
 next:
   %input = phi i64 [ 0, %unbind ], [ %input.next, %accepted ]
-  %spec.at = getelementptr ptr, ptr %specs, i64 %input
-  %spec = load ptr, ptr %spec.at
+{word("spec", "ptr", "%specs", "%input")}
   %input.more = icmp slt i64 %input, %inputs
-  br i1 %input.more, label %argument, label %output
+  br i1 %input.more, label %argument, label %results
 argument:
-{_spec("bound", "ptr")}
+{spec_word("bound", "ptr")}
   %passed = icmp eq ptr %bound, null
-  br i1 %passed, label %positional.one, label %either
-positional.one:
-{_spec("place", "i64")}
-  %arg.at = getelementptr ptr, ptr %args, i64 %place
-  %arg = load ptr, ptr %arg.at
+  br i1 %passed, label %passed.one, label %either
+passed.one:
+{spec_word("place", "i64")}
+{word("arg", "ptr", "%given", "%place")}
   br label %either
 either:
-  %object = phi ptr [ %arg, %positional.one ], [ %bound, %argument ]
-  %data = call ptr @accept(ptr %spec, ptr %object, ptr %dims, ptr %bytes)
+  %object = phi ptr [ %arg, %passed.one ], [ %bound, %argument ]
+  %data = call ptr @accept(ptr %spec, ptr %object, ptr %dims, ptr %bytes, ptr %held)
   %bad = icmp eq ptr %data, null
   br i1 %bad, label %careful, label %accepted
 accepted:
@@ -296,81 +217,132 @@ accepted:
   store ptr %end, ptr %end.at
   %input.next = add i64 %input, 1
   br label %next
-output:
-  br i1 %fresh, label %make, label %given
-make:
-  %made = call ptr @allocate(ptr %spec, ptr %dims)
-  %no.memory = icmp eq ptr %made, null
-  br i1 %no.memory, label %clear, label %made.fields
-made.fields:
-{_field("made.data", "ptr", "%made", HEADER + FIELDS["data"])}
-  br label %run
-clear:
-  call void @PyErr_Clear()
-  br label %careful
-given:
-  %out.at = getelementptr ptr, ptr %args, i64 %nargs
+results:
   %out = load ptr, ptr %out.at
-  %out.data = call ptr @accept(ptr %spec, ptr %out, ptr %dims, ptr %bytes)
+  %fresh = icmp eq ptr %out, null
+  br i1 %fresh, label %container, label %whole
+container:
+  br i1 %several, label %tuple, label %output
+tuple:
+  %made.tuple = call ptr @PyTuple_New(i64 %outputs)
+  %no.tuple = icmp eq ptr %made.tuple, null
+  br i1 %no.tuple, label %clear, label %output
+whole:
+  br i1 %several, label %listed, label %output
+listed:
+{field("out.type", "ptr", "%out", HEADER - 8)}
+  %is.tuple = icmp eq ptr %out.type, @python_tuple
+  br i1 %is.tuple, label %sized, label %careful
+sized:
+  %out.size = call i64 @PyTuple_Size(ptr %out)
+  %complete = icmp eq i64 %out.size, %outputs
+  br i1 %complete, label %output, label %careful
+output:
+  %result = phi ptr [ null, %container ], [ %made.tuple, %tuple ], [ %out, %whole ], [ %out, %sized ], [ %result.next, %ready ]
+  %index = phi i64 [ %inputs, %container ], [ %inputs, %tuple ], [ %inputs, %whole ], [ %inputs, %sized ], [ %index.next, %ready ]
+  %output.more = icmp slt i64 %index, %arrays
+  br i1 %output.more, label %one, label %run
+one:
+  %number = sub i64 %index, %inputs
+{word("result.spec", "ptr", "%specs", "%index")}
+  br i1 %fresh, label %make, label %given.one
+make:
+  %made = call ptr @allocate(ptr %result.spec, ptr %dims)
+  %no.memory = icmp eq ptr %made, null
+  br i1 %no.memory, label %drop, label %keep
+keep:
+{field("made.data", "ptr", "%made", HEADER + FIELDS["data"])}
+  br i1 %several, label %insert, label %ready
+insert:
+  call i32 @PyTuple_SetItem(ptr %result, i64 %number, ptr %made)
+  br label %ready
+given.one:
+  br i1 %several, label %item, label %check
+item:
+  %listed.one = call ptr @PyTuple_GetItem(ptr %out, i64 %number)
+  br label %check
+check:
+  %written = phi ptr [ %out, %given.one ], [ %listed.one, %item ]
+  %out.data = call ptr @accept(ptr %result.spec, ptr %written, ptr %dims, ptr %bytes, ptr %held)
   %out.bad = icmp eq ptr %out.data, null
   br i1 %out.bad, label %careful, label %apart
 apart:
-  %out.size = load i64, ptr %bytes
-  %out.end = getelementptr i8, ptr %out.data, i64 %out.size
+  %out.bytes = load i64, ptr %bytes
+  %out.end = getelementptr i8, ptr %out.data, i64 %out.bytes
+  %out.end.at = getelementptr ptr, ptr %ends, i64 %index
+  store ptr %out.end, ptr %out.end.at
+{word("over", "i64", "%result.spec", SPEC.index("over"))}
   br label %apart.next
 apart.next:
   %other = phi i64 [ 0, %apart ], [ %other.next, %apart.one ]
-  %other.more = icmp slt i64 %other, %inputs
-  br i1 %other.more, label %apart.one, label %run
+  %other.more = icmp slt i64 %other, %index
+  br i1 %other.more, label %apart.one, label %ready
 apart.one:
-  %other.at = getelementptr ptr, ptr %values, i64 %other
-  %other.data = load ptr, ptr %other.at
-  %other.end.at = getelementptr ptr, ptr %ends, i64 %other
-  %other.end = load ptr, ptr %other.end.at
+{word("other.data", "ptr", "%values", "%other")}
+{word("other.end", "ptr", "%ends", "%other")}
   %before = icmp ult ptr %out.data, %other.end
   %after = icmp ult ptr %other.data, %out.end
-  %overlap = and i1 %before, %after
+  %is.below = icmp eq i64 %other, %over
+  %at.start = icmp eq ptr %other.data, %out.data
+  %in.place = and i1 %is.below, %at.start
+  %apart.else = xor i1 %in.place, true
+  %touch = and i1 %before, %after
+  %overlap = and i1 %touch, %apart.else
   %other.next = add i64 %other, 1
   br i1 %overlap, label %careful, label %apart.next
+ready:
+  %result.next = phi ptr [ %made, %keep ], [ %result, %insert ], [ %result, %apart.next ]
+  %address = phi ptr [ %made.data, %keep ], [ %made.data, %insert ], [ %out.data, %apart.next ]
+  %address.at = getelementptr ptr, ptr %values, i64 %index
+  store ptr %address, ptr %address.at
+  %index.next = add i64 %index, 1
+  br label %output
 run:
-  %result = phi ptr [ %made, %made.fields ], [ %out, %apart.next ]
-  %result.data = phi ptr [ %made.data, %made.fields ], [ %out.data, %apart.next ]
-  %result.at = getelementptr ptr, ptr %values, i64 %inputs
-  store ptr %result.data, ptr %result.at
-  %dims.start = getelementptr ptr, ptr %result.at, i64 1
+  %dims.start = getelementptr ptr, ptr %values, i64 %arrays
   %dims.size = mul i64 %count, 8
   call void @llvm.memcpy(ptr %dims.start, ptr %dims, i64 %dims.size, i1 false)
-  %arrays = add i64 %inputs, 1
   %total = add i64 %arrays, %count
   %state = call ptr @PyEval_SaveThread()
   %status = call i32 @invoke(ptr %function, ptr %values, i64 %total)
   call void @PyEval_RestoreThread(ptr %state)
+  call void @release(ptr %held)
   %done = icmp eq i32 %status, 0
   br i1 %done, label %return, label %raise
 return:
+  store ptr %result, ptr %held
   br i1 %fresh, label %return.fresh, label %return.given
 return.given:
   call void @Py_IncRef(ptr %result)
-  ret ptr %result
+  ret i32 {_DONE}
 return.fresh:
-  ret ptr %result
+  ret i32 {_DONE}
 raise:
-  br i1 %fresh, label %drop, label %fail
-drop:
+  br i1 %fresh, label %raise.fresh, label %raise.given
+raise.fresh:
   call void @Py_DecRef(ptr %result)
-  br label %fail
-fail:
-  %raised = call ptr @PyObject_Vectorcall(ptr %failed, ptr %values, i64 0, ptr null)
-  ret ptr %raised
+  ret i32 {_FAILED}
+raise.given:
+  ret i32 {_FAILED}
+drop:
+  call void @PyErr_Clear()
+  %partial = icmp eq ptr %result, null
+  br i1 %partial, label %careful, label %drop.tuple
+drop.tuple:
+  call void @Py_DecRef(ptr %result)
+  br label %careful
+clear:
+  call void @PyErr_Clear()
+  br label %careful
 careful:
-  %answer = call ptr @PyObject_Vectorcall(ptr %slow, ptr %args, i64 %nargsf, ptr %names)
-  ret ptr %answer
+  call void @release(ptr %held)
+  ret i32 {_CAREFUL}
 }}"""
 
 
 def entry_module(table_offset: int) -> str:
     """The module of `entry`; a callable object holds the address of its table `table_offset` bytes from its start."""
     declared = [f"declare {prototype}" for prototype in PYTHON_FUNCTIONS.values()]
-    objects = [f"@{name} = external global i8" for name in PYTHON_OBJECTS]
+    objects = [f"@{name} = external global i8" for name in (*PYTHON_OBJECTS, EXPORTERS)]
     memcpy = "declare void @llvm.memcpy(ptr, ptr, i64, i1)"
-    return "\n".join([*declared, *objects, memcpy, _accept(), _allocate(), _invoke(), _vectorcall(table_offset)])
+    parts = [accept_ir.functions(), results_ir.functions(), _inputs(), _attempt(table_offset), _entry(table_offset)]
+    return "\n".join([*declared, *objects, memcpy, *parts])

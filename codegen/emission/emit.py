@@ -30,13 +30,16 @@ def emit(nest: ir.Nest, target: Target, *, name: str) -> str:
     buffers = (*nest.inputs, *nest.outputs)
     function = define(module, target, name, I32, [POINTER] * len(buffers) + [I64] * len(nest.dims))
     frame = begin(function, target, _fail)
+    written_over = {buffer.over for buffer in nest.outputs}
     for buffer, argument in zip(buffers, function.args, strict=False):
         argument.name = readable(buffer.name)
-        argument.add_attribute("noalias")
+        alone = not buffer.over and buffer.name not in written_over
+        if alone:
+            argument.add_attribute("noalias")
         argument.attributes.align = buffer.dtype.bytes
         if buffer in nest.inputs:
             set.add(argument.attributes, "readonly")  # unknown to llvmlite's own `add`
-        frame.place(buffer, argument)
+        frame.place(buffer, argument, alone=alone)
     for dim, argument in zip(nest.dims, function.args[len(buffers) :], strict=True):
         argument.name = readable(dim)
         frame.scalars[":" + dim] = argument

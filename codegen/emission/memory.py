@@ -58,7 +58,8 @@ LEAST_SHUFFLED: Final = 256
 class BufferAddress:
     """Where a buffer is: address, element type, shape, and for storage of ours of constant size its elements (0: others may see it).
 
-    The shape is that of the declaration, whose axes are in scope. `spare` bytes beyond the last element may be read, whatever they hold.
+    The shape is that of the array which the declaration is a part of; its axes are in scope. `spare` bytes beyond
+    the last element may be read, whatever they hold. `alone`: no other buffer has elements there.
     """
 
     name: str
@@ -67,6 +68,7 @@ class BufferAddress:
     shape: tuple[Expr, ...] = ()
     own: int = 0
     spare: int = 0
+    alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)

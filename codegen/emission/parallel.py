@@ -106,8 +106,9 @@ def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Bu
     inner = begin(work, frame.target, _fail, frame)
     for (buffer, place), argument in zip(places, work.args, strict=False):
         argument.name = place.name
-        argument.add_attribute("noalias")
-        inner.places[buffer] = BufferAddress(place.name, argument, place.dtype, place.shape, spare=place.spare)
+        if place.alone:
+            argument.add_attribute("noalias")
+        inner.places[buffer] = BufferAddress(place.name, argument, place.dtype, place.shape, spare=place.spare, alone=place.alone)
     for scalar, argument in zip(frame.scalars, work.args[len(places) :], strict=False):
         argument.name = readable(scalar)
         inner.scalars[scalar] = argument

@@ -138,7 +138,7 @@ class Scope:
         if not flat:
             return name + "".join(f"[{self.value(part, index=True).text}]" for part in index)
         offset: Expr = ir.const(0)
-        for part, extent in zip(index, buffer.shape, strict=True):
+        for part, extent in zip(index, buffer.in_memory, strict=True):
             offset = Binary("add", Binary("mul", offset, extent), part)
         return f"{name}[{self.value(offset, index=True).text}]"
 
@@ -178,7 +178,7 @@ class Scope:
         if not flat:
             return name + "".join(f"[{self.part(simplify(part), index=True).text}]" for part in index)
         offset: Expr = ir.const(0)
-        for part, extent in zip(index, buffer.shape, strict=True):
+        for part, extent in zip(index, buffer.in_memory, strict=True):
             offset = Binary("add", Binary("mul", offset, extent), part)
         return f"{name}[{self.part(simplify(offset), index=True).text}]"
 

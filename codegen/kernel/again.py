@@ -37,7 +37,7 @@ def _renamed(built: Signature, wanted: Signature) -> Signature:
     inputs, outputs = ([argument.name for argument in arguments] for arguments in (wanted.inputs, wanted.outputs))
     if (len(inputs), len(outputs)) != (len(built.inputs), len(built.outputs)):
         raise BuildError(f"its recipe makes {built}, its header says {wanted}")
-    return built.under(wanted.name, inputs, outputs, wanted.order)
+    return built.under(wanted.name, inputs, outputs, wanted.order).seen_as(wanted)
 
 
 def _machine(name: str) -> Target:

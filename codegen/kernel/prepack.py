@@ -104,7 +104,7 @@ def _named(packing: Packing, program: Program) -> Signature:
         while label in taken and label != theirs.name:
             label += "_"
         labels.append(label)
-    return code.under(signature.name, labels, [argument.name for argument in signature.outputs], signature.order)
+    return code.under(signature.name, labels, [argument.name for argument in signature.outputs], signature.order).seen_as(signature)
 
 
 def packing_of(program: Program, origin: Origin, places: tuple[int, ...], make: Callable[[Program, Library | None], Runnable]) -> Packing:

@@ -120,7 +120,8 @@ def _made(kernel: str, argument: Argument, dims: Mapping[str, int], rng: np.rand
     """Positive numbers, so that logarithms and roots take their usual way."""
     shape = tuple(value_of(extent, dims) for extent in argument.shape)
     try:
-        array = arrays.empty_aligned(shape, argument.dtype.numpy)
+        kind, steps = argument.dtype.numpy, argument.strides
+        array = arrays.strided_empty(shape, steps, kind) if steps else arrays.empty_aligned(shape, kind)
         array[...] = values(rng, shape, argument.dtype, signed=False)
     except (MemoryError, ValueError, OverflowError) as error:
         raise CallError(f"{kernel}: an operand {argument.name!r} of shape {shape} cannot be made: {error}") from None

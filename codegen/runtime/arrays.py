@@ -8,15 +8,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.runtime import dlpack
+from tensorlang.codegen.runtime import dlpack, exchange
 from tensorlang.errors import CallError
 from tensorlang.ir.machine import LINE_BYTES
 
 LARGE: Final = 1 << 14
 """From this many bytes a new output is aligned; for less it costs more than it brings."""
 
-_CPU_DEVICES: Final = (1, 3)  # kDLCPU, and kDLCUDAHost: pinned memory that the CPU reads
 _SHORT: Final = 60
+_MOST_WORK: Final = 10_000
+"""Candidate solutions up to which it is found out whether two strided arrays share an element."""
 
 
 def as_array(value: Any, where: object) -> npt.NDArray[Any]:
@@ -45,8 +46,11 @@ def as_array(value: Any, where: object) -> npt.NDArray[Any]:
 
 def _from_dlpack(value: Any, where: object) -> npt.NDArray[Any]:
     device, _ = value.__dlpack_device__()
-    if int(device) not in _CPU_DEVICES:
+    if int(device) not in (exchange.CPU, exchange.PINNED):
         raise CallError(f"{where}: expected data in CPU memory, got {_describe(value)} on DLPack device {int(device)}")
+    exchange.meet(type(value))
+    if getattr(value, exchange.METHOD, bool)():
+        raise CallError(f"{where}: expected the values as they lie in memory, got {_describe(value)} that is read negated; resolve that")
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError):  # NumPy knows no bfloat16
@@ -66,14 +70,53 @@ def _describe(value: Any) -> str:
     return name
 
 
-def contiguous(array: npt.NDArray[Any], where: object) -> npt.NDArray[Any]:
-    """The array itself where it is C-contiguous and aligned, else a copy that is."""
-    if array.flags.c_contiguous and array.flags.aligned:
+def laid_out(array: npt.NDArray[Any], strides: tuple[int, ...], where: object) -> npt.NDArray[Any]:
+    """The array itself where it is aligned and lies as wanted (without `strides`: in C order), else a copy that does."""
+    if array.flags.aligned and (lies(array, strides) if strides else array.flags.c_contiguous):
         return array
     try:
-        return np.array(array, order="C", copy=True)
+        if not strides:
+            return np.array(array, order="C", copy=True)
+        copy = strided_empty(array.shape, strides, array.dtype)
     except MemoryError as error:
-        raise CallError(f"{where}: a contiguous copy cannot be allocated: {error}") from None
+        raise CallError(f"{where}: a copy in that order cannot be allocated: {error}") from None
+    if any(size > 1 and not step for size, step in zip(array.shape, strides, strict=True)):
+        raise CallError(f"{where}: expected an array that is repeated along the axes of stride 0, got strides {array.strides} in bytes")
+    copy[...] = array
+    return copy
+
+
+def lies(array: npt.NDArray[Any], strides: tuple[int, ...]) -> bool:
+    """Does an array lie in memory with these strides, in elements? Axes of one element may have any."""
+    sizes = zip(array.shape, array.strides, strides, strict=True)
+    return all(step == wanted * array.itemsize or size == 1 for size, step, wanted in sizes)
+
+
+def strided_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A new array with undefined contents that lies with these strides, in elements; without any in C order."""
+    if not strides:
+        return empty(shape, dtype)
+    size = 0 if 0 in shape else 1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
+    steps = tuple(step * dtype.itemsize for step in strides)
+    return np.lib.stride_tricks.as_strided(empty((size,), dtype), shape, steps)
+
+
+def span(array: npt.NDArray[Any]) -> int:
+    """Bytes from the first element of an array, all of whose strides are from 0 on, to the end of its last one."""
+    if array.flags.c_contiguous or not array.size:
+        return array.nbytes
+    last: int = sum((extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True))
+    return last + array.itemsize
+
+
+def meet(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
+    """Do two arrays whose ranges of bytes overlap share an element? Also where that would take too long to tell."""
+    if first.flags.c_contiguous and second.flags.c_contiguous:
+        return True
+    try:
+        return np.shares_memory(first, second, max_work=_MOST_WORK)  # type: ignore[arg-type] # any number, says its page
+    except np.exceptions.TooHardError:
+        return True
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -294,8 +294,8 @@ class _Reader:
         if known is None:
             extents = tuple(self._number(extent) or UNKNOWN for extent in buffer.shape)
             strides = [float(buffer.dtype.bytes)]
-            for extent in reversed(extents[1:]):
-                strides.append(strides[-1] * max(extent, 1.0))
+            for held in reversed(buffer.in_memory[1:]):
+                strides.append(strides[-1] * max(self._number(held) or UNKNOWN, 1.0))
             known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
         return known
 

@@ -37,13 +37,17 @@ def serial() -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placeholder:
-    """An argument of the kernel; with an `array`, an operand that is bound to it and not passed."""
+    """An argument of the kernel; with an `array`, an operand that is bound to it and not passed.
+
+    With `allocated` it is the first part of an array of these extents (see `ir.Buffer`).
+    """
 
     name: str | None
     shape: tuple[ir.Expr, ...]
     dtype: DType
     order: int
     array: np.ndarray[Any, Any] | None = None
+    allocated: tuple[ir.Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +63,8 @@ class Itself:
 class Stage:
     """Tensors of one shape defined by one expression each over `axes`; a recurrence where there is an `itself` for each of them.
 
-    `within` are the axes of the scans around the stage that it uses.
+    `within` are the axes of the scans around the stage that it uses. An output with `allocated` is written to the first part of an array
+    of these extents (see `ir.Buffer`); one with `over` may lie where that operand lies.
     """
 
     name: str | None
@@ -69,6 +74,8 @@ class Stage:
     order: int
     itself: tuple[Itself, ...] = ()
     within: tuple[ir.ReduceAxis, ...] = ()
+    allocated: tuple[ir.Expr, ...] = ()
+    over: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,13 +58,25 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes."""
+    """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes.
+
+    An argument may be the first part of a larger array, of extents `allocated`: its rows then lie further apart than they are long.
+    Nothing but addresses depends on that: what lies between is not there for anybody. A result may lie `over` the operand of that name,
+    element by element.
+    """
 
     name: str
     shape: tuple[Expr, ...]
     dtype: DType
     memory: Memory = "auto"
     align: int = 0
+    allocated: tuple[Expr, ...] = ()
+    over: str = ""
+
+    @property
+    def in_memory(self) -> tuple[Expr, ...]:
+        """The extents of the array by which elements are found."""
+        return self.allocated or self.shape
 
 
 # Expressions ---------------------------------------------------------------------------------------------------------------------

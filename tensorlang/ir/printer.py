@@ -161,7 +161,10 @@ def print_nest(nest: Nest, marks: Mapping[str, str] | None = None) -> str:
 
 
 def _declared(buffer: Buffer) -> str:
-    return f"{buffer.name}: {buffer.dtype}[{', '.join(text(extent) for extent in buffer.shape)}]"
+    extents = [text(extent) for extent in buffer.shape]
+    for axis, (extent, held) in enumerate(zip(buffer.shape, buffer.allocated, strict=False)):
+        extents[axis] += "" if held == extent else f" of {text(held)}"
+    return f"{buffer.name}: {buffer.dtype}[{', '.join(extents)}]{f' over {buffer.over}' if buffer.over else ''}"
 
 
 def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: Mapping[str, str]) -> Iterator[str]:

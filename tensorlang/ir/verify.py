@@ -159,8 +159,10 @@ def _declaration(buffer: Buffer, scope: _Scope) -> None:
         raise InternalError(f"the buffer {buffer.name} lives in {buffer.memory!r}, which is none of {', '.join(MEMORIES)}")
     if buffer.align < 0 or buffer.align & (buffer.align - 1):
         raise InternalError(f"the buffer {buffer.name} is aligned to {buffer.align} bytes, which is no power of two")
-    for extent in buffer.shape:
+    for extent in (*buffer.shape, *buffer.allocated):
         _index(extent, scope, f"an extent of {buffer.name}")
+    if buffer.allocated and (len(buffer.allocated) != len(buffer.shape) or buffer.memory != "argument"):
+        raise InternalError(f"the buffer {buffer.name} is part of a larger array: {buffer}")
 
 
 def _store(store: Store, scope: _Scope) -> None:

@@ -53,6 +53,8 @@ def compile(
     constants: object = (),
     inputs: object = None,
     threads: int | None = None,
+    strides: object = None,
+    over: object = None,
 ) -> ServedKernel:
     """The kernel of a spec, or of tensors, with index expressions before and after, built where it was not built before.
 
@@ -62,19 +64,26 @@ def compile(
     free.
     `threads` is the number that the schedule is for (default: that of the process).
 
+    `strides={"B": (1, 512)}` says how operands and results lie in memory, in elements, where that is not C order: transposed, sliced,
+    every other one, repeated (stride 0), a part of something larger. The schedule is one for them, and a call takes them as they lie.
+    `over={"C": "A"}` lets a call write a result where that operand lies, of the same shape and strides: the schedule is proven to read
+    every element before it is overwritten.
+
     `level` is "O0" (the loops as they are written: there soonest), "default" (with a database the best schedule that it knows, else the
     default one) or "tuned": a kernel at once, which gets the best code known when that was built in the background. `kernel.level` says
     which runs now. A database is asked once for a key, and again when it has grown.
 
-    Raises `BuildError` for a spec that `supports` refuses, with its reason, and for an unknown target, level or constant;
-    `DefinitionError` for tensors, epilogues and prologues that are no definition; `LogError` for a path without a log.
+    Raises `BuildError` for a spec that `supports` refuses, with its reason, for an unknown target, level or constant, and where
+    a result of `over` would be written too soon;
+    `DefinitionError` for tensors, epilogues and prologues that are no definition, and for strides that no array has; `LogError` for a
+    path without a log.
     """
     machine, books = find_target(target), _database(database)
     if level not in LEVELS:
         raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
     count = keys.checked_threads(threads) or get_threads()
     state = "" if books is None else f"{id(books)}.{books.revision}"
-    plain = epilogue is None and prologue is None and inputs is None
+    plain = epilogue is None and prologue is None and inputs is None and strides is None and over is None
 
     def code(program: Wanted) -> Code:
         places = program.places(constants)
@@ -83,7 +92,7 @@ def compile(
         return _codes.get(f"{name} {level} {state} {program.form}", request.code)
 
     if not (plain and isinstance(asked, Spec)):
-        program = wanted(asked, epilogue, prologue, inputs)
+        program = wanted(asked, epilogue, prologue, inputs, strides, over)
         return code(program).serve(program)
 
     def made() -> ServedKernel:

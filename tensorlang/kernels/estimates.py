@@ -47,13 +47,14 @@ def estimate(
     epilogue: object = None,
     prologue: object = None,
     constants: object = (),
+    strides: object = None,
 ) -> Estimate:
     """What the default kernel of a spec, or of tensors, would cost; nothing is compiled, and what was found is kept.
 
     `dims` are extents that a call tells; those that are not given are guessed. Raises what `compile` raises before it builds, and
     `ScheduleError` for a dim that is none.
     """
-    program, machine = wanted(asked, epilogue, prologue), find_target(target)
+    program, machine = wanted(asked, epilogue, prologue, layouts=strides), find_target(target)
     places = program.places(constants)
     name = f"{keys.of(program, machine, 1, places)} {program.dims} {sorted(dims.items())}"
     return _estimates.get(name, lambda: _estimate(program, machine, dims, frozenset(program.names[place] for place in places)))

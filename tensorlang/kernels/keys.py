@@ -29,9 +29,11 @@ def key(
     constants: object = (),
     epilogue: object = None,
     prologue: object = None,
+    strides: object = None,
+    over: object = None,
 ) -> str:
     """The key of a spec or of tensors, 64 hexadecimal digits. Takes what `compile` takes, and raises what it raises before it builds."""
-    program = wanted(asked, epilogue, prologue)
+    program = wanted(asked, epilogue, prologue, layouts=strides, over=over)
     return of(program, find_target(target), checked_threads(threads), program.places(constants))
 
 

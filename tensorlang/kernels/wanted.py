@@ -6,17 +6,18 @@ of a call, which is its caller's, and that of first use, which is the code's. Be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorlang.codegen.cache.object_cache import ObjectCache
-from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling.arguments import Array
 from tensorlang.definition.first_use import by_first_use
 from tensorlang.definition.naming import of_component, tensor_names
 from tensorlang.definition.tensor import Placeholder, Tensor, as_inputs, as_outputs
 from tensorlang.errors import BuildError, DefinitionError
-from tensorlang.ops import fusion
+from tensorlang.ops import fusion, strides
+from tensorlang.ops.replacing import Places
 from tensorlang.ops.spec import Spec
 from tensorlang.serialization import canonical
 
@@ -42,6 +43,8 @@ class Wanted:
     dims: tuple[str, ...]
     form: str
     """What decides how the code is called beside the program: operands that nothing reads, bound ones, and the names of dims."""
+    seen: tuple[Argument, ...] = ()
+    """Operands and results that lie in memory otherwise than in C order, as a call passes them."""
 
     @property
     def passed(self) -> tuple[Tensor, ...]:
@@ -60,11 +63,57 @@ class Wanted:
 
     def signature(self, code: Signature) -> Signature:
         """What the code takes, as this caller knows it."""
-        return code.under(self.name, self.names, self.results, self.order)
+        found = code.under(self.name, self.names, self.results, self.order)
+        seen = {argument.name: argument for argument in self.seen}
+        inputs, outputs = (
+            tuple(replace(part, shape=own.shape, strides=own.strides) if (own := seen.get(part.name)) else part for part in side)
+            for side in (found.inputs, found.outputs)
+        )
+        return replace(found, inputs=inputs, outputs=outputs)
 
 
-def wanted(asked: object, epilogue: object = None, prologue: object = None, inputs: object = None) -> Wanted:
-    """The program of a spec or of tensors. Raises `BuildError` for a spec that means nothing, `DefinitionError` for tensors that do not."""
+def wanted(
+    asked: object, epilogue: object = None, prologue: object = None, inputs: object = None, layouts: object = None, over: object = None
+) -> Wanted:
+    """The program of a spec or of tensors; `layouts` are strides by the names of operands and results, `over` operands by results' names.
+
+    Raises `BuildError` for a spec that means nothing, `DefinitionError` for tensors that do not.
+    """
+    program = _wanted(asked, epilogue, prologue, inputs)
+    return (
+        program if layouts is None and over is None else _lying(program, {} if layouts is None else layouts, {} if over is None else over)
+    )
+
+
+def _lying(program: Wanted, layouts: object, over: object) -> Wanted:
+    """The program with operands and results in another order in memory, or results over operands; a call passes the same.
+
+    Raises `DefinitionError`.
+    """
+    operands = {name: tensor for name, tensor in zip(program.names, program.arguments, strict=True) if _array(tensor) is None}
+    results = dict(zip(program.results, program.outputs, strict=True))
+    found = strides.checked(layouts, {**results, **operands})
+    ours = {operands[name]: steps for name, steps in found.items() if name in operands}
+    theirs = {at: found[name] for at, name in enumerate(program.results) if name in found}
+    below = {program.results.index(name): operands[own] for name, own in strides.checked_over(over, results, operands, found).items()}
+    places, outputs = strides.strided(program.outputs, ours, theirs, below)
+    call = [program.arguments[place] for place in program.order if _array(program.arguments[place]) is None]
+    made = _of(outputs, (), tuple(places.get((id(tensor.definition), 0), tensor) for tensor in call), program.name)
+    everything = {**results, **operands}
+    seen = tuple(Argument(name, everything[name].extents, everything[name].dtype, steps) for name, steps in found.items())
+    return replace(made, results=program.results, names=_as_before(made, program, places), seen=seen)
+
+
+def _as_before(made: Wanted, program: Wanted, places: Places) -> tuple[str, ...]:
+    """The names that the operands had, in their new order."""
+    before = {
+        id(places.get((id(tensor.definition), 0), tensor).definition): name
+        for name, tensor in zip(program.names, program.arguments, strict=True)
+    }
+    return tuple(before[id(tensor.definition)] for tensor in made.arguments)
+
+
+def _wanted(asked: object, epilogue: object, prologue: object, inputs: object) -> Wanted:
     name = asked.operator if isinstance(asked, Spec) else None
     if isinstance(asked, Spec) and prologue is None:
         known = defined(asked)

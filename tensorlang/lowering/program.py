@@ -15,7 +15,18 @@ import numpy.typing as npt
 from tensorlang import ir
 from tensorlang.definition.extent import dims_in, limits, products
 from tensorlang.definition.naming import tensor_names
-from tensorlang.definition.tensor import Definition, Placeholder, State, Tensor, as_inputs, as_outputs, components, definitions, with_steps
+from tensorlang.definition.tensor import (
+    Definition,
+    Placeholder,
+    Stage,
+    State,
+    Tensor,
+    as_inputs,
+    as_outputs,
+    components,
+    definitions,
+    with_steps,
+)
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
 from tensorlang.ir.traverse import expressions, statements
@@ -134,8 +145,11 @@ def _places(
             tensor = Tensor(definition, component)
             label = name if count == 1 else f"{name}_{component}"
             argument = isinstance(definition, Placeholder) or (id(definition), component) in results
+            allocated = definition.allocated if argument and isinstance(definition, (Placeholder, Stage)) else ()
+            below = definition.over if argument and isinstance(definition, Stage) else None
+            over = "" if below is None else names[below.definition]
             found[id(definition), component] = TensorStorage(
-                Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto")
+                Buffer(label, tensor.extents, tensor.dtype, "argument" if argument else "auto", allocated=allocated, over=over)
             )
     return found
 

@@ -7,34 +7,24 @@ from every element that is read of an operand. Neither changes a shape; what the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tensorlang import ir
 from tensorlang.definition.tensor import (
-    Definition,
     Placeholder,
-    Scan,
-    Scatter,
     Stage,
-    State,
     Tensor,
     as_outputs,
-    components,
     definitions,
-    operands,
-    serial,
 )
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.ir.printer import short
-from tensorlang.ir.traverse import rewrite
 from tensorlang.ops.arguments import define, index_names
+from tensorlang.ops.replacing import Places, replaced
 from tensorlang.ops.spec import Spec
 
 Element: TypeAlias = Callable[..., Any]
 """From an element and the axes of its place to an expression, or a tuple of several."""
 
-_Places: TypeAlias = dict[tuple[int, int], Tensor]
 _OUT: Final = "out"
 
 
@@ -90,14 +80,14 @@ def prologued(outputs: tuple[Tensor, ...], prologue: object) -> tuple[Tensor, ..
     Raises `DefinitionError` for a name that no operand has, and where the type changes: the definition was written for the other one.
     """
     operands_of = {tensor.name: tensor for tensor in placeholders(outputs)}
-    places: _Places = {}
+    places: Places = {}
     for name, fn in _by_operand(prologue, [name for name in operands_of if name]).items():
         operand = operands_of[name]
         made = before(operand, fn)
         if made.dtype != operand.dtype:
             raise DefinitionError(f"the prologue of {operand!r} gives {made.dtype}; convert it with tl.cast to {operand.dtype}")
         places[id(operand.definition), 0] = made
-    return _replaced(outputs, places)
+    return replaced(outputs, places)
 
 
 def before(operand: Tensor, fn: object) -> Tensor:
@@ -121,51 +111,3 @@ def _by_operand(prologue: object, known: list[str]) -> Mapping[str, object]:
 def placeholders(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The operands of a program in the order in which they were created."""
     return tuple(Tensor(definition) for definition in definitions(outputs) if isinstance(definition, Placeholder))
-
-
-def _replaced(outputs: tuple[Tensor, ...], places: _Places) -> tuple[Tensor, ...]:
-    """The program reading other tensors of the same shapes and types in the places of some."""
-    for definition in definitions(outputs):
-        _moved(definition, places)
-    return tuple(_now(tensor, places) for tensor in outputs)
-
-
-def _now(tensor: Tensor, places: _Places) -> Tensor:
-    return places.get((id(tensor.definition), tensor.component), tensor)
-
-
-def _moved(definition: Definition, places: _Places) -> None:
-    """Note what becomes of a definition, the operands of which were seen before."""
-    if all(_now(tensor, places) is tensor for tensor in operands(definition)):
-        return
-    made: Definition
-    count = components(definition)
-
-    def read(node: ir.Expr) -> ir.Expr:
-        return replace(node, buffer=_now(node.buffer, places)) if isinstance(node, ir.Load) and isinstance(node.buffer, Tensor) else node
-
-    def moved(expr: ir.Expr) -> ir.Expr:
-        return rewrite(expr, read)
-
-    match definition:
-        case Stage(values=values):
-            made = replace(definition, values=tuple(map(moved, values)), order=serial())
-        case Scatter(init=init, index=index, value=value, where=where):
-            made = replace(
-                definition,
-                init=_now(init, places),
-                index=tuple(map(moved, index)),
-                value=moved(value),
-                where=None if where is None else moved(where),
-                order=serial(),
-            )
-        case Scan(init=init, following=following, body=body):
-            for part in body:
-                _moved(part, places)
-            parts = tuple(_now(Tensor(part), places).definition for part in body)
-            ends = tuple(_now(tensor, places) for tensor in following)
-            made = replace(definition, init=tuple(_now(tensor, places) for tensor in init), following=ends, body=parts, order=serial())
-        case Placeholder() | State():
-            return
-    for component in range(count):
-        places[id(definition), component] = Tensor(made, component)

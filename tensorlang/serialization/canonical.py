@@ -129,14 +129,18 @@ class _Writer:
         """What is written of a definition."""
         name = definition.name if self.named else None
         match definition:
-            case Placeholder(shape=shape, dtype=dtype):
-                return {"kind": "placeholder", "name": name, "shape": self.extents(shape), "dtype": str(dtype)}
-            case Stage(axes=axes, shape=shape, values=values, itself=itself):
+            case Placeholder(shape=shape, dtype=dtype, allocated=allocated):
+                operand = {"kind": "placeholder", "name": name, "shape": self.extents(shape), "dtype": str(dtype)}
+                return {**operand, **self.larger(allocated)}
+            case Stage(axes=axes, shape=shape, values=values, itself=itself, allocated=allocated, over=over):
                 sizes = self.extents(shape)
                 self.axes = {axis: number for number, axis in enumerate(axes)}
                 self.several = len(itself) > 1
                 written = [self.expr(value) for value in values]
                 stage = {"kind": "stage", "name": name, "rank": len(axes), "axes": self.labels(), "shape": sizes, "values": written}
+                stage |= self.larger(allocated)
+                if over is not None:
+                    stage["over"] = self.tensors[over.definition, over.component]
                 types = [str(past.dtype) for past in itself]
                 return {**stage, "kind": "recurrence", "dtype": types if len(types) > 1 else types[0]} if types else stage
             case Scatter(init=init, axes=axes, index=index, value=value, where=where, reducer=reducer):
@@ -186,6 +190,10 @@ class _Writer:
     def labels(self) -> list[str]:
         """The names of the axes of the definition that has been written."""
         return [short(axis) if self.named else "" for axis in self.axes]
+
+    def larger(self, allocated: tuple[Expr, ...]) -> dict[str, Any]:
+        """The extents of the array that an argument is a part of, if it is."""
+        return {"allocated": self.extents(allocated)} if allocated else {}
 
     def extents(self, shape: tuple[Expr, ...]) -> list[Any]:
         """A shape."""

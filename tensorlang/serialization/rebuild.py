@@ -97,11 +97,12 @@ class _DocumentReader:
         """One definition, with its tensors."""
         kind = entry.get("kind") if isinstance(entry, dict) else None
         made: Definition
+        larger = [key for key in ("allocated", "over") if isinstance(entry, dict) and key in entry]
         match kind:
             case "placeholder":
-                made = self.placeholder(read_record(entry, where, ("kind", "name", "shape", "dtype")), where)
+                made = self.placeholder(read_record(entry, where, ("kind", "name", "shape", "dtype", *larger)), where)
             case "stage" | "recurrence":
-                keys = ("kind", "name", "rank", "axes", "shape", "values", *(("dtype",) if kind == "recurrence" else ()))
+                keys = ("kind", "name", "rank", "axes", "shape", "values", *(("dtype",) if kind == "recurrence" else ()), *larger)
                 record = read_record(entry, where, keys)
                 made = self.stage(record, where) if kind == "stage" else self.recurrence(record, where)
             case "scatter":
@@ -119,7 +120,24 @@ class _DocumentReader:
         shape, kind = self.known.shape(record["shape"], where), read_dtype(record["dtype"], where)
         if array is not None and (array.dtype != kind.numpy or [known_value(extent, {}) for extent in shape] != list(array.shape)):
             raise DefinitionError(f"{where}: an array of {array.dtype}, shape {array.shape}, is no operand of {kind} that it could be")
-        return Placeholder(_name(record["name"], where), shape, kind, serial(), array)
+        return Placeholder(_name(record["name"], where), shape, kind, serial(), array, self.allocated(record, where, shape))
+
+    def allocated(self, record: dict[str, Any], where: str, shape: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        """The extents of the array that an argument is a part of, none of them shorter."""
+        if "allocated" not in record:
+            return ()
+        found = self.known.shape(record["allocated"], where, len(shape))
+        for extent, held in zip(shape, found, strict=True):
+            if held != extent and not (isinstance(held, ir.Const) and isinstance(extent, ir.Const) and held.value >= extent.value):
+                fail(f"{where}, allocated", "extents that are no shorter than those of the shape", record["allocated"])
+        return found
+
+    def over(self, record: dict[str, Any], where: str, shape: tuple[ir.Expr, ...]) -> Tensor | None:
+        """The operand of the same shape where which a result may lie."""
+        found = self.tensor(record["over"], f"{where}, over") if "over" in record else None
+        if found is not None and (not isinstance(found.definition, Placeholder) or found.extents != shape):
+            fail(f"{where}, over", "an operand of the same shape", record["over"])
+        return found
 
     def axes(self, record: dict[str, Any], where: str, rank: int) -> list[str]:
         """New axes with the names of a definition's."""
@@ -138,7 +156,8 @@ class _DocumentReader:
             fail(f"{where}, values", f"a list of {len(itself)}" if itself else "at least one", values)
         bodies = [Body(self.known, f"{where}, value {number}", axes, rank, itself=itself) for number in range(len(values))]
         nodes = tuple(body.expr(value).node for body, value in zip(bodies, values, strict=True))
-        stage = Stage(_name(record["name"], where), tuple(axes[:rank]), shape, nodes, serial(), itself, enclosing(*nodes))
+        label, larger, over = _name(record["name"], where), self.allocated(record, where, shape), self.over(record, where, shape)
+        stage = Stage(label, tuple(axes[:rank]), shape, nodes, serial(), itself, enclosing(*nodes), larger, over)
         if all(dtype_of(node) == past.dtype for node, past in zip(nodes, itself, strict=False)):
             check_stage(stage)
         return stage

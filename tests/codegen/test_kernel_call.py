@@ -1,6 +1,7 @@
 """A kernel takes any array that fits, refuses every other one by name, and leaves outputs alone when it refuses."""
 
 import ctypes
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tensorlang import ir
 from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.errors import CallError
 from tensorlang.ir.dtype import DTYPES
@@ -297,6 +299,40 @@ def test_several_outputs_come_as_a_tuple() -> None:
         kernel(x, out=out[0])
     with pytest.raises(CallError, match="output 'D' overlaps 'S'"):
         kernel(x, out=(out[0], out[0]))
+
+
+def test_plain_calls_never_come_to_the_careful_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By position, by name, mixed; one output or several, given or not: all of it runs in machine code."""
+    sum_of, two = handmade.add(), build(handmade.TWO, Signature("two", (argument("A", 2),), (argument("S"), argument("D"))))
+    packed = Kernel(replace(sum_of.program, bound={"B": b}))
+    x, c, out = np.array([5, 3], "f4"), np.empty(16, "f4"), (np.empty((), "f4"), np.empty((), "f4"))
+    sum_of(a, b), two(x), packed(a)
+    with monkeypatch.context() as patched:
+        patched.setattr(Caller, "__call__", lambda *_, **__: pytest.fail("a careful call"))
+        for answer in (sum_of(a, b), sum_of(B=b, A=a), sum_of(a, B=b, out=None), sum_of(out=c, A=a, B=b), packed(A=a), packed(a, out=c)):
+            np.testing.assert_array_equal(answer, a + b)
+        assert [float(part) for part in two(A=x)] == [8, 2]
+        assert two(x, out=out) is out
+        assert [float(part) for part in out] == [8, 2]
+        fresh = two(x)
+        assert type(fresh) is tuple
+        assert [sys.getrefcount(part) for part in fresh] == [sys.getrefcount(part) for part in (np.empty(()), np.empty(()))]
+
+
+def test_an_output_of_several_that_does_not_fit_leaves_all_of_them() -> None:
+    kernel = build(handmade.TWO, Signature("two", (argument("A", 2),), (argument("S"), argument("D"))))
+    x, first = np.array([5, 3], "f4"), np.full((), 7, "f4")
+    kernel(x)
+    for wrong, match in (
+        (np.empty((), "f8"), "output 'D' .*float64"),
+        (first, "'D' overlaps 'S'"),
+        (x[1:].reshape(()), "'D' overlaps 'A'"),
+    ):
+        with pytest.raises(CallError, match=match):
+            kernel(x, out=(first, wrong))
+        assert first == 7
+    with pytest.raises(CallError, match="a tuple of 2 arrays, got 3"):
+        kernel(x, out=(first, first, first))
 
 
 def test_bound_inputs_are_not_passed() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import tensorlang as tl
+from tensorlang.codegen.emission.storage import SPARE
 from tensorlang.codegen.runtime import workspaces
 from tensorlang.codegen.runtime.workspaces import LEAST, get_workspace_limit, kept_workspaces
 
@@ -65,6 +66,26 @@ def test_later_calls_touch_no_page_for_the_first_time() -> None:
         call()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < kernel.workspace_bytes // 4096  # of ten calls
     assert kept_workspaces() >= kernel.workspace_bytes
+
+
+def test_every_thread_of_a_parallel_loop_is_counted() -> None:
+    """A row of 400 KB for each thread: what is taken together is never more than said."""
+    A = tl.placeholder((64, 100_000), name="A")
+    twice = tl.compute((64, 100_000), lambda i, j: A[i, j] * 2.0, name="twice")
+    schedule = tl.Schedule(tl.compute((64, 100_000), lambda i, j: twice[i, j] + twice[i, 99_999 - j], name="both"))
+    schedule.compute_at("twice", "both.i")
+    schedule.parallel("both.i")
+    kernel, a = tl.build(schedule), np.random.default_rng(0).random((64, 100_000), "f4")
+    before, row = tl.get_threads(), 400_000
+    try:
+        for threads in (1, 2, 3):
+            tl.set_threads(threads)
+            tl.release_workspaces()
+            assert kernel.workspace_bytes == threads * row
+            np.testing.assert_allclose(kernel(a), 2 * a + 2 * a[:, ::-1], rtol=1e-6)
+            assert row <= kept_workspaces() <= kernel.workspace_bytes + threads * SPARE
+    finally:
+        tl.set_threads(before)
 
 
 def test_many_kernels_together_keep_no_more_than_the_limit() -> None:
