@@ -81,6 +81,11 @@ class Schedule(Methods):
         """The steps so far, as frozen values."""
         return tuple(self._directives)
 
+    @property
+    def nests(self) -> tuple[Nest, ...]:
+        """The loop nest before the first step, and after each."""
+        return tuple(self._nests)
+
     def estimate(self, target: Any = None, **dims: int) -> Estimate:
         """What a call would cost on one core of `target`; nothing is compiled. See `docs/model.md`.
 
