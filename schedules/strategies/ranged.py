@@ -152,7 +152,10 @@ class Ranged:
         return best if self._loss(best) < GAIN * self._loss(usual) else usual
 
     def _pairs(self) -> Iterator[tuple[float, Plan, Plan, int]]:
-        """Two plans, the number of the sizes up to which the first is taken, and what they lose; where that is less than one plan does."""
+        """What two plans lose, the two, and the number of the sizes up to which the first is taken; where they lose less than one does.
+
+        As of one plan, what is planned without a size is preferred by `GAIN`.
+        """
         if len(self._middle) > 1 or self.constants:  # one of two versions cannot have its constants packed alone
             return
         most = VERSION_GAIN * self._loss(self._single)
@@ -161,7 +164,7 @@ class Ranged:
                 for count in range(1, len(self.sizes)) if small is not large else ():
                     lost = max(self._loss(small, 0, count), self._loss(large, count))
                     if lost < most:
-                        yield lost, small, large, count
+                        yield lost * (1.0 if large.value == ANY else 1 / GAIN), small, large, count
 
     @cached_property
     def _versions(self) -> Schedule | None:
