@@ -52,7 +52,7 @@ from tensorlang.schedules.rewriting.edit import (
 )
 from tensorlang.schedules.rewriting.movable import require_movable
 from tensorlang.schedules.rewriting.region import Span, region
-from tensorlang.schedules.rewriting.version import in_version
+from tensorlang.schedules.rewriting.version import in_version, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,9 @@ class ComputeAt(Directive):
     stage: StageName
     loop: LoopName
     within: LoopName = ""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the producer moved."""

@@ -21,7 +21,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageNa
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
-from tensorlang.schedules.rewriting.version import in_version
+from tensorlang.schedules.rewriting.version import in_version, shown
 
 MAX_NODES = 1 << 14
 
@@ -32,6 +32,9 @@ class ComputeInline(Directive):
 
     stage: StageName
     within: LoopName = ""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest without the stage."""

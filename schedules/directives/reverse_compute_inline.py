@@ -43,7 +43,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores,
     without_alloc,
 )
-from tensorlang.schedules.rewriting.version import in_version
+from tensorlang.schedules.rewriting.version import in_version, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ class ReverseComputeInline(Directive):
 
     stage: StageName
     within: LoopName = ""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest without the operand."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from tensorlang.ir import If, Nest, Stmt
 from tensorlang.ir.mentions import mentions
-from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import axis_names, loops, path_to_loop
 
@@ -50,3 +50,9 @@ def version_of(stmt: Stmt, loop: str) -> Stmt:
 
 def _is_version(stmt: Stmt) -> bool:
     return isinstance(stmt, If) and stmt.orelse is not None
+
+
+def shown(step: Directive) -> str:
+    """A step as the Python that makes it; without `within` where that names no version."""
+    told = ((part.name, getattr(step, part.name)) for part in fields(step))  # type: ignore[arg-type]
+    return f"{type(step).__name__}({', '.join(f'{name}={value!r}' for name, value in told if name != 'within' or value)})"

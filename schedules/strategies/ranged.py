@@ -10,7 +10,7 @@ well at both ends, the nest has two versions (`specialize`), the one for small s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final

@@ -90,4 +90,3 @@ def _rows(loop: For, scope: frozenset[str]) -> _Rows | None:
     count = simplify(Binary("sub", right, substitute(left, {name: ir.const(0)})))
     known = axes_of(count) <= scope and not any(True for _ in loads_of(count))
     return (count, int(most)) if known and Axis(name) not in linear(right).terms else None
-
