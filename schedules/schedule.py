@@ -150,6 +150,8 @@ class Schedule(Methods):
         if type(directive) not in NAMES:
             raise Refusal("TL-S007", f"{directive!r:.60} is not a directive")
         trace.require_fields(directive)
+        if self.program.pinned and (stage := getattr(directive, "stage", "")) in self.program.pinned:
+            raise Refusal("TL-S301", f"{stage!r} stays where it is: it was placed before", stage=stage)
         return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
 
     def _error(self, refusal: Refusal, directive: Directive | None) -> ScheduleError:

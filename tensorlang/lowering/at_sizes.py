@@ -11,6 +11,7 @@ from dataclasses import replace
 from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Alloc, Buffer, Dim, Expr, Load, Prefetch, Stmt, Store
+from tensorlang.ir.relations import rebounded
 from tensorlang.ir.traverse import map_own_expressions, map_statements, rewrite
 from tensorlang.lowering.program import LoweredProgram
 
@@ -53,6 +54,7 @@ def at_sizes(program: LoweredProgram, sizes: Mapping[str, int]) -> LoweredProgra
         dims=tuple(dim for dim in nest.dims if dim not in sizes),
         body=statement(nest.body),
         limits=tuple(limit for limit in nest.limits if limit[0] not in sizes),
+        relations=tuple(rebounded(relation, literal) for relation in nest.relations),
         products=(),
     )
-    return LoweredProgram(made, storage=tuple(map(sized, program.storage)))
+    return LoweredProgram(made, storage=tuple(map(sized, program.storage)), pinned=program.pinned)
