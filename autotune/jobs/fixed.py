@@ -21,6 +21,7 @@ from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.space import Config, Space
 
 if TYPE_CHECKING:
+    from tensorlang.schedules.directive import Directive
     from tensorlang.schedules.schedule import Schedule
 
 DRAWN: Final = 32
@@ -108,7 +109,7 @@ def _with(space: Space, knobs: Mapping[str, Any], kept: Schedule) -> Space:
     return space
 
 
-def _speaks_of(step: Any, stage: str) -> bool:
+def _speaks_of(step: Directive, stage: str) -> bool:
     """Does a step name a stage, or a loop of it?"""
     from tensorlang.schedules.directive import field_kinds  # noqa: PLC0415 - tests of the job need no compiler
 

@@ -158,6 +158,8 @@ class Ranged:
         """
         if len(self._middle) > 1 or self.constants:  # one of two versions cannot have its constants packed alone
             return
+        if self.name == "rows":  # sums along rows make versions of their own, where these pay
+            return
         most = VERSION_GAIN * self._loss(self._single)
         for small in self._plans:
             for large in self._plans:
