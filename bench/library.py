@@ -1,6 +1,6 @@
-"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order.
+"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order, symbolic beside literal.
 
-`python -m bench.library` prints all of it.
+`python -m bench.library` prints all of it, `--symbolic` the last part alone.
 
 Processor time of this thread, over a convolution, a product and a softmax; a figure is the worst of them. A build is of a program that
 was never built: every round asks for another extent.
@@ -80,6 +80,40 @@ def asked(name: str, number: int) -> Iterator[tuple[str, float]]:
         yield "prepack, packed before", spent(lambda: kernel.prepack(**constant), REPEATS) / build
 
 
+def _attention(n: Any) -> Tensor:
+    q, k, v = (tl.placeholder((n, 4, 64, 32)) for _ in range(3))
+    return tl.ops.attention(q, k, v)
+
+
+BATCHES: Final = (1, 8, 64)
+SYMBOLIC: Final[dict[str, Callable[[Any], Tensor]]] = {
+    "matmul": lambda n: tl.ops.matmul(tl.placeholder((n, 256)), tl.placeholder((256, 512))),
+    "conv2d": lambda n: tl.ops.conv2d(tl.placeholder((n, 32, 28, 28)), tl.placeholder((32, 32, 3, 3)), padding=1),
+    "attention": _attention,
+}
+LEAST_S: Final = 0.02
+"""Seconds of calls in a sample of a kernel."""
+
+
+def symbolic() -> list[Figure]:
+    """What one kernel for all batches takes beside one for each: medians of samples in turns."""
+    made = []
+    for name, define in SYMBOLIC.items():
+        one, shares = kernels.compile(define(tl.dim("n", 1, 64)), threads=1), {}
+        for batch in BATCHES:
+            own = kernels.compile(define(batch), threads=1)
+            rng = np.random.default_rng(batch)
+            shapes = [tuple(int(getattr(extent, "value", 0)) for extent in part.shape) for part in own.program.signature.passed]
+            arrays = [rng.standard_normal(shape, np.float32) for shape in shapes]
+            out = own(*arrays)
+            calls = [kernel.bind(*arrays, out=out) for kernel in (one, own)]
+            times = max(1, round(LEAST_S / max(spent(calls[1], 2), 1e-7)))
+            pairs = [(spent(calls[0], times), spent(calls[1], times)) for _ in range(2 * ROUNDS + 1)]
+            shares[str(batch)] = statistics.median(ours / theirs for ours, theirs in pairs)
+        made.append(Figure(f"symbolic / static batch: {name}", max(shares.values()), 1.15, "at most", "", {"by_operator": shares}))
+    return made
+
+
 def figures() -> list[Figure]:
     """The questions of the contract, as shares of a default build."""
     kernels.compile(kernels.Spec("relu", ((8,),)))  # what is loaded on first use is no part of a question
@@ -97,8 +131,9 @@ def figures() -> list[Figure]:
 
 
 def main() -> int:
-    """Measure and print."""
-    found = figures() + library_calls.figures() + library_memory.figures()
+    """Measure and print; with `--symbolic` kernels of a batch that a call tells, alone."""
+    alone = "--symbolic" in sys.argv[1:]
+    found = symbolic() if alone else [*figures(), *library_calls.figures(), *library_memory.figures(), *symbolic()]
     for figure in found:
         told = ", ".join(f"{name} {value:.2g}" for name, value in figure.facts.get("by_operator", {}).items())
         kept = "kept" if figure.kept else "NOT KEPT"

@@ -49,13 +49,13 @@ class Methods(ABC):
         """Run iterations on several threads; see `directives.loop_kinds`."""
         self._step("parallel", loop)
 
-    def compute_at(self, stage: str, loop: str) -> None:
+    def compute_at(self, stage: str, loop: str, within: str = "") -> None:
         """Compute a producer where it is needed; see `directives.compute_at`."""
-        self._step("compute_at", stage, loop)
+        self._step("compute_at", stage, loop, **({"within": within} if within else {}))
 
-    def compute_inline(self, stage: str) -> None:
+    def compute_inline(self, stage: str, within: str = "") -> None:
         """Write a producer's expression into its uses; see `directives.compute_inline`."""
-        self._step("compute_inline", stage)
+        self._step("compute_inline", stage, **({"within": within} if within else {}))
 
     def cache_read(self, tensor: str, at: str) -> None:
         """Copy the region of a tensor used inside a loop; see `directives.cache_read`."""
@@ -89,9 +89,9 @@ class Methods(ABC):
         """Compute a consumer where its operand is complete; see `directives.reverse_compute_at`."""
         self._step("reverse_compute_at", stage, loop)
 
-    def reverse_compute_inline(self, stage: str) -> None:
+    def reverse_compute_inline(self, stage: str, within: str = "") -> None:
         """Write a consumer into the statement that completes its operand; see `directives.reverse_compute_inline`."""
-        self._step("reverse_compute_inline", stage)
+        self._step("reverse_compute_inline", stage, **({"within": within} if within else {}))
 
     def cache_write(self, tensor: str, at: str) -> None:
         """Compute into a local buffer and copy it back; see `directives.cache_write`."""

@@ -81,6 +81,11 @@ class Schedule(Methods):
         """The steps so far, as frozen values."""
         return tuple(self._directives)
 
+    @property
+    def nests(self) -> tuple[Nest, ...]:
+        """The loop nest before the first step, and after each."""
+        return tuple(self._nests)
+
     def estimate(self, target: Any = None, **dims: int) -> Estimate:
         """What a call would cost on one core of `target`; nothing is compiled. See `docs/model.md`.
 
@@ -145,6 +150,8 @@ class Schedule(Methods):
         if type(directive) not in NAMES:
             raise Refusal("TL-S007", f"{directive!r:.60} is not a directive")
         trace.require_fields(directive)
+        if self.program.pinned and (stage := getattr(directive, "stage", "")) in self.program.pinned:
+            raise Refusal("TL-S301", f"{stage!r} stays where it is: it was placed before", stage=stage)
         return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
 
     def _error(self, refusal: Refusal, directive: Directive | None) -> ScheduleError:

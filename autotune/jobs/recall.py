@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tensorlang.autotune.jobs.fixed import NAME as FIXED
 from tensorlang.autotune.jobs.plan import Plan
 from tensorlang.autotune.jobs.template import NAME as TEMPLATE
 from tensorlang.autotune.log.database import Study, study_of
@@ -20,6 +21,8 @@ from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.schedules.spaces.space import spelling
 
+TEMPLATES: Final = (TEMPLATE, FIXED)
+"""The strategies whose points are those of a function of the user's, or keep what the user says."""
 STRIKES: Final = 2
 """Losses of a process or host after which the candidate that was under way is taken for the cause."""
 
@@ -70,8 +73,8 @@ def comparable(trial: Trial, model: str | None) -> bool:
 def _own(trial: Trial, plan: Plan) -> bool:
     """Is it a point of what is searched: of a template its own, of a strategy's space none of a template?"""
     strategy = trial.fields.get("strategy")
-    of_template = isinstance(strategy, dict) and strategy.get("name") == TEMPLATE
-    return not of_template if plan.template is None else of_template and plan.template.made(trial)
+    name = strategy.get("name") if isinstance(strategy, dict) else None
+    return name not in TEMPLATES if plan.template is None else name == plan.name and plan.template.made(trial)
 
 
 def _usable(record: JsonObject) -> FinalRecord | None:

@@ -176,7 +176,8 @@ class Session:
 
                 self._evaluator = ClusterEvaluator(wanted.dask, limits, host.target_fields(self.target), path=wanted.path)
             tried = [trial for trial in self.trials if spelling(trial.config) == spelling(self.plan.default)]
-            default = None if tried and best_of(tried) is None else self.plan.default
+            ours = self.plan.template is not None and self.plan.template.makes(self.plan.default)  # which workers cannot make
+            default = None if ours or (tried and best_of(tried) is None) else self.plan.default
             self._evaluator.open(msgspec.structs.replace(self._request, default=default))
             self._meet(self._evaluator.machine)
         return self._evaluator
@@ -290,7 +291,7 @@ class Session:
         """What workers are to build; the outcome, where a template has no schedule for the point."""
         best = best_of(self.trials)
         incumbent = None if best is None else best.time
-        if self.plan.template is not None and proposal.source != "default":
+        if self.plan.template is not None and self.plan.template.makes(proposal.config):
             return self.plan.template.candidate(proposal.config, incumbent)
         return Candidate(proposal.config, incumbent=incumbent, trusted=proposal.source == "default")
 

@@ -95,10 +95,16 @@ class Template:
             return Outcome("compile_error", error=Failure(ScheduleError.__name__, made.refused))
         return Candidate(config, made.directives, incumbent)
 
+    def makes(self, config: Config) -> bool:
+        """Is the schedule of a point the function's? That of the empty one is the default schedule of the program."""
+        return config != DEFAULT
+
     def made(self, trial: Trial) -> bool:
         """Was a trial of the log made by this function as it is now? An edited template does not inherit what another one measured."""
-        if trial.config == DEFAULT or trial.schedule is None:
-            return True
+        return trial.config == DEFAULT or trial.schedule is None or self.remade(trial)
+
+    def remade(self, trial: Trial) -> bool:
+        """Does the function make the same directives of the trial's point?"""
         with contextlib.suppress(TuningError, Lost):
             return self.at(trial.config).directives == trial.schedule
         return False

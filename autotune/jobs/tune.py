@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tensorlang.autotune.jobs.fixed import plan_of
 from tensorlang.autotune.jobs.plan import Plan, Progress
 from tensorlang.autotune.jobs.result import Result
 from tensorlang.autotune.jobs.session import Session
@@ -46,6 +47,7 @@ def tune(
     dims: Mapping[str, int] | None = None,
     epilogue: Callable[..., Any] | None = None,
     prologue: Mapping[str, Callable[..., Any]] | None = None,
+    fixed: Schedule | Mapping[str, Any] | tuple[Schedule, Mapping[str, Any]] | None = None,
 ) -> Result:
     """Search for the fastest schedule of a program and return the winner.
 
@@ -57,7 +59,9 @@ def tune(
     `lambda space: space.fix("mr", 6)`. `schedule` is a template of your own: a function from a point of `space` to a `Schedule` of these
     outputs, as `lambda config: by_hand(C, **config)`; a point at which it raises `ScheduleError` is an invalid one. `name` is the
     operator's in the log; `dims` are the values at which extents known only at run time are measured, as `dims={"n": 512}`. `outputs` may
-    be a `tensorlang.kernels.Spec`; `epilogue` and `prologue` are what `kernels.compile` takes, and tune just that kernel. On Ctrl-C every
+    be a `tensorlang.kernels.Spec`; `epilogue` and `prologue` are what `kernels.compile` takes, and tune just that kernel. `fixed`
+    is a partial schedule of these outputs whose directives every trial keeps, the default too, a mapping of knobs to values, or a pair of
+    both. On Ctrl-C every
     process is killed, the log is complete, and `KeyboardInterrupt` propagates.
 
     Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
@@ -68,7 +72,7 @@ def tune(
         outputs = fused(outputs, epilogue, prologue).outputs
     return session(
         outputs, log, target=target, space=space, schedule=schedule, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
-        budget=seconds(budget), timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
+        budget=seconds(budget), fixed=fixed, timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
     ).run(progress)  # fmt: skip
 
 
@@ -83,6 +87,7 @@ def session(
     dims: Mapping[str, int] | None = None,
     extents: Mapping[str, int] | None = None,
     threads: int | None = None,
+    fixed: object = None,
     **settings: Any,
 ) -> Session:
     """The job that `tune` runs, checked and ready; `extents` are what the log calls those of its task."""
@@ -95,9 +100,13 @@ def session(
     wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
     machine = _machine(target, wanted.dask)
     task = Task.of(outputs, name, dims, extents)
+    if fixed is not None and (space is not None or schedule is not None):
+        raise TuningError("fixed= keeps parts of a schedule of the strategy's space; give it without space= and schedule=")
     library = None if log is None else Log(log) if not isinstance(log, Log) else log
     if schedule is not None and isinstance(space, Space):
         return Session(task, Template(schedule, task.fingerprint, wanted.timeout).plan(space), machine, wanted, library)
+    if fixed is not None:
+        return Session(task, plan_of(fixed, task, machine, wanted.threads, wanted.timeout), machine, wanted, library)
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
 
     strategy = choose(task.outputs, machine, wanted.threads)

@@ -16,6 +16,7 @@ from tensorlang.codegen.lowering.passes.interiors import interiors
 from tensorlang.codegen.lowering.passes.partials import vector_partials
 from tensorlang.codegen.lowering.passes.quotients import decide_quotients
 from tensorlang.codegen.lowering.passes.ranges import bound_by_data
+from tensorlang.codegen.lowering.passes.remainders import rows_counted
 from tensorlang.codegen.lowering.passes.storage import hoist_allocations, privatise
 from tensorlang.codegen.lowering.passes.tails import realise
 from tensorlang.codegen.lowering.passes.vacant import tested_first
@@ -38,6 +39,7 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("distribute", lambda part: replace(part, body=distribute(part.body))),
         ("vector_partials", vector_partials),
         ("hoist", lambda part: _versioned(part, target)),
+        ("rows_counted", lambda part: _within_limits(replace(part, body=rows_counted(part.body)), part, target)),
         ("scalar_rests", lambda part: replace(part, body=scalar_rests(part.body, scalar))),
         ("narrow", lambda part: replace(part, body=narrow(part.body, target.lanes))),
         ("quotients", lambda part: replace(part, body=decide_quotients(part.body))),

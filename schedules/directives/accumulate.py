@@ -57,6 +57,7 @@ from tensorlang.schedules.placement.local_copies import (
     tile_name,
 )
 from tensorlang.schedules.rewriting.edit import edit_loops, edit_stores, literal_extent, path_to, path_to_loop, remove, stores
+from tensorlang.schedules.rewriting.version import version_of
 
 MAX_TILE_BYTES = 16 << 10
 MAX_PARTIAL_BYTES = 64 << 20
@@ -145,7 +146,8 @@ class Accumulate(Directive):
             nest.body, lambda part: part is loop or part.loop == self.at, lambda part: replace(part, body=body)
         )
         if removable:
-            result = remove(result, lambda part: part.stage == f"{store.stage}.init") if result is not None else None
+            gone = {id(part) for part in _initialisations(version_of(nest.body, self.at), store)}
+            result = remove(result, lambda part: id(part) in gone) if result is not None else None
         assert result is not None
         made_nest = replace(scoped(), body=result)
         require_kinds(made_nest, outer)
@@ -210,8 +212,9 @@ class Accumulate(Directive):
         It does where the loops between the two visit each tile once for each iteration of those that do not move it, and no tile is left
         out: neither in the first of these iterations nor because a loop that places tiles runs over the reduction too and may be empty.
         """
-        starts = [part for part in stores(nest.body) if part.stage == f"{store.stage}.init"]
-        if len(starts) != 1 or starts[0].buffers != store.buffers or sum(part.stage == store.stage for part in stores(nest.body)) != 1:
+        version = version_of(nest.body, self.at)
+        starts = _initialisations(version, store)
+        if len(starts) != 1 or starts[0].buffers != store.buffers or sum(part.stage == store.stage for part in stores(version)) != 1:
             return TRUE, False
         above = path_to(nest.body, lambda part: part is starts[0])
         if any(isinstance(part, If) and all(part is not other for other in above) for part in path_to_loop(nest, self.at)):
@@ -235,3 +238,7 @@ class Accumulate(Directive):
         if bounds & {loop.loop for loop in reducing} or not {loop.loop for loop in moved} <= axes_counted_with(nest, store.index):
             return first, False
         return first, repeated(nest, store, placing, fixed, [*reducing, *inside]) is None
+
+
+def _initialisations(stmt: Stmt, store: Store) -> list[Store]:
+    return [part for part in stores(stmt) if part.stage == f"{store.stage}.init"]

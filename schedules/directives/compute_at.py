@@ -52,17 +52,25 @@ from tensorlang.schedules.rewriting.edit import (
 )
 from tensorlang.schedules.rewriting.movable import require_movable
 from tensorlang.schedules.rewriting.region import Span, region
+from tensorlang.schedules.rewriting.version import in_version, shown
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Directive):
-    """Compute the part of `stage` that an iteration of `loop` uses at the start of that iteration."""
+    """Compute the part of `stage` that an iteration of `loop` uses at its start; of several versions in that with the loop `within`."""
 
     stage: StageName
     loop: LoopName
+    within: LoopName = ""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the producer moved."""
+        return in_version(nest, self.within, self._applied)
+
+    def _applied(self, nest: Nest) -> Nest:
         buffers = producer(nest, self.stage, self.loop)
         path_to_loop(nest, self.loop)
         nest = self._whole(nest)
@@ -71,7 +79,7 @@ class ComputeAt(Directive):
             place, implicit = found
             if implicit:
                 return raised(nest, place, [part.loop for part in place.loops].index(self.loop) + 1, self.loop)
-            return self.apply(unplaced(nest, place, self.loop))
+            return self._applied(unplaced(nest, place, self.loop))
         if stage_of(self.loop) in (self.stage, f"{self.stage}.init"):
             raise Refusal(
                 "TL-S301",

@@ -17,22 +17,30 @@ from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, S
 from tensorlang.ir.mentions import among, map_among, mentions
 from tensorlang.ir.relations import derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
-from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
 from tensorlang.schedules.rewriting.copies import derived, pruned
 from tensorlang.schedules.rewriting.edit import path_to, path_to_store, stage_of, stores
+from tensorlang.schedules.rewriting.version import in_version, shown
 
 MAX_NODES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeInline(Directive):
-    """Replace every read of `stage` by its expression."""
+    """Replace every read of `stage` by its expression; where the nest has versions, in that which has the loop `within`."""
 
     stage: StageName
+    within: LoopName = ""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest without the stage."""
+        return in_version(nest, self.within, self._applied)
+
+    def _applied(self, nest: Nest) -> Nest:
         buffers = producer(nest, self.stage)
         parts = producer_parts(nest, self.stage)
         found = [store for part in parts for store in stores(part)]

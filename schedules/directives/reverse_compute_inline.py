@@ -27,7 +27,7 @@ from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, If, Load, Nest, Stmt, 
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_statements, substitute, walk
-from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.dependences import conflict
@@ -43,16 +43,24 @@ from tensorlang.schedules.rewriting.edit import (
     stores,
     without_alloc,
 )
+from tensorlang.schedules.rewriting.version import in_version, shown
 
 
 @dataclass(frozen=True, slots=True)
 class ReverseComputeInline(Directive):
-    """Compute `stage` where its operand is stored, instead of the operand."""
+    """Compute `stage` where its operand is stored, instead of the operand; of several versions in that with the loop `within`."""
 
     stage: StageName
+    within: LoopName = ""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def apply(self, nest: Nest) -> Nest:
         """The nest without the operand."""
+        return in_version(nest, self.within, self._applied)
+
+    def _applied(self, nest: Nest) -> Nest:
         require_stage(nest, self.stage)
         require_single(nest, self.stage)
         consumer, own = self._consumer(nest)

@@ -40,7 +40,7 @@ from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
-from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and
+from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
 from tensorlang.schedules.legality.code_size import FUNCTIONS
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
@@ -248,8 +248,8 @@ class _Reader:
             case Alloc(buffers, body):
                 self.made |= dict.fromkeys((buffer.name for buffer in buffers), frozenset(name for name, _ in self.around))
                 yield from self.parts(body)
-            case If(_, then, orelse):
-                yield from self.parts(then if orelse is None else orelse)
+            case If(cond, then, orelse):
+                yield from self.parts(then if orelse is None or self._told(cond) else orelse)
             case For(name, _, _, body, kind):
                 trips = self._trips(stmt)
                 self.middles[name] = (self._middle(stmt.lo) or 0.0) + trips / 2
@@ -264,6 +264,11 @@ class _Reader:
                 yield self._statement(stmt)
             case _:
                 return
+
+    def _told(self, cond: Expr) -> bool:
+        """Does a condition on dims hold for the values that are given?"""
+        known = all(not isinstance(part, Axis) and (not isinstance(part, Dim) or part.name in self.dims) for part in walk(cond))
+        return known and bool(self._middle(cond))
 
     def _statement(self, store: Store) -> Statement:
         self.count += 1

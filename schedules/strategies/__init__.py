@@ -16,6 +16,7 @@ from tensorlang.schedules.strategies.alternatives import alternatives
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.schedules.strategies.ranged import Ranged
 
 __all__ = ["Machine", "Strategy", "choose"]
 
@@ -54,4 +55,4 @@ def choose(outputs: object, machine: Machine, threads: int, constants: frozenset
     `constants` are operands that are packed beforehand.
     """
     program = outputs if isinstance(outputs, LoweredProgram) else lower_program(outputs)
-    return alternatives(ProgramStrategy(program, machine, threads, constants))
+    return Ranged.of(program, machine, threads, constants) or alternatives(ProgramStrategy(program, machine, threads, constants))

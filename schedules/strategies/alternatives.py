@@ -52,7 +52,7 @@ class Alternatives:
         found = Space((knob,), footprints=spaces[self.usual.value].footprints)
         for value, space in spaces.items():
             for constraint in space.constraints:
-                found = found.where(_only_where(self.knob, value, constraint.holds), f"{value}: {constraint.label}")
+                found = found.where(only_where(self.knob, value, constraint.holds), f"{value}: {constraint.label}")
         return found
 
     @cached_property
@@ -97,5 +97,6 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     return strategy
 
 
-def _only_where(knob: str, value: str, holds: Callable[[Config], bool]) -> Callable[[Config], bool]:
+def only_where(knob: str, value: str, holds: Callable[[Config], bool]) -> Callable[[Config], bool]:
+    """A predicate on the points at which a knob has a value; it holds at all others."""
     return lambda config: config[knob] != value or holds(config)

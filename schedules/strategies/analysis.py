@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from math import gcd
 
-from tensorlang.ir import Axis, Binary, Buffer, Const, Expr, For, If, Load, Nest, Store, Tail
+from tensorlang.ir import Axis, Binary, Buffer, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
 from tensorlang.ir.traverse import axes_of, loads_of, statements, walk
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
-from tensorlang.schedules.rewriting.edit import literal_extent, loops, path_to, stage_of
+from tensorlang.schedules.rewriting.edit import extent_of, literal_extent, loops, path_to, stage_of
 from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
@@ -57,8 +57,8 @@ class StageInfo:
 
     @property
     def is_idle(self) -> bool:
-        """Does it never run, as far as literals tell?"""
-        return self.written() == 0 or any(literal_extent(loop) == 0 for loop in self.loops)
+        """Does it never run, as far as literals and the bounds of dims tell?"""
+        return self.written() == 0 or any(_is_empty(loop) for loop in self.loops)
 
     @property
     def widest(self) -> DType:
@@ -177,6 +177,11 @@ def size(loop: For) -> int:
     """
     extent = literal_extent(loop)
     return UNKNOWN_EXTENT if extent is None else max(1, extent)
+
+
+def _is_empty(loop: For) -> bool:
+    extent = extent_of(loop)
+    return (isinstance(extent, Const) and extent.value <= 0) or (isinstance(extent, Dim) and extent.most == 0)
 
 
 def utilization(extent: int, tile: int) -> float:

@@ -40,7 +40,8 @@ class LoweredProgram:
     """A program and its unscheduled nest, made once for everything that is made of it: schedules, kernels, their keys and reports.
 
     `inputs` is the order of arguments that was asked for, if any; `storage` the intermediates of the nest; `bound` the arrays of operands
-    that `tl.buffer` bound, by the names of their arguments. A nest that no definition stands behind has no outputs.
+    that `tl.buffer` bound, by the names of their arguments; `pinned` are stages that
+    stay where they are. A nest that no definition stands behind has no outputs.
     """
 
     nest: Nest
@@ -48,6 +49,7 @@ class LoweredProgram:
     inputs: tuple[Tensor, ...] | None = None
     storage: tuple[Buffer, ...] = ()
     bound: Mapping[str, Array] = field(default_factory=dict)
+    pinned: frozenset[str] = frozenset()
 
     def function(self, name: str | None = None, inputs: Sequence[Tensor] | None = None) -> Nest:
         """The nest under another name, or with its arguments in another order. Raises `DefinitionError` as `lower_program` does."""

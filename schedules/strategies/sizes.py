@@ -1,0 +1,39 @@
+"""The sizes at which a program of bounded dims is planned and judged: few, from the least to the most, by equal factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from tensorlang.ir import MOST, Nest
+
+Sizes: TypeAlias = Mapping[str, int]
+"""Values of dims by name."""
+
+STEPS: Final = 6
+"""Factors between the least size and the most: from 1 to 64 each doubles, and a program is planned at the first, the third and the last."""
+
+
+def ladder(least: int, most: int, steps: int = STEPS) -> tuple[int, ...]:
+    """Sizes from `least` (at least 1) to `most`, the next the same factor larger."""
+    first = max(1, least)
+    last = max(first, most)
+    return tuple(round(first * (last / first) ** (step / steps)) for step in range(steps + 1))
+
+
+def samples(nest: Nest) -> tuple[Sizes, ...]:
+    """Sizes of the dims that have a most value, all growing together; nothing where there are none."""
+    ladders = {name: ladder(least, most) for name, least, most in nest.limits if most < MOST}
+    if not ladders:
+        return ()
+    return tuple(dict(zip(ladders, sizes, strict=True)) for sizes in dict.fromkeys(zip(*ladders.values(), strict=True)))
+
+
+def spelled(sizes: Sizes) -> str:
+    """Sizes as the value of a knob: `n=8`, `h=32,w=32`."""
+    return ",".join(f"{name}={size}" for name, size in sorted(sizes.items()))
+
+
+def read(text: str) -> Sizes:
+    """Sizes from the value of a knob. Raises `ValueError` for anything else."""
+    return {name: int(size) for name, _, size in (part.partition("=") for part in text.split(","))}
