@@ -1,4 +1,5 @@
-"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order, symbolic beside literal.
+"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order,
+extents told by a call beside literal ones.
 
 `python -m bench.library` prints all of it, `--symbolic` the last part alone.
 
