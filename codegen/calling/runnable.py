@@ -59,7 +59,7 @@ class Runnable:
         self._fast: tuple[object, ...] | None = None
         if why_foreign(program.target) is None:
             symbol = program.compiled_as.name
-            library = library or symbols.load_object(program.compiled.object, (symbol,))
+            library = library or symbols.load_object(program.compiled.object, (symbol,), program.threads)
             self._caller = Caller(program.signature, program.bound, library, program.workspace_bytes, symbol)
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:

@@ -124,10 +124,9 @@ def _packing(program: Program, origin: Origin, names: tuple[str, ...], make: Cal
         operand = next(buffer for buffer in nest.inputs if buffer.name == name)
         while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
             shape = tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const))
-            packer = make(of_nest(Origin.of(parts.packer), program.target, {}).program(), None)
+            packer = make(of_nest(replace(Origin.of(parts.packer), threads=origin.threads), program.target, {}).program(), None)
             found.append(Step(packer, shape, parts.packed.dtype))
             operand, nest = parts.packed, parts.rest
         steps[name] = tuple(found)
-    under = replace(origin.under(Scheduled(nest, faults)), threads=origin.threads)
-    rest = of_nest(under, program.target, {}, program.provenance, program.provenance_reason)
+    rest = of_nest(origin.under(Scheduled(nest, faults)), program.target, {}, program.provenance, program.provenance_reason)
     return Packing(steps, make(rest.program(), None))
