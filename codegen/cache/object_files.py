@@ -6,7 +6,8 @@
 
 An entry is a saved kernel (see `archive`), so that nothing is linked before its digest, the versions and the CPU are checked, and it
 names itself, so that a file in the wrong place is not taken for another one. Whatever is wrong with an entry or the folder, the kernel is
-compiled instead and written again where that is possible: a cache never raises. It says once per process what it could not do.
+compiled instead and written again where that is possible: a cache never raises. It says once per process what it could not do. A
+program is compiled by one process at a time (see `file_locks`); one that dies meanwhile is not waited for.
 
 Entries are machine code: those that another user owns, or that others may change, are not read. What is no regular file is neither
 read nor replaced.
@@ -29,12 +30,15 @@ from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import generator
 from tensorlang.errors import BuildError
-from tensorlang.system import cache_folder, files
+from tensorlang.system import cache_folder, file_locks, files
 
 VARIABLE: Final = cache_folder.VARIABLE
 
 LIMIT: Final = 512 << 20
 """Bytes of a folder; the entries that were not used for longest go when there are more, until three quarters are left."""
+
+PATIENCE = 60.0
+"""Seconds that a process waits for another one that compiles the same program."""
 
 _SUFFIX: Final = ".tlk"
 _ABANDONED: Final = 3600.0
@@ -51,15 +55,31 @@ def folder() -> Path | None:
 
 
 def cached_program(name: str, make: Callable[[], Program]) -> Program:
-    """The program of a name (see `program_key.digest`), from its file; else made, and written to it. Raises what `make` raises."""
+    """The program of a name (see `program_key.digest`), from its file; else made, and written to it. Raises what `make` raises.
+
+    Of several processes that ask for one at once, one makes it, and the others wait for its file.
+    """
     path = path_of(name)
     found = None if path is None else read(path)
-    if found is not None:
+    if path is None or found is not None:
+        return found or make()
+    with _only_here(path):
+        found = read(path)  # another process may have been quicker
+        if found is None:
+            found = make()
+            write(path, found)
         return found
-    made = make()
-    if path is not None:
-        write(path, made)
-    return made
+
+
+def _only_here(path: Path) -> contextlib.AbstractContextManager[bool]:
+    """Make a program in no other process meanwhile; where anybody may write, anybody could keep the lock."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_mode & stat.S_IWOTH:
+            return contextlib.nullcontext(False)
+    except OSError:
+        return contextlib.nullcontext(False)
+    return file_locks.held(path.with_name(f".{path.name}.lock"), PATIENCE)
 
 
 def path_of(name: str) -> Path | None:
