@@ -100,7 +100,7 @@ BESIDE = {
         "    for i in numba.prange(x.size):\n        s += x[i]\n    return s"
     ),
     "torch": "import torch\ntorch.set_num_threads(2)\ndef other(x):\n    return float((torch.from_numpy(x).double()).sum())",
-    "jax": "import jax\nf = jax.jit(lambda x: x.sum())\ndef other(x):\n    return float(f(x))",
+    "jax": "import jax\ntotal = jax.jit(lambda x: x.sum())\ndef other(x):\n    return float(total(x))",
 }
 
 
