@@ -121,18 +121,19 @@ def write(path: Path, program: Program) -> None:
         data = archive.encode(program, path.stem)
         with files.replacing(path, durable=False, private=True) as file:
             file.write(data)
-        _trim(path.parent, len(data))
+        trim(path.parent, len(data))
     except OSError as error:
         _say(f"{path.parent}: {error.strerror}")
     except (ValueError, MemoryError, BuildError) as error:
         _say(str(error))
 
 
-def _trim(home: Path, added: int) -> None:
+def trim(home: Path, added: int, suffix: str = _SUFFIX, limit: int | None = None) -> None:
     """Keep a folder within its limit: it is looked through at the first entry, and when it may have grown too large."""
+    limit = LIMIT if limit is None else limit
     known = _written.get(home)
-    _written[home] = LIMIT + 1 if known is None else known + added
-    if _written[home] <= LIMIT:
+    _written[home] = limit + 1 if known is None else known + added
+    if _written[home] <= limit:
         return
     entries, now = [], time.time()
     with os.scandir(home) as found:
@@ -141,17 +142,17 @@ def _trim(home: Path, added: int) -> None:
                 status = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(status.st_mode):
                     continue
-                if entry.name.endswith(_SUFFIX):
+                if entry.name.endswith(suffix):
                     entries.append((status.st_mtime, status.st_size, entry.path))
-                elif entry.name.startswith(".") and _SUFFIX in entry.name and now - status.st_mtime > _ABANDONED:
+                elif entry.name.startswith(".") and suffix in entry.name and now - status.st_mtime > _ABANDONED:
                     Path(entry.path).unlink()
     total = sum(size for _, size, _ in entries)
-    if total > LIMIT:
+    if total > limit:
         for _, size, old in sorted(entries):
             with contextlib.suppress(FileNotFoundError):
                 Path(old).unlink()
             total -= size
-            if total <= LIMIT * 3 // 4:
+            if total <= limit * 3 // 4:
                 break
     _written[home] = total
 

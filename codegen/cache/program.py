@@ -90,6 +90,7 @@ class Program:
     from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file, whose
     recipe is `stored`. `code` is the signature under which the code was compiled, where callers know it by another one. `threads` is how
     many its parallel loops use, None as many as the process says.
+    `weights` tells how fixed inputs were packed (see `kernel.prepack`), by the names that they had.
     """
 
     signature: Signature
@@ -107,6 +108,7 @@ class Program:
     stored: Recipe | None = None
     code: Signature | None = None
     threads: int | None = None
+    weights: Mapping[str, Any] = field(default_factory=dict)
 
     def recipe(self) -> Recipe | None:
         """What the kernel can be built again from, as text; None where nothing says it."""

@@ -51,6 +51,16 @@ class Kernel(Runnable):
 
         return prepack(self, constants, type(self))
 
+    def repack(self, **constants: Any) -> Kernel:
+        """A kernel with the same code on other weights: `f.prepack(B=b).repack(B=c)` is `f.prepack(B=c)`, and nothing is built.
+
+        This kernel stays as it is, so that calls which run go on. Raises `CallError` for a name that `prepack` did not fix and for an array
+        that a call would refuse; a packed kernel that was loaded from a file does not know how its weights were packed.
+        """
+        from tensorlang.codegen.kernel.prepack import repack  # noqa: PLC0415 - few calls ask
+
+        return repack(self, constants, type(self))
+
     def under(self, signature: Signature) -> Kernel:
         """The same code, at the same address, for a caller who knows it by another signature (see `Signature.under`).
 
