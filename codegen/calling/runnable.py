@@ -110,7 +110,8 @@ class Runnable:
     @property
     def workspace_bytes(self) -> int:
         """Memory that one call takes besides its outputs, at most: with a buffer for each thread that parallel loops may use now."""
-        return self.program.workspace_bytes + (get_threads() - 1) * self.program.thread_workspace_bytes
+        threads = get_threads() if self.program.threads is None else self.program.threads
+        return self.program.workspace_bytes + (threads - 1) * self.program.thread_workspace_bytes
 
     @property
     def provenance(self) -> Provenance | None:
