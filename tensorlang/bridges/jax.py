@@ -5,9 +5,9 @@ With the packages `jax-tvm-ffi` and `apache-tvm-ffi` XLA calls the kernel's mach
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ def function(kernel: Kernel) -> Callable[..., Any]:
     """
     jax = required("jax", "jax")
     passing = Passing.of(kernel)
-    direct = not passing.told and all(importlib.util.find_spec(name) for name in ("tvm_ffi", "jax_tvm_ffi"))
+    direct = not passing.told and all(find_spec(name) for name in ("tvm_ffi", "jax_tvm_ffi"))
     target = f"tensorlang.{next(_numbers)}.{passing.name}"
     if direct:
         required("jax_tvm_ffi", "jax").register_ffi_target(target, tvm_ffi.export(kernel), platform="cpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
 from typing import Any
 
 from tensorlang.errors import BuildError
@@ -11,7 +11,7 @@ from tensorlang.errors import BuildError
 def required(module: str, extra: str) -> Any:
     """A library. Raises `BuildError`, which says how it is installed."""
     try:
-        return importlib.import_module(module)
+        return import_module(module)
     except ImportError as error:
         reason = "is not installed" if isinstance(error, ModuleNotFoundError) and error.name == module else f"cannot be imported ({error})"
         raise BuildError(

@@ -22,7 +22,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "direct" and not all(map(importlib.util.find_spec, ("tvm_ffi", "jax_tvm_ffi"))):
         pytest.skip("jax-tvm-ffi is not installed")
     if request.param == "callback":
-        monkeypatch.setattr(bridge.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr("tensorlang.bridges.jax.find_spec", lambda name: None)
     return str(request.param)
 
 

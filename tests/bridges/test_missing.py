@@ -38,7 +38,7 @@ def test_a_library_that_fails_to_load_is_told_with_its_reason(monkeypatch: pytes
     def broken(name: str) -> object:
         raise ImportError("libother.so is missing")
 
-    monkeypatch.setattr(packages.importlib, "import_module", broken)
+    monkeypatch.setattr("tensorlang.bridges.packages.import_module", broken)
     with pytest.raises(tl.BuildError, match=r"needs 'torch', which cannot be imported \(libother.so is missing\)"):
         packages.required("torch", "torch")
 
