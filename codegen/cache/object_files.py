@@ -77,7 +77,7 @@ def _only_here(path: Path) -> contextlib.AbstractContextManager[bool]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.parent.stat().st_mode & stat.S_IWOTH:
             return contextlib.nullcontext(False)
-    except OSError:
+    except (OSError, ValueError):  # which `write` tells
         return contextlib.nullcontext(False)
     return file_locks.held(path.with_name(f".{path.name}.lock"), PATIENCE)
 

@@ -107,8 +107,8 @@ def _written(path: Path, name: str, array: Array) -> bool:
             file.write((_MAGIC + _seal(name, elements)).ljust(_START, b"\0"))
             file.write(elements)
         object_files.trim(path.parent, len(elements), _SUFFIX, LIMIT)
-    except OSError as error:
-        _log.warning("%s is not kept: %s", path, error.strerror)
+    except (OSError, ValueError) as error:
+        _log.warning("%s is not kept: %s", path, error)
         return False
     return True
 
