@@ -25,11 +25,15 @@ class Passing:
 
     @staticmethod
     def of(kernel: Kernel) -> Passing:
-        """What a kernel takes. Raises `BuildError` for what is no kernel that runs here."""
+        """What a kernel takes. Raises `BuildError` for what is no kernel, or one with strides of its own."""
         if not isinstance(kernel, Kernel):
             raise BuildError(f"a bridge takes a kernel, as tl.build and kernels.compile give it, not {kernel!r:.60}")
         _ = kernel.address  # of a foreign target: a CallError that says so
         signature: Signature = kernel.program.signature
+        if signature.is_placed:
+            raise BuildError(
+                f"{signature}: a bridge takes kernels whose arguments lie in C order and apart; build it without strides= and over="
+            )
         inputs = tuple(argument for argument in signature.passed if argument.name not in kernel.program.bound)
         fixed: dict[str, tuple[int, int]] = {}
         for place, argument in enumerate(inputs):

@@ -115,3 +115,8 @@ def test_a_dim_that_no_tensor_shows_is_refused() -> None:
     total = tl.compute((), lambda: tl.sum(X[tl.clamp(k, 0, 7)], axis=k), name="total")
     with pytest.raises(tl.BuildError, match="the dim 'n' is no axis of a tensor"):
         bridge.export(tl.build(total))
+
+
+def test_a_kernel_with_strides_of_its_own_is_refused() -> None:
+    with pytest.raises(tl.BuildError, match="lie in C order and apart"):
+        bridge.export(kernels.compile(product(), strides={"B": (1, 5)}))
