@@ -1,5 +1,4 @@
-"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order,
-extents told by a call beside literal ones, many callers.
+"""What the kernel library costs: questions beside a default build, calls, strides, extents that a call tells, many callers.
 
 `python -m bench.library` prints all of it, `--symbolic` the last part alone.
 
