@@ -1,10 +1,10 @@
-"""What the kernel library costs: questions beside a default build, calls beside `numpy.add`, strides beside C order,
-extents told by a call beside literal ones.
+"""What the kernel library costs: questions beside a default build, calls, strides, extents that a call tells, many callers.
 
 `python -m bench.library` prints all of it, `--symbolic` the last part alone.
 
 Processor time of this thread, over a convolution, a product and a softmax; a figure is the worst of them. A build is of a program that
-was never built: every round asks for another extent.
+was never built: every round asks for another extent. Calls from eight threads, and ten thousand kernels that are dropped, take
+minutes: `--short` leaves them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench import library_calls, library_memory
+from bench import callers, library_calls, library_memory
 from bench.measure import Figure
 from tensorlang import kernels
 from tensorlang.definition.tensor import Tensor
@@ -35,6 +35,12 @@ CONSTANT: Final = {"conv2d": "w", "matmul": "B"}
 
 FIRST: Final = "supports, asked for the first time"
 """It defines the operator, which its kernel then uses: as much as a question by tensors."""
+
+THREADS: Final = 8
+CALLS: Final = 10_000
+DISCARDED: Final = 10_000
+FULL: Final = 1_500
+"""Kernels after which all caches are full."""
 
 BOUNDS: Final = {
     FIRST: 0.01,
@@ -131,10 +137,21 @@ def figures() -> list[Figure]:
     return made
 
 
+def lives() -> list[Figure]:
+    """Many callers, and many kernels."""
+    wrong = callers.wrong_calls(THREADS, CALLS)
+    grown = callers.growth(DISCARDED, FULL)
+    return [
+        Figure(f"wrong of {CALLS} calls from each of {THREADS} threads", wrong, 0, "at most", "", {}),
+        Figure(f"growth for each of {DISCARDED} discarded kernels", grown, 3 << 10, "at most", "bytes", {}),
+    ]
+
+
 def main() -> int:
     """Measure and print; with `--symbolic` kernels of a batch that a call tells, alone."""
     alone = "--symbolic" in sys.argv[1:]
     found = symbolic() if alone else [*figures(), *library_calls.figures(), *library_memory.figures(), *symbolic()]
+    found += [] if alone or "--short" in sys.argv[1:] else lives()
     for figure in found:
         told = ", ".join(f"{name} {value:.2g}" for name, value in figure.facts.get("by_operator", {}).items())
         kept = "kept" if figure.kept else "NOT KEPT"

@@ -72,7 +72,7 @@ class Request:
     def program(self) -> Program:
         """The program: compiled now, or from what was compiled before. With fixed operands the code is kept, and the arrays are not."""
         made = replace(_programs.get(self.name, self._compiled), bound=self.bound) if self.bound else self._compiled()
-        return replace(made, origin=self.origin, provenance_reason=self.reason)
+        return replace(made, origin=self.origin, provenance_reason=self.reason, threads=self.origin.threads)
 
     def _compiled(self) -> Program:
         if not self.shared or not self.target.is_native:
@@ -88,14 +88,18 @@ def of_schedule(
     inputs: Sequence[Tensor] | None = None,
     provenance: Provenance | None = None,
     reason: str = "",
+    threads: int | None = None,
 ) -> Request:
-    """The program of a schedule. Raises `BuildError` for a name that a C function cannot have, and for too much code."""
+    """The program of a schedule, with so many `threads` (default: those of the process at each call).
+
+    Raises `BuildError` for a name that a C function cannot have, and for too much code.
+    """
     program, label = schedule.program, name or schedule.nest.name
     _require_name(label)
     _require_small(schedule.nest, MAX_INSTRUCTIONS)
     plain = program.function(label, inputs)
     made, directives = scheduled(plain, schedule), schedule.directives
-    origin = Origin(program, plain, lambda: made, provenance == "default", steps=lambda: trace.to_json(directives, ""))
+    origin = Origin(program, plain, lambda: made, provenance == "default", steps=lambda: trace.to_json(directives, ""), threads=threads)
     return of_nest(origin, target, program.bound, provenance, reason)
 
 
@@ -112,8 +116,8 @@ def of_default(
 ) -> Request:
     """The program of the default schedule of a definition, which is scheduled only where nothing was kept. Raises `BuildError`.
 
-    A default schedule is one for a machine and so many `threads` (default: those of the process), so these and the description of the
-    machine are part of the program's name. It may be one for which the packing of `constants` is free.
+    A default schedule is one for a machine and so many `threads` (default: those of the process, now and at each call), so these and the
+    description of the machine are part of the program's name. It may be one for which the packing of `constants` is free.
     """
     if name is not None:
         _require_name(name)

@@ -53,7 +53,7 @@ def best_known(
 ) -> Request:
     """What `compile` builds: the program of the best schedule known, built already where that had to be tried.
 
-    `inputs` is the order of arguments, `threads` how many the schedule is for, `constants` are operands that are packed beforehand.
+    `inputs` is the order of arguments, `threads` how many the kernel uses, `constants` are operands that are packed beforehand.
     Raises what `compile` does.
     """
     why = "no database was asked"
@@ -66,14 +66,19 @@ def best_known(
             if match.kind is None:
                 why = "; ".join(filter(None, (passed, match.reason)))
                 break
-            if (found := _request(match, known, tensors, name, inputs)) is not None:
+            if (found := _request(match, known, tensors, name, inputs, threads)) is not None:
                 return found
             why = passed = f"passed over, since it cannot be used here: {match.reason}"
     return of_default(tensors, machine, name=name, inputs=inputs, provenance="default", reason=why, threads=threads, constants=constants)
 
 
 def _request(
-    match: Match, database: Database, tensors: tuple[Tensor, ...], name: str | None, inputs: Sequence[Tensor] | None
+    match: Match,
+    database: Database,
+    tensors: tuple[Tensor, ...],
+    name: str | None,
+    inputs: Sequence[Tensor] | None,
+    threads: int | None,
 ) -> Request | None:
     """The program of a match, which is built; None where it must not be used, or cannot be."""
     machine, unsure = match.target, match.needs_validation
@@ -84,7 +89,7 @@ def _request(
         _warn(match, database, f"its schedule cannot be replayed: {why}")
         return None
     try:
-        found = of_schedule(schedule, machine, name=name, inputs=inputs, provenance=match.kind, reason=match.reason)
+        found = of_schedule(schedule, machine, name=name, inputs=inputs, provenance=match.kind, reason=match.reason, threads=threads)
         kernel = cached_kernel(found)
     except (TensorlangError, InternalError) as error:  # of a record: whatever it is, there is another schedule
         _warn(match, database, f"its kernel cannot be built: {str(error).splitlines()[0]}")

@@ -35,7 +35,7 @@ from tensorlang.ir.dtype import dtype
 from tensorlang.system import files
 
 MAGIC: Final = b"TLKERNEL"
-SCHEMA: Final = 5
+SCHEMA: Final = 6
 """Version of the format and of the calling convention of the code in it."""
 
 _DIGEST: Final = len(MAGIC)
@@ -108,6 +108,7 @@ def encode(program: Program, key: str = "") -> bytes:
         "bytes": extents.to_json(program.bytes),
         "workspace_bytes": program.workspace_bytes,
         "thread_workspace_bytes": program.thread_workspace_bytes,
+        "threads": program.threads,
         "provenance": program.provenance,
         "provenance_reason": program.provenance_reason,
         "object": len(program.compiled.object),
@@ -183,6 +184,7 @@ def _program(head: Header, blobs: bytes) -> Program:
         bytes=head.bytes,
         workspace_bytes=head.workspace_bytes,
         thread_workspace_bytes=head.thread_workspace_bytes,
+        threads=head.threads,
         provenance=head.provenance,
         provenance_reason=head.provenance_reason,
         bound=_bound(head, blobs),

@@ -25,7 +25,7 @@ from tensorlang.serialization.spelling import MAX_RANK, fail, read_dtype, read_l
 
 KEYS: Final = (
     "schema", "llvmlite", "llvm", "key", "target", "passes", "signature", "code", "source", "nest", "flops", "bytes", "workspace_bytes",
-    "thread_workspace_bytes", "provenance", "provenance_reason", "object", "bound", "recipe",
+    "thread_workspace_bytes", "threads", "provenance", "provenance_reason", "object", "bound", "recipe",
 )  # fmt: skip
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]{1,100}")
@@ -34,6 +34,7 @@ _PROVENANCES: Final = ("tuned", "nearest", "default")
 _MOST_TEXT: Final = 1 << 26
 _MOST_REASON: Final = 1 << 16
 _MOST_BYTES: Final = 1 << 62
+_MOST_THREADS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Header:
     bytes: Expr
     workspace_bytes: int
     thread_workspace_bytes: int
+    threads: int | None
     provenance: Provenance | None
     provenance_reason: str
     object: int
@@ -108,6 +110,7 @@ def _read(data: dict[str, Any], size: int) -> Header:
         extents.from_json(data["bytes"], signature.dims),
         read_number(data["workspace_bytes"], "workspace_bytes", _MOST_BYTES),
         read_number(data["thread_workspace_bytes"], "thread_workspace_bytes", _MOST_BYTES),
+        _threads(data["threads"]),
         cast("Provenance | None", provenance),
         read_text(data["provenance_reason"], "provenance_reason", _MOST_REASON),
         code,
@@ -115,6 +118,13 @@ def _read(data: dict[str, Any], size: int) -> Header:
         read_recipe(data["recipe"]),
         _compiled_as(data["code"], signature),
     )
+
+
+def _threads(value: object) -> int | None:
+    found = None if value is None else read_number(value, "threads", _MOST_THREADS + 1)
+    if found == 0:
+        fail("threads", f"null or a number from 1 to {_MOST_THREADS}", value)
+    return found
 
 
 def read_recipe(value: object) -> Recipe | None:

@@ -6,7 +6,8 @@
 
 An entry is a saved kernel (see `archive`), so that nothing is linked before its digest, the versions and the CPU are checked, and it
 names itself, so that a file in the wrong place is not taken for another one. Whatever is wrong with an entry or the folder, the kernel is
-compiled instead and written again where that is possible: a cache never raises. It says once per process what it could not do.
+compiled instead and written again where that is possible: a cache never raises. It says once per process what it could not do. A
+program is compiled by one process at a time (see `file_locks`); one that dies meanwhile is not waited for.
 
 Entries are machine code: those that another user owns, or that others may change, are not read. What is no regular file is neither
 read nor replaced.
@@ -29,12 +30,15 @@ from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import generator
 from tensorlang.errors import BuildError
-from tensorlang.system import cache_folder, files
+from tensorlang.system import cache_folder, file_locks, files
 
 VARIABLE: Final = cache_folder.VARIABLE
 
 LIMIT: Final = 512 << 20
 """Bytes of a folder; the entries that were not used for longest go when there are more, until three quarters are left."""
+
+PATIENCE = 60.0
+"""Seconds that a process waits for another one that compiles the same program."""
 
 _SUFFIX: Final = ".tlk"
 _ABANDONED: Final = 3600.0
@@ -51,15 +55,31 @@ def folder() -> Path | None:
 
 
 def cached_program(name: str, make: Callable[[], Program]) -> Program:
-    """The program of a name (see `program_key.digest`), from its file; else made, and written to it. Raises what `make` raises."""
+    """The program of a name (see `program_key.digest`), from its file; else made, and written to it. Raises what `make` raises.
+
+    Of several processes that ask for one at once, one makes it, and the others wait for its file.
+    """
     path = path_of(name)
     found = None if path is None else read(path)
-    if found is not None:
+    if path is None or found is not None:
+        return found or make()
+    with _only_here(path):
+        found = read(path)  # another process may have been quicker
+        if found is None:
+            found = make()
+            write(path, found)
         return found
-    made = make()
-    if path is not None:
-        write(path, made)
-    return made
+
+
+def _only_here(path: Path) -> contextlib.AbstractContextManager[bool]:
+    """Make a program in no other process meanwhile; where anybody may write, anybody could keep the lock."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_mode & stat.S_IWOTH:
+            return contextlib.nullcontext(False)
+    except (OSError, ValueError):  # which `write` tells
+        return contextlib.nullcontext(False)
+    return file_locks.held(path.with_name(f".{path.name}.lock"), PATIENCE)
 
 
 def path_of(name: str) -> Path | None:
@@ -101,18 +121,19 @@ def write(path: Path, program: Program) -> None:
         data = archive.encode(program, path.stem)
         with files.replacing(path, durable=False, private=True) as file:
             file.write(data)
-        _trim(path.parent, len(data))
+        trim(path.parent, len(data))
     except OSError as error:
         _say(f"{path.parent}: {error.strerror}")
     except (ValueError, MemoryError, BuildError) as error:
         _say(str(error))
 
 
-def _trim(home: Path, added: int) -> None:
+def trim(home: Path, added: int, suffix: str = _SUFFIX, limit: int | None = None) -> None:
     """Keep a folder within its limit: it is looked through at the first entry, and when it may have grown too large."""
+    limit = LIMIT if limit is None else limit
     known = _written.get(home)
-    _written[home] = LIMIT + 1 if known is None else known + added
-    if _written[home] <= LIMIT:
+    _written[home] = limit + 1 if known is None else known + added
+    if _written[home] <= limit:
         return
     entries, now = [], time.time()
     with os.scandir(home) as found:
@@ -121,17 +142,17 @@ def _trim(home: Path, added: int) -> None:
                 status = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(status.st_mode):
                     continue
-                if entry.name.endswith(_SUFFIX):
+                if entry.name.endswith(suffix):
                     entries.append((status.st_mtime, status.st_size, entry.path))
-                elif entry.name.startswith(".") and _SUFFIX in entry.name and now - status.st_mtime > _ABANDONED:
+                elif entry.name.startswith(".") and suffix in entry.name and now - status.st_mtime > _ABANDONED:
                     Path(entry.path).unlink()
     total = sum(size for _, size, _ in entries)
-    if total > LIMIT:
+    if total > limit:
         for _, size, old in sorted(entries):
             with contextlib.suppress(FileNotFoundError):
                 Path(old).unlink()
             total -= size
-            if total <= LIMIT * 3 // 4:
+            if total <= limit * 3 // 4:
                 break
     _written[home] = total
 

@@ -38,9 +38,9 @@ class Scheduled(NamedTuple):
 class Origin:
     """What a kernel was built from: the program, its nest as the function that was asked for, and how to make the scheduled one.
 
-    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known, for so many `threads` (those of the process
-    where None). `steps` spells the schedule that was given (None: the default one); where it is None itself, no definition and schedule
-    make this nest. `packings` are what became of its constant operands, each found once (see `kernel.prepack`).
+    `chosen`: nobody gave the schedule, so that another one may be chosen when more is known. `threads` is how many the kernel uses (None:
+    those of the process). `steps` spells the schedule that was given (None: the default one); where it is None itself, no definition and
+    schedule make this nest. `packings` are what became of its constant operands, each found once (see `kernel.prepack`).
     """
 
     program: LoweredProgram
@@ -88,7 +88,9 @@ class Program:
     `flops` and `bytes` (arithmetic, and compulsory traffic of inputs and outputs) are extents over the dims of the signature. `bound`
     holds inputs that are fixed: the code takes their addresses, a caller does not pass them. `provenance` says where the schedule came
     from, None for one that was given, `provenance_reason` why it was chosen. `origin` is None for a kernel that was read from a file, whose
-    recipe is `stored`. `code` is the signature under which the code was compiled, where callers know it by another one.
+    recipe is `stored`. `code` is the signature under which the code was compiled, where callers know it by another one. `threads` is how
+    many its parallel loops use, None as many as the process says.
+    `weights` tells how fixed inputs were packed (see `kernel.prepack`), by the names that they had.
     """
 
     signature: Signature
@@ -105,6 +107,8 @@ class Program:
     origin: Origin | None = None
     stored: Recipe | None = None
     code: Signature | None = None
+    threads: int | None = None
+    weights: Mapping[str, Any] = field(default_factory=dict)
 
     def recipe(self) -> Recipe | None:
         """What the kernel can be built again from, as text; None where nothing says it."""

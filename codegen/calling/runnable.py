@@ -59,7 +59,7 @@ class Runnable:
         self._fast: tuple[object, ...] | None = None
         if why_foreign(program.target) is None:
             symbol = program.compiled_as.name
-            library = library or symbols.load_object(program.compiled.object, (symbol,))
+            library = library or symbols.load_object(program.compiled.object, (symbol,), program.threads)
             self._caller = Caller(program.signature, program.bound, library, program.workspace_bytes, symbol)
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
@@ -110,7 +110,8 @@ class Runnable:
     @property
     def workspace_bytes(self) -> int:
         """Memory that one call takes besides its outputs, at most: with a buffer for each thread that parallel loops may use now."""
-        return self.program.workspace_bytes + (get_threads() - 1) * self.program.thread_workspace_bytes
+        threads = get_threads() if self.program.threads is None else self.program.threads
+        return self.program.workspace_bytes + (threads - 1) * self.program.thread_workspace_bytes
 
     @property
     def provenance(self) -> Provenance | None:

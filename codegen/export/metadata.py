@@ -45,7 +45,7 @@ def whole(program: Program, interface: Interface, targets: tuple[Target, ...]) -
         "targets": [{"triple": target.triple, "cpu": target.cpu, "features": target.features} for target in targets],
         "machine": machine_digest(program.target.core),
         "parallel": parallel(program),
-        "threads": get_threads(),
+        "threads": get_threads() if program.threads is None else program.threads,
         "bound": sorted(program.bound),
         "flops": extents.to_json(program.flops),
         "bytes": extents.to_json(program.bytes),

@@ -14,6 +14,7 @@ from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.runnable import Runnable
+from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.errors import CallError
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class Kernel(Runnable):
 
     __slots__ = ()
 
+    @property
+    def threads(self) -> int:
+        """How many threads parallel loops use: the kernel's own number (`kernels.compile(..., threads=)`), else that of the process.
+
+        Results have the same bits for any number.
+        """
+        return get_threads() if self.program.threads is None else self.program.threads
+
     def prepack(self, **constants: Any) -> Kernel:
         """A kernel in which these inputs are fixed to what they hold now, packed once: `f.prepack(B=b)(a)` is `f(a, b)`.
 
@@ -41,6 +50,16 @@ class Kernel(Runnable):
         from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
 
         return prepack(self, constants, type(self))
+
+    def repack(self, **constants: Any) -> Kernel:
+        """A kernel with the same code on other weights: `f.prepack(B=b).repack(B=c)` is `f.prepack(B=c)`, and nothing is built.
+
+        This kernel stays as it is, so that calls which run go on. Raises `CallError` for a name that `prepack` did not fix and for an array
+        that a call would refuse; a packed kernel that was loaded from a file does not know how its weights were packed.
+        """
+        from tensorlang.codegen.kernel.prepack import repack  # noqa: PLC0415 - few calls ask
+
+        return repack(self, constants, type(self))
 
     def under(self, signature: Signature) -> Kernel:
         """The same code, at the same address, for a caller who knows it by another signature (see `Signature.under`).
@@ -106,7 +125,7 @@ def cached_kernel(request: Request) -> Kernel:
     """The kernel of a program that is wanted, the one that was made before if it is there. Raises `BuildError`."""
     if request.bound:
         return Kernel(request.program())
-    name = f"{request.name} {request.reason}" if request.reason else request.name  # the same code, for another reason
+    name = f"{request.name} {request.origin.threads} {request.reason}"  # the same code, on other threads, for another reason
     return _kernels.get(name, lambda: Kernel(request.program()))
 
 

@@ -70,7 +70,7 @@ def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
         body = replace(loop, body=body)
     for loop in reversed(kept):
         body = For(loop.loop, loop.lo, loop.hi, body)
-    packer = pruned(Nest(f"{nest.name}_pack_{operand.name}", (operand,), (packed,), (), body, nest.relations))
+    packer = pruned(Nest(f"pack_{operand.name}", (operand,), (packed,), (), body, nest.relations))
     rest = remove(nest.body, lambda part: part is copy)
     if rest is None:
         return None

@@ -22,24 +22,27 @@ from typing import TypeVar
 import numpy as np
 
 from tensorlang.codegen.cache.program import Origin, Program, Scheduled
-from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling.arguments import Array, constant_operand
 from tensorlang.codegen.calling.runnable import Runnable
-from tensorlang.codegen.compilation import default_schedule, of_nest, scheduled
+from tensorlang.codegen.compilation import default_schedule, of_default, of_nest, of_schedule, scheduled
+from tensorlang.codegen.kernel import weights
 from tensorlang.codegen.kernel.packer import split
 from tensorlang.codegen.llvm.binding import Library
 from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.runtime.threads import get_threads
-from tensorlang.errors import CallError, did_you_mean
+from tensorlang.errors import CallError, TensorlangError, did_you_mean
 from tensorlang.ir import Const
 from tensorlang.ir.dtype import DType
+from tensorlang.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One way that an operand goes: what packs it, and what that is written into."""
+    """One way that an operand goes: what packs it, the name of that code, and what that is written into."""
 
     packer: Runnable
+    name: str
     shape: tuple[int, ...]
     dtype: DType
 
@@ -63,6 +66,29 @@ class Packing:
         return self.code.program.signature.inputs[place].name
 
 
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An input that is fixed: its place, what it was before, and how it is packed."""
+
+    place: int
+    argument: Argument
+    steps: tuple[Step, ...]
+
+    def packed(self, signature: Signature, value: object) -> Array:
+        """An array for it as the code reads it, which all share that need the same. Raises `CallError` as a call would."""
+        operand = constant_operand(signature, self.argument, value)
+        last = self.steps[-1] if self.steps else None
+        shape, dtype = (operand.shape, self.argument.dtype) if last is None else (last.shape, last.dtype)
+
+        def make() -> Array:
+            array = operand
+            for step in self.steps:
+                array = step(array)
+            return array
+
+        return weights.shared(weights.digest(operand, [step.name for step in self.steps]), shape, dtype, make)
+
+
 K = TypeVar("K", bound=Runnable)
 
 
@@ -80,18 +106,52 @@ def prepack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[P
         if name not in names:
             raise CallError(f"{signature.name}: prepack() got {name!r}, which is no input{did_you_mean(name, names)}; inputs are {names}")
     places = [place for place, argument in enumerate(signature.inputs) if argument.name in constants]
-    given = {place: constant_operand(signature, signature.inputs[place], constants[signature.inputs[place].name]) for place in places}
-    if program.origin is None:  # read from a file: there is no nest to take apart
-        return make(replace(program, bound={**program.bound, **{signature.inputs[place].name: given[place] for place in places}}), None)
-    packing = packing_of(program, program.origin, tuple(places), make)
+    for place in places:  # before anything is built
+        _ = constant_operand(signature, signature.inputs[place], constants[signature.inputs[place].name])
+    origin = program.origin or _origin(program)
+    packing = None if origin is None else packing_of(program, origin, tuple(places), make)
     own = [argument.name for argument in program.compiled_as.inputs]
-    bound = {own[place]: program.bound[part.name] for place, part in enumerate(signature.inputs) if part.name in program.bound}
-    for place, array in given.items():
-        for step in packing.steps[own[place]]:
-            array = step(array)  # noqa: PLW2901 - the operand on its way
-        bound[packing.operand(place)] = array
-    packed = replace(packing.code.program, bound=bound)
+    fixed = {
+        signature.inputs[place].name: Fixed(place, signature.inputs[place], () if packing is None else packing.steps[own[place]])
+        for place in places
+    }
+    values = {part.place: part.packed(signature, constants[name]) for name, part in fixed.items()}
+    kept = {place: program.bound[part.name] for place, part in enumerate(signature.inputs) if part.name in program.bound}
+    code = program if packing is None else packing.code.program
+    bound = {code.signature.inputs[place].name: array for place, array in (kept | values).items()}
+    packed = replace(code, bound=bound, weights={**program.weights, **fixed})
+    if packing is None:
+        return make(packed, kernel.library)
     return make(packed if program.code is None else packed.under(_named(packing, program)), packing.code.library)
+
+
+def repack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[Program, Library | None], K]) -> K:
+    """The same code on other fixed inputs, packed as those are that it has. Raises `CallError`, as `prepack` does."""
+    program = kernel.program
+    names = list(program.weights)
+    if not constants or not names:
+        raise CallError(f"{kernel.name}: repack() takes operands that prepack() fixed in this process, by name; they are {names}")
+    bound = dict(program.bound)
+    for name, value in constants.items():
+        if name not in names:
+            raise CallError(f"{kernel.name}: repack() got {name!r}, which is not fixed{did_you_mean(name, names)}; fixed are {names}")
+        part = program.weights[name]
+        bound[program.signature.inputs[part.place].name] = part.packed(program.signature, value)
+    return make(replace(program, bound=bound), kernel.library)
+
+
+def _origin(program: Program) -> Origin | None:
+    """What a kernel that was read from a file was built from, by the recipe in it; None where that does not tell."""
+    if program.stored is None or program.bound:
+        return None
+    code = program.compiled_as
+    try:
+        found, inputs = program.stored.program([argument.name for argument in code.inputs], {})
+        if isinstance(found, Schedule):
+            return of_schedule(found, program.target, name=code.name, inputs=inputs, threads=program.threads).origin
+        return of_default(found, program.target, name=code.name, inputs=inputs, threads=program.threads).origin
+    except TensorlangError:  # of a file: it is then only bound
+        return None
 
 
 def _named(packing: Packing, program: Program) -> Signature:
@@ -124,10 +184,9 @@ def _packing(program: Program, origin: Origin, names: tuple[str, ...], make: Cal
         operand = next(buffer for buffer in nest.inputs if buffer.name == name)
         while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
             shape = tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const))
-            packer = make(of_nest(Origin.of(parts.packer), program.target, {}).program(), None)
-            found.append(Step(packer, shape, parts.packed.dtype))
+            request = of_nest(replace(Origin.of(parts.packer), threads=origin.threads), program.target, {})
+            found.append(Step(make(request.program(), None), request.name, shape, parts.packed.dtype))
             operand, nest = parts.packed, parts.rest
         steps[name] = tuple(found)
-    under = replace(origin.under(Scheduled(nest, faults)), threads=origin.threads)
-    rest = of_nest(under, program.target, {}, program.provenance, program.provenance_reason)
+    rest = of_nest(origin.under(Scheduled(nest, faults)), program.target, {}, program.provenance, program.provenance_reason)
     return Packing(steps, make(rest.program(), None))

@@ -44,7 +44,8 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
     done = Work(OperationCount(cost["flops"], exact=False)) if origin is None else work(origin.plain, dims)
     element = _element(kernel, done)
     forks = (1 if "parallel " in program.nest else 0) if origin is None else _forks(origin.nest.body, dims)
-    threads = get_threads() if forks else 1
+    available = get_threads() if program.threads is None else program.threads
+    threads = available if forks else 1
     here = target("native")
     machine = rates("float64" if element == "float64" else "float32", threads)
     footprint = cost["bytes"] + program.workspace_bytes
@@ -67,7 +68,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
         target_bits=kernel.target.vector_bits,
         forks=forks if threads > 1 else 0,
         threads=threads,
-        available=get_threads(),
+        available=available,
         busy=1.0 if origin is None or threads == 1 else _busy(origin.nest.body, threads, dims),
         waits=None if origin is None or threads > 1 else Waits(*causes(origin.nest, here.core, dims)),
     )

@@ -83,10 +83,10 @@ def _library(name: str | None) -> ctypes.CDLL | None:
         return None
 
 
-def address_of(name: str) -> int:
-    """Where a symbol is in this process. Raises `BuildError` for one that neither the C nor the OpenMP library has."""
+def address_of(name: str, threads: int | None = None) -> int:
+    """Where a symbol is in this process; `threads` is a number of the code's own. Raises `BuildError` for one that no library has."""
     if name == COUNTER_SYMBOL:
-        return counter_address()
+        return counter_address(threads)
     if name in workspaces.SYMBOLS:
         return workspaces.address(name)
     if name in openmp.SYMBOLS:
@@ -97,10 +97,13 @@ def address_of(name: str) -> int:
     raise BuildError(f"the machine code calls {name!r}, which this system's C library does not have")
 
 
-def load_object(code: bytes, exports: tuple[str, ...]) -> binding.Library:
-    """An object linked into this process, with exactly the symbols that it names. Raises `BuildError` where one is missing."""
+def load_object(code: bytes, exports: tuple[str, ...], threads: int | None = None) -> binding.Library:
+    """An object linked into this process, with exactly the symbols that it names. Raises `BuildError` where one is missing.
+
+    Its parallel loops use so many `threads`, or where None the number of the process.
+    """
     outside = undefined_symbols(code)
-    library = binding.link(code, exports, {name: address_of(name) for name in outside})
+    library = binding.link(code, exports, {name: address_of(name, threads) for name in outside})
     if not set(outside).isdisjoint(workspaces.SYMBOLS):
         workspaces.released_with(library)
     return library

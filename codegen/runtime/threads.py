@@ -1,7 +1,8 @@
-"""How many threads a parallel loop uses: one number for the process, read by generated code at every parallel loop.
+"""How many threads a parallel loop uses: a number of the kernel's own, or that of the process, which `set_threads` changes.
 
-The default is `TENSORLANG_NUM_THREADS`, else the size of the affinity mask. Generated code sees the number as the external symbol
-`tensorlang_num_threads` (int32), so that a change needs no rebuild.
+That of the process is `TENSORLANG_NUM_THREADS`, else the size of the affinity mask. Generated code reads the number at every parallel
+loop, as the external symbol `tensorlang_num_threads` (int32); a kernel with a number of its own has that symbol linked to another place.
+So one object serves any number, and a change needs no rebuild.
 
 It is 1 for good in a process that was forked off and cannot have threads of its own any more, see `openmp`.
 """
@@ -25,13 +26,16 @@ _count: Final = ctypes.c_int32(0)
 
 _alone: Final = ctypes.c_bool(False)
 
+_own: Final[dict[int, ctypes.c_int32]] = {}
+"""The numbers that kernels have of their own, each in one place for all kernels; they stay, since code reads them."""
+
 
 def set_threads(count: SupportsIndex) -> None:
-    """Use `count` threads (1 to 1024) in parallel loops from now on, in every kernel of this process.
+    """Use `count` threads (1 to 1024) in parallel loops from now on, in every kernel of this process that has no number of its own.
 
     Raises `CallError` for anything else, and for more than 1 in a forked process that can have no threads; the number stays as it was.
     """
-    wanted = _checked(count, "set_threads")
+    wanted = checked(count, "set_threads")
     if wanted > 1 and _alone.value:
         raise CallError(
             f"set_threads: this process cannot have {wanted} threads: it was forked when its OpenMP runtime could not be put to rest, and "
@@ -43,6 +47,8 @@ def set_threads(count: SupportsIndex) -> None:
 def stay_alone() -> None:
     """Run parallel loops on the calling thread from now on."""
     _count.value, _alone.value = 1, True
+    for place in list(_own.values()):
+        place.value = 1
 
 
 def is_alone() -> bool:
@@ -57,20 +63,23 @@ def get_threads() -> int:
     return _count.value
 
 
-def counter_address() -> int:
-    """Where generated code reads the number."""
-    get_threads()
-    return ctypes.addressof(_count)
+def counter_address(threads: int | None = None) -> int:
+    """Where generated code reads the number: a kernel's own, or where None that of the process."""
+    if threads is None:
+        get_threads()
+        return ctypes.addressof(_count)
+    return ctypes.addressof(_own.setdefault(threads, ctypes.c_int32(1 if is_alone() else threads)))
 
 
 def _default() -> int:
     text = os.environ.get("TENSORLANG_NUM_THREADS", "").strip()
     if not text:
         return min(usable_cores(), MAX_THREADS)
-    return _checked(int(text) if text.isascii() and text.isdigit() else text, "TENSORLANG_NUM_THREADS")
+    return checked(int(text) if text.isascii() and text.isdigit() else text, "TENSORLANG_NUM_THREADS")
 
 
-def _checked(count: object, where: str) -> int:
+def checked(count: object, where: str) -> int:
+    """A number of threads. Raises `CallError` that names `where` it was given."""
     try:
         number = None if isinstance(count, bool) else operator.index(count)  # type: ignore[arg-type]
     except TypeError:

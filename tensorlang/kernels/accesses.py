@@ -18,6 +18,8 @@ from tensorlang.definition.first_use import by_first_use
 from tensorlang.definition.naming import of_component, tensor_names
 from tensorlang.definition.tensor import Placeholder, Stage, Tensor, as_outputs, definitions, operands
 from tensorlang.ir.traverse import axes_of, loads_of, walk
+from tensorlang.kernels.wanted import wanted
+from tensorlang.ops.spec import Spec
 
 Kind: TypeAlias = Literal["pointwise", "injective", "reduction", "opaque"]
 Relation: TypeAlias = Literal["same", "broadcast", "moved", "several", "data"]
@@ -59,9 +61,12 @@ class Access:
         return max((stage.kind for stage in self.stages), key=KINDS.index, default="pointwise")
 
 
-def access(tensors: object) -> Access:
-    """The operands of tensors, and how their stages read. Raises `DefinitionError` for what is no program."""
-    outputs = as_outputs(tensors)
+def access(asked: object) -> Access:
+    """The operands of a spec, or of tensors, and how their stages read.
+
+    Raises `BuildError` for a spec that `supports` refuses, `DefinitionError` for what is no program.
+    """
+    outputs = wanted(asked).outputs if isinstance(asked, Spec) else as_outputs(asked)
     names = tensor_names(definitions(outputs))
     order = by_first_use(outputs)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +62,8 @@ def compile(
     an operand; see `tensorlang.ops.fusion`. Arguments are the operator's, then theirs in order of creation; `inputs` is another order, of
     placeholders or of names. `constants` names operands that `kernel.prepack` will fix: the schedule is one for which their packing is
     free.
-    `threads` is the number that the schedule is for (default: that of the process).
+    `threads` is the number that the kernel uses, whatever that of the process is; without it the schedule is for that of the process now,
+    and each call uses that of the process then. Results have the same bits for any number.
 
     `strides={"B": (1, 512)}` says how operands and results lie in memory, in elements, where that is not C order: transposed, sliced,
     every other one, repeated (stride 0), a part of something larger. The schedule is one for them, and a call takes them as they lie.
@@ -81,15 +82,16 @@ def compile(
     machine, books = find_target(target), _database(database)
     if level not in LEVELS:
         raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
-    count = keys.checked_threads(threads) or get_threads()
+    own = keys.checked_threads(threads)
+    count = own or get_threads()
     state = "" if books is None else f"{id(books)}.{books.revision}"
     plain = epilogue is None and prologue is None and inputs is None and strides is None and over is None
 
     def code(program: Wanted) -> Code:
         places = program.places(constants)
         name = keys.of(program, machine, count, places)
-        request = Request(program, machine, books, level, count, places, name)
-        return _codes.get(f"{name} {level} {state} {program.form}", request.code)
+        request = Request(program, machine, books, level, own, places, name)
+        return _codes.get(f"{name} {own} {level} {state} {program.form}", request.code)
 
     if not (plain and isinstance(asked, Spec)):
         program = wanted(asked, epilogue, prologue, inputs, strides, over)
@@ -99,12 +101,14 @@ def compile(
         program = wanted(asked)
         return code(program).serve(program)
 
-    known = f"{asked.text} {keys.machine(machine)} {machine.name} {level} {count} {constants!r} {state}"
+    known = f"{asked.text} {keys.machine(machine)} {machine.name} {level} {own} {count} {constants!r} {state}"
     return _by_spec.get(known, made)
 
 
 def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> list[ServedKernel]:
     """The kernels of many specs, or tensors, in their order, `workers` at a time; `options` are those of `compile`, for all of them.
+
+    A pair of one of them and a dict is one with options of its own, as `(spec, {"epilogue": fn})`: a graph's kernels differ in these.
 
     LLVM runs in one thread at a time, without the interpreter's lock: two workers schedule while it compiles. Raises what `compile` raises
     for the first that fails; those that were not begun are left out.
@@ -112,7 +116,7 @@ def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> l
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= MOST_WORKERS:
         raise BuildError(f"workers= is a number from 1 to {MOST_WORKERS}, not {workers!r:.60}")
     with ThreadPoolExecutor(workers, thread_name_prefix="tensorlang compile") as pool:
-        futures = [pool.submit(compile, spec, **options) for spec in specs]
+        futures = [pool.submit(compile, spec, **(options | own)) for spec, own in map(_with_options, specs)]
         try:
             return [future.result() for future in futures]
         finally:
@@ -120,11 +124,20 @@ def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> l
                 future.cancel()
 
 
+def _with_options(entry: object) -> tuple[object, dict[str, Any]]:
+    """What is asked for, and the options that it has alone."""
+    match entry:
+        case (asked, Mapping() as options):
+            return asked, dict(options)
+        case _:
+            return entry, {}
+
+
 class Request:
     """Code that is wanted and not there: how to make it, now and better later."""
 
     def __init__(
-        self, program: Wanted, target: Target, database: Any, level: str, threads: int, constants: tuple[int, ...], key: str
+        self, program: Wanted, target: Target, database: Any, level: str, threads: int | None, constants: tuple[int, ...], key: str
     ) -> None:
         self.program, self.target, self.database = program, target, database
         self.level, self.threads, self.constants = level, threads, frozenset(program.names[place] for place in constants)
@@ -149,7 +162,9 @@ class Request:
     def plain(self) -> Kernel:
         """By the loops as they are written."""
         schedule = Schedule(self.program.outputs)
-        return cached_kernel(of_schedule(schedule, self.target, name=self.name, inputs=self.program.passed, reason="level O0"))
+        return cached_kernel(
+            of_schedule(schedule, self.target, name=self.name, inputs=self.program.passed, reason="level O0", threads=self.threads)
+        )
 
     def better(self) -> Kernel | None:
         """What takes the place of the plain loops, made in the background; None, and a line in the log, where it cannot be made."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import Final
 
+from tensorlang.codegen.runtime.threads import MAX_THREADS
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.codegen.target.cores import digest as machine_digest
 from tensorlang.errors import BuildError
@@ -18,8 +19,6 @@ from tensorlang.kernels.wanted import Wanted, wanted
 
 SCHEMA: Final = 1
 """Grows when the same program gets another key."""
-
-MOST_THREADS: Final = 4096
 
 
 def key(
@@ -50,6 +49,6 @@ def machine(target: Target) -> tuple[str, ...]:
 
 def checked_threads(threads: object) -> int | None:
     """A number of threads, or None. Raises `BuildError`."""
-    if threads is None or (isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= MOST_THREADS):
+    if threads is None or (isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= MAX_THREADS):
         return threads
-    raise BuildError(f"threads= is a number from 1 to {MOST_THREADS}, or None for that of the process, not {threads!r:.60}")
+    raise BuildError(f"threads= is a number from 1 to {MAX_THREADS}, or None for that of the process, not {threads!r:.60}")

@@ -58,7 +58,13 @@ def test_the_access_of_a_program_names_operands_and_stages_in_order_of_use() -> 
 
 def test_what_is_no_program_has_no_access() -> None:
     with pytest.raises(tl.DefinitionError):
-        kernels.access(CONV)
+        kernels.access("C")
+    with pytest.raises(tl.BuildError, match="there is no operator 'conv9d'"):
+        kernels.access(kernels.Spec("conv9d", ((1, 2),)))
+
+
+def test_a_spec_has_the_access_of_its_definition() -> None:
+    assert kernels.access(CONV) == kernels.access(CONV.define())
 
 
 def test_an_estimate_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
