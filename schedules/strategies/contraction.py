@@ -119,7 +119,7 @@ class Contraction:
         found += [self.order.knob(), self._depths(), Sizes("unroll", (1, 2, 4))]
         if self._packs_lanes_by_choice:
             found.append(Flag("pack_vector"))
-        if self.model.packable(roles.row_operand):
+        if self.model.packable(roles.row_operands):
             found.append(Flag("pack_row"))
         if self.producer is not None:
             found.append(self.producer.knob())
@@ -144,8 +144,9 @@ class Contraction:
         """What the panels that are used again occupy of the caches that are to hold them."""
         kernel, machine = self.kernel, self.model.machine
         each = kernel.panel_bytes * kernel.roles.reductions
-        panel = Footprint("panel of the lanes in L2", ("vectors", "depth"), each * kernel.lanes, machine.l2)
-        rows = Footprint("panel of the rows in L1", ("rows", "depth"), each, machine.l1)
+        lanes, rowwise = (each * max(1, len(loads)) for loads in (kernel.roles.operands, kernel.roles.row_operands))
+        panel = Footprint("panel of the lanes in L2", ("vectors", "depth"), lanes * kernel.lanes, machine.l2)
+        rows = Footprint("panel of the rows in L1", ("rows", "depth"), rowwise, machine.l1)
         return (panel,) if kernel.roles.row is None else (panel, rows)
 
     def default(self) -> dict[str, Any]:
@@ -173,7 +174,7 @@ class Contraction:
 
     @property
     def _packs_lanes_by_choice(self) -> bool:
-        return self.model.packable(self.kernel.roles.operand) and not self.kernel.roles.scattered
+        return self.model.packable(self.kernel.roles.operands) and not self.kernel.roles.scattered
 
     def _depths(self) -> TileSize:
         depth = size(self.kernel.roles.depth)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tensorlang.ir import For, Load
+from tensorlang.ir import Binary, For, Load
+from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.strategies.analysis import LoopGroup, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
@@ -29,9 +30,9 @@ MOST_INTERLEAVED: Final = 4
 class Roles:
     """One way to run a contraction.
 
-    `rest` are the other loops of the output, `reduced` the other loops of the reduction, `operand` is the one tensor that varies from
-    lane to lane (None: several do), `row_operand` one that varies from row to row only. `scattered`: lanes of the operand are not
-    contiguous in memory. `transposed`: lanes of the output are not.
+    `rest` are the other loops of the output, `reduced` the other loops of the reduction. `operands` are the different loads that vary from
+    lane to lane (none where one varies from row to row as well, so that nothing is used again), `row_operands` those that vary from row to
+    row only. `scattered`: lanes of an operand are not contiguous in memory. `transposed`: lanes of the output are not.
     """
 
     stage: StageInfo
@@ -40,8 +41,8 @@ class Roles:
     depth: For
     rest: tuple[For, ...]
     reduced: tuple[For, ...]
-    operand: Load | None
-    row_operand: Load | None
+    operands: tuple[Load, ...]
+    row_operands: tuple[Load, ...]
     scattered: bool
     transposed: bool
 
@@ -50,9 +51,22 @@ class Roles:
         """Can operands be packed: is every extent a literal?"""
         return all(is_literal(loop) for loop in self.stage.loops)
 
+    @property
+    def temporaries(self) -> int:
+        """Registers of what rows and lanes are combined to: none where it is a product that one instruction multiplies and adds."""
+        (value,), reducer = self.stage.store.values, self.stage.store.reducer
+        if not (isinstance(value, Binary) and value.op == "mul" and reducer is not None and reducer.name == "sum"):
+            return 1
+        sides = [frozenset(loads_of(side)) for side in (value.left, value.right)]
+        return int(any(not side.isdisjoint(self.operands) and not side.isdisjoint(self.row_operands) for side in sides))
+
+    def is_shared(self, load: Load) -> bool:
+        """Is a tensor also read at another place, in another role?"""
+        return any(tensor_of(other).name == tensor_of(load).name and other.index != load.index for other in self.stage.loads)
+
     def moves(self, loop: For) -> bool:
-        """Does the operand of the lanes vary along a loop?"""
-        return self.operand is None or self.stage.stride(self.operand, loop) != 0
+        """Does what varies from lane to lane vary along a loop?"""
+        return not self.operands or any(self.stage.stride(load, loop) != 0 for load in self.operands)
 
     @cached_property
     def interleaved(self) -> For | None:
@@ -84,8 +98,11 @@ class Roles:
 
     @property
     def panel_elements(self) -> int:
-        """Elements of the operand of the lanes in all its packed panels."""
-        return prod(size(loop) for loop in self.stage.loops if self.moves(loop))
+        """Elements of the operands of the lanes in all their packed panels."""
+        stage = self.stage
+        if not self.operands:
+            return prod(map(size, stage.loops))
+        return sum(prod(size(loop) for loop in stage.loops if stage.stride(load, loop) != 0) for load in self.operands)
 
     @property
     def output_elements(self) -> int:
@@ -103,9 +120,10 @@ def roles_of(stage: StageInfo) -> tuple[Roles, ...]:
 def _found(stage: StageInfo) -> Iterator[Roles]:
     groups = stage.groups(stage.outer)
     depth = max(stage.reduced, key=size)
+    loads = tuple(dict.fromkeys(stage.loads))
     for vector in groups:
-        moved = [load for load in stage.loads if stage.stride(load, vector.last) != 0]
-        fixed = [load for load in stage.loads if stage.stride(load, vector.last) == 0]
+        moved = [load for load in loads if stage.stride(load, vector.last) != 0]
+        fixed = [load for load in loads if stage.stride(load, vector.last) == 0]
         if vector.size < LEAST_LANES or not moved:
             continue
         rows = [group for group in groups if group is not vector and any(stage.stride(load, group.last) == 0 for load in moved)]
@@ -117,7 +135,8 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
         across = stage.stride(stage.store, vector.last)
         transposed = across != 1 and not _only_axis(stage, vector)
         scattered = any(stage.stride(load, vector.last) != 1 for load in moved)
-        operand = moved[0] if len({tensor_of(load).name for load in moved}) == len(moved) == 1 else None
+        mixed = row is not None and any(stage.stride(load, row.last) != 0 for load in moved)
+        operands = () if mixed or len({tensor_of(load).name for load in moved}) < len(moved) else tuple(moved)
         inside = {loop.loop for group in (vector, row) if group is not None for loop in group.loops}
         roles = Roles(
             stage,
@@ -126,13 +145,13 @@ def _found(stage: StageInfo) -> Iterator[Roles]:
             depth,
             tuple(loop for loop in stage.outer if loop.loop not in inside),
             tuple(loop for loop in stage.reduced if loop is not depth),
-            operand,
-            next((load for load in fixed if row is not None and stage.stride(load, row.last) != 0), None),
+            operands,
+            tuple(load for load in fixed if row is not None and stage.stride(load, row.last) != 0),
             scattered,
             transposed,
         )
         worth = row is not None and row.size >= LEAST_ROWS
-        if scattered and not (worth and roles.packable and operand is not None):
+        if scattered and not (worth and roles.packable and operands):
             continue
         if transposed and (across is None or not roles.packable or row is None or (scattered and not worth)):
             continue
