@@ -217,7 +217,7 @@ class Placements:
         lanes = _lanes(rows)
         if not isinstance(rows, RowVectors) or lanes is None or lanes in loops:
             return rows
-        return replace(rows, vector=find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i")))
+        return replace(rows, run=None, vector=find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i")))
 
 
 def _lanes(rows: RowStrategy) -> str | None:

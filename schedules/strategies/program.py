@@ -208,7 +208,7 @@ class ProgramStrategy:
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         if info.name in self._owners:  # the loop around a sum has no lanes
-            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
+            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None, run=None)
         transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
         rows = RowVectors.of(info, self.machine, self.threads, self._parts)
         return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
