@@ -31,7 +31,8 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel, lane_kernels
 from tensorlang.schedules.strategies.partition import partitioning_loop
 from tensorlang.schedules.strategies.producer import WHOLE, Producer
-from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.rows import MAX_LANES, RowVectors
+from tensorlang.schedules.strategies.short_axes import run_of
 from tensorlang.schedules.strategies.sliding import producer_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import cheapest_thread_loop, parallelize
@@ -67,7 +68,7 @@ class Contraction:
         """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
         kernels: tuple[MicroKernel, ...] = dot_kernels(stage, machine) or lane_kernels(stage, machine)
         model = cheapest(kernels, machine, constants)
-        return None if model is None else cls(model, threads, plain=plain)
+        return None if model is None or _is_small(model.kernel) else cls(model, threads, plain=plain)
 
     @property
     def name(self) -> str:
@@ -212,3 +213,12 @@ class Contraction:
             inside = config.get("source") == IN_PARTS and s.can("compute_at", self.producer.name, self.producer_loop)
             self.producer.compute(s, config, self.producer_loop if inside else None)
         return loops
+
+
+def _is_small(kernel: MicroKernel) -> bool:
+    """Is it a product of small matrices, of which neither axis fills a vector, but both as one run do, the same in each?"""
+    roles, lanes = kernel.roles, kernel.lanes
+    if kernel.products > 1 or roles.vector.size >= lanes or roles.row is None or max(roles.row.size, roles.sums) >= lanes:
+        return False
+    run = run_of(roles.stage, lanes, MAX_LANES)
+    return run is not None and run.period <= lanes

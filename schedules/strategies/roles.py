@@ -97,6 +97,11 @@ class Roles:
         return max(1, prod(size(loop) for loop in self.reduced))
 
     @property
+    def sums(self) -> int:
+        """Elements that each sum adds."""
+        return prod(map(size, self.stage.reduced))
+
+    @property
     def panel_elements(self) -> int:
         """Elements of the operands of the lanes in all their packed panels."""
         stage = self.stage

@@ -216,6 +216,10 @@ class RowVectors:
             if s.can("accumulate", target, at=outer):
                 tile = tile_name(s.nest, target)
                 s.accumulate(target, at=outer)
+                if self.run is not None and all(map(is_literal, self.stage.reduced)) and prod(map(size, self.stage.reduced)) < self.lanes:
+                    for loop in reduced:
+                        s.unroll(loop)
+                    return
                 if rounds(self.stage.store):
                     sum_in_blocks(s, tile, reduced, BLOCK)
 
