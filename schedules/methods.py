@@ -156,3 +156,7 @@ class Methods(ABC):
     def decompose_reduction(self, loop: str) -> None:
         """Start a reduction right before one of its loops; see `directives.decompose_reduction`."""
         self._step("decompose_reduction", loop)
+
+    def join_reductions(self, first: str, second: str) -> None:
+        """Compute two reductions over equal ranges in one pass; see `directives.join_reductions`."""
+        self._step("join_reductions", first, second)

@@ -56,7 +56,8 @@ class RegisterTiles:
         """Do the accumulators, the vectors of one step, broadcast elements and what they are combined to fit the vector registers?"""
         roles = self.kernel.roles
         elements = max(1, len(roles.row_operands)) + roles.temporaries
-        return (rows + max(1, len(roles.operands))) * vectors * roles.interleaving + elements <= self.machine.registers
+        sums = rows * roles.results + max(1, len(roles.operands))
+        return sums * vectors * roles.interleaving + elements <= self.machine.registers
 
     def value(self, rows: int, vectors: int, *, memory_bound: bool) -> float:
         """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number.
@@ -80,7 +81,11 @@ class RegisterTiles:
     def best(self, *, memory_bound: bool) -> tuple[int, int]:
         """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
         if self.kernel.roles.row is None:
-            return 1, max(count for count in self.vector_sizes if count <= MAX_VECTORS_ALONE)
+            return 1, max(
+                count
+                for count in self.vector_sizes
+                if count * self.kernel.roles.results <= max(MAX_VECTORS_ALONE, self.kernel.roles.results)
+            )
         tiles = [(rows, vectors) for rows in self.row_sizes for vectors in self.vector_sizes if self.fits(rows, vectors)]
         return max(tiles, key=lambda tile: (self.value(*tile, memory_bound=memory_bound), tile), default=(1, 1))
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tensorlang.ir import Binary, For, Load
-from tensorlang.ir.traverse import loads_of
+from tensorlang.ir import Binary, For, Load, Param, Reducer
+from tensorlang.ir.traverse import loads_of, walk
 from tensorlang.schedules.strategies.analysis import LoopGroup, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
@@ -52,9 +52,14 @@ class Roles:
         return all(is_literal(loop) for loop in self.stage.loops)
 
     @property
+    def results(self) -> int:
+        """Results that are summed together, each in registers of its own."""
+        return len(self.stage.store.buffers)
+
+    @property
     def temporaries(self) -> int:
         """Registers of what rows and lanes are combined to: none where it is a product that one instruction multiplies and adds."""
-        (value,), reducer = self.stage.store.values, self.stage.store.reducer
+        value, reducer = self.stage.store.values[0], self.stage.store.reducer
         if not (isinstance(value, Binary) and value.op == "mul" and reducer is not None and reducer.name == "sum"):
             return 1
         sides = [frozenset(loads_of(side)) for side in (value.left, value.right)]
@@ -117,9 +122,18 @@ class Roles:
 
 def roles_of(stage: StageInfo) -> tuple[Roles, ...]:
     """Every way to run a stage as a contraction; none where it does not reuse operands."""
-    if stage.store.reducer is None or len(stage.store.buffers) > 1 or not stage.outer or not stage.reduced:
+    if stage.store.reducer is None or not stage.outer or not stage.reduced:
         return ()
-    return tuple(_found(stage))
+    found = _found(stage)
+    if len(stage.store.buffers) == 1:
+        return tuple(found)
+    return tuple(roles for roles in found if roles.row is None) if componentwise(stage.store.reducer) else ()
+
+
+def componentwise(reducer: Reducer) -> bool:
+    """Is each component combined by itself?"""
+    params = [{node.name for node in walk(result) if isinstance(node, Param)} for result in reducer.results]
+    return all(found <= {f"a{place}", f"b{place}"} for place, found in enumerate(params))
 
 
 def _found(stage: StageInfo) -> Iterator[Roles]:

@@ -125,6 +125,7 @@ class RowVectors:
         if self.vector is not None:
             counts, extent = self._counts(self.extent), self.extent
             wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
+            wanted = -(-wanted // len(self.stage.store.buffers))
             whole = [count for count in counts if count * self.lanes == extent]
             config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
