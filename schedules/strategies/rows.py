@@ -24,6 +24,7 @@ from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, divisors, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.phases import TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.prefetching import ask_ahead, operands_from_afar, prefetch_knob
 from tensorlang.schedules.strategies.short_axes import Run, run_of
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
@@ -54,6 +55,8 @@ class RowVectors:
     """Operands that may be asked for ahead."""
     run: Run | None = None
     """The loops that `vector`, the innermost of them, is one run with."""
+    phases: Phases = TOGETHER
+    """Remainders of the vector loop that decide what is chosen."""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> RowVectors:
@@ -63,7 +66,8 @@ class RowVectors:
         run = run_of(stage, lanes, max(MAX_LANES, SHORT_LANES * lanes)) if vector is not None and size(vector) < lanes else None
         vector = vector if run is None else run.loops[-1]
         shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
-        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run)
+        phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
+        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run, phases=phases)
 
     def asking_ahead(self, machine: Machine) -> RowVectors:
         """The same, where operands from afar may be asked for ahead."""
@@ -111,6 +115,8 @@ class RowVectors:
             found.append(Sizes(f"{prefix}vectors", self._counts(self.extent)))
             if self.stage.reduced and not self.reduces:
                 found.append(Flag(f"{prefix}inside"))
+            if self.phases.count > 1:
+                found.append(Flag(f"{prefix}phases"))
             if self.streamed is not None:
                 found.append(Flag(f"{prefix}stream"))
             if self.far:
@@ -130,6 +136,8 @@ class RowVectors:
             config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
                 config[f"{prefix}inside"] = True
+            if self.phases.count > 1:
+                config[f"{prefix}phases"] = self.phases.pay
             if self.streamed is not None:
                 config[f"{prefix}stream"] = self.streamed
             if self.far:
@@ -158,6 +166,7 @@ class RowVectors:
         outermost = next(iter(standing(s.nest, self.stage)), None)
         if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
             width = min(config[f"{prefix}vectors"] * self.lanes, max(MAX_LANES, self.period * self.lanes))
+            width = max(width, self.phases.count * self.lanes) if config.get(f"{prefix}phases") else width
             width = width if self.run is None or not self.run.literal else min(width, self.run.size)
             lanes, joined = self._joined(s)
             outermost = lanes if outermost in joined else outermost
@@ -170,7 +179,9 @@ class RowVectors:
                     outermost = outer
                 if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
                     self._move_inside(s, outer, inner)
-                s.attempt(Vectorize(inner))
+                apart = config.get(f"{prefix}phases", False) and not config.get(f"{prefix}stream")
+                if not (apart and vectorize_phases(s, inner, self.phases.count)):
+                    s.attempt(Vectorize(inner))
             if config.get(f"{prefix}stream"):
                 stream(s, self.stage)
             if config.get(f"{prefix}prefetch"):
