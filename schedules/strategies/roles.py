@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tensorlang.ir import Binary, For, Load, Param, Reducer
-from tensorlang.ir.traverse import loads_of, walk
+from tensorlang.ir import Axis, Binary, Const, For, Load, Param, Reducer
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.strategies.analysis import LoopGroup, StageInfo, is_literal, size, tensor_of
 from tensorlang.system.lazy import cached_property
 
@@ -70,8 +71,20 @@ class Roles:
         return any(tensor_of(other).name == tensor_of(load).name and other.index != load.index for other in self.stage.loads)
 
     def moves(self, loop: For) -> bool:
-        """Does what varies from lane to lane vary along a loop?"""
-        return not self.operands or any(self.stage.stride(load, loop) != 0 for load in self.operands)
+        """Has each iteration of a loop panels of its own?
+
+        Not where what varies from lane to lane stays, or where data choose its panel and there are fewer panels than iterations: beside all
+        of a part each iteration finds its own in a cache.
+        """
+        return not self.operands or any(self.stage.stride(load, loop) != 0 and not self._picks(load, loop) for load in self.operands)
+
+    def _picks(self, load: Load, loop: For) -> bool:
+        return self.row is None and not self.reduced and picks(load, loop)
+
+    @cached_property
+    def picked(self) -> bool:
+        """Do data choose panels, which several iterations find in a cache?"""
+        return any(self._picks(load, loop) for loop in self.rest for load in self.operands)
 
     @cached_property
     def interleaved(self) -> For | None:
@@ -128,6 +141,18 @@ def roles_of(stage: StageInfo) -> tuple[Roles, ...]:
     if len(stage.store.buffers) == 1:
         return tuple(found)
     return tuple(roles for roles in found if roles.row is None) if componentwise(stage.store.reducer) else ()
+
+
+def picks(load: Load, loop: For) -> bool:
+    """Do data choose what a load reads in each iteration of a loop, from fewer places than it has iterations?"""
+    places = 1
+    for part, extent in zip(load.index, tensor_of(load).shape, strict=True):
+        if loop.loop in axes_of(part):
+            told = any(loop.loop in axes_of(inner) for inner in loads_of(part))
+            if not told or Axis(loop.loop) in linear(part).terms or not isinstance(extent, Const):
+                return False
+            places *= int(extent.value)
+    return 1 < places < size(loop)
 
 
 def componentwise(reducer: Reducer) -> bool:

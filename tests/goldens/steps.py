@@ -107,6 +107,6 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "fuse_loops": (pair(), (("fuse_loops", "B.i", "C.i"),)),
     "specialize": (any_length(), (("split", "i", 8), ("specialize", "n % 8 == 0"))),
     "rfactor": (row_sums(), (("split", "k", 8), ("rfactor", "k_o"))),
-    "join_reductions": (sum_and_squares(), (("join_reductions", "S", "Q"),)),
     "decompose_reduction": (matmul(4, 6, 8), (("reorder", "C.i", "C.k", "C.j"), ("decompose_reduction", "k"))),
+    "join_reductions": (sum_and_squares(), (("join_reductions", "S", "Q"),)),
 }

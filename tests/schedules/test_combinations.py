@@ -140,3 +140,22 @@ def test_a_loop_that_moves_no_use_is_refused() -> None:
     s.pack("X", at="j_o", along="j_i")
     found = code_and_reason(s, "pack", "X", at="j_o", along="j_i")
     assert found == ("TL-S302", "no use of 'X' inside 'j_o' moves along 'j_i'")
+
+
+def experts(tokens: int = 40, number: int = 8, depth: int = 64, width: int = 96) -> tl.Tensor:
+    """Each token by the matrix that data pick for it."""
+    x, w = tl.placeholder((tokens, depth), name="X"), tl.placeholder((number, depth, width), name="W")
+    e, r = tl.placeholder((tokens,), "int32", name="E"), tl.reduce_axis(depth, name="r")
+    result: tl.Tensor = tl.compute((tokens, width), lambda i, j: tl.sum(x[i, r] * w[tl.clamp(e[i], 0, number - 1), r, j], axis=r), name="D")
+    return result
+
+
+def test_tokens_pass_by_a_part_of_all_matrices_where_these_are_fewer() -> None:
+    strategy, tile = contraction(experts())
+    assert tile.kernel.roles.picked
+    assert [loop.loop for loop in tile.kernel.roles.inside_panels] == ["D.i"]
+    _, alone = contraction(experts(number=40))
+    assert not alone.kernel.roles.picked
+    assert [loop.loop for loop in alone.kernel.roles.outside_panels] == ["D.i"]
+    for config in (strategy.default, *strategy.space.sample(np.random.default_rng(0), 3)):
+        check(strategy.schedule(config), interpret=False, rtol=1e-4)
