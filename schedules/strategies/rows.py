@@ -26,6 +26,7 @@ from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_b
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.phases import TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.prefetching import ask_ahead, operands_from_afar, prefetch_knob
+from tensorlang.schedules.strategies.roles import componentwise
 from tensorlang.schedules.strategies.short_axes import Run, run_of
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize, worth_threads
@@ -131,7 +132,8 @@ class RowVectors:
         if self.vector is not None:
             counts, extent = self._counts(self.extent), self.extent
             wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
-            wanted = -(-wanted // len(self.stage.store.buffers))
+            if self.stage.store.reducer is not None and componentwise(self.stage.store.reducer):  # each has partial results of its own
+                wanted = -(-wanted // len(self.stage.store.buffers))
             whole = [count for count in counts if count * self.lanes == extent]
             config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
             if self.stage.reduced and not self.reduces:
