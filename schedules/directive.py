@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Protocol, Self, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from tensorlang.ir import Nest
 
@@ -157,8 +157,9 @@ def field_kinds(directive: type[Directive]) -> dict[str, FieldKind]:
 
 
 def _kind(hint: Any) -> FieldKind:
-    parts = [part for part in get_args(hint) if part is not NoneType] if isinstance(hint, UnionType) else [hint]
-    optional, (hint,) = len(parts) < len(get_args(hint)) and isinstance(hint, UnionType), parts
+    union = get_origin(hint) in (Union, UnionType)  # `X | None` is one or the other, by what X is
+    parts = [part for part in get_args(hint) if part is not NoneType] if union else [hint]
+    optional, (hint,) = union and len(parts) < len(get_args(hint)), parts
     if get_origin(hint) is tuple:
         return FieldKind(tuple, _kind(get_args(hint)[0]).names, optional=optional)
     (told,) = hint.__metadata__ if get_origin(hint) is Annotated else ("",)

@@ -61,9 +61,9 @@ class Methods(ABC):
         """Copy the region of a tensor used inside a loop; see `directives.cache_read`."""
         self._step("cache_read", tensor, at)
 
-    def pack(self, tensor: str, at: str, layout: tuple[str, ...] | None = None) -> None:
+    def pack(self, tensor: str, at: str, layout: tuple[str, ...] | None = None, along: str | None = None) -> None:
         """Copy what the inner loops use of a tensor in the order in which they use it; see `directives.pack`."""
-        self._step("pack", tensor, at, layout=layout)
+        self._step("pack", tensor, at, layout=layout, along=along)
 
     def accumulate(self, tensor: str, at: str, *, partial: bool = False) -> None:
         """Keep the tile of a reduction's output in registers; `partial` sums it apart. See `directives.accumulate`."""
@@ -156,3 +156,7 @@ class Methods(ABC):
     def decompose_reduction(self, loop: str) -> None:
         """Start a reduction right before one of its loops; see `directives.decompose_reduction`."""
         self._step("decompose_reduction", loop)
+
+    def join_reductions(self, first: str, second: str) -> None:
+        """Compute two reductions over equal ranges in one pass; see `directives.join_reductions`."""
+        self._step("join_reductions", first, second)

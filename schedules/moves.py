@@ -23,6 +23,7 @@ from tensorlang.schedules.directives.decompose_reduction import DecomposeReducti
 from tensorlang.schedules.directives.fission import Fission
 from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.fuse_loops import FuseLoops
+from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tensorlang.schedules.directives.loop_kinds import Parallel, Unroll, Vectorize
 from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.directives.peel import Peel
@@ -34,7 +35,7 @@ from tensorlang.schedules.directives.skew import Skew
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.directives.store_at import StoreAt
 from tensorlang.schedules.directives.store_root import StoreRoot
-from tensorlang.schedules.rewriting.edit import AUXILIARY, loops, path_to_loop, stage_of, stages
+from tensorlang.schedules.rewriting.edit import AUXILIARY, loops, path_to_loop, stage_of, stages, stores
 
 FACTORS: Final = (4, 8, 16, 32, 64)
 
@@ -71,9 +72,16 @@ def moves_of_loop(nest: Nest, loop: str) -> Iterator[Directive]:
 def moves_of_stage(nest: Nest, stage: str) -> Iterator[Directive]:
     """Directives that say where a stage is computed and stored."""
     yield from (ComputeInline(stage), ComputeRoot(stage), ReverseComputeInline(stage), StoreRoot(stage))
+    yield from (JoinReductions(stage, other) for other in _reductions_after(nest, stage))
     for part in loops(nest.body):
         if stage_of(part.loop) not in (stage, f"{stage}.init"):
             yield from (ComputeAt(stage, part.loop), StoreAt(stage, part.loop), ReverseComputeAt(stage, part.loop))
+
+
+def _reductions_after(nest: Nest, stage: str) -> tuple[str, ...]:
+    """The reductions that follow another one in the program."""
+    found = list(dict.fromkeys(store.stage for store in stores(nest.body) if store.reducer is not None))
+    return tuple(found[found.index(stage) + 1 :]) if stage in found else ()
 
 
 def _main_stages(nest: Nest) -> tuple[str, ...]:

@@ -9,9 +9,10 @@
                                                                     C[i, j] += A[i, k] * B_pack[k, j_i]
 
 The copy has one dimension for each loop inside `at` that moves the tensor's index, outermost first (`layout` gives another order of
-those loops), so the loops walk it contiguously; a window that slides is unfolded. The copy is the stage `B_pack`.
+those loops), so the loops walk it contiguously; a window that slides is unfolded. The copy is the stage `B_pack`. Of a tensor that plays
+two parts, as in `A[i, k] * A[j, k]`, `along` copies the uses that one loop moves, and the others stay as they are.
 
-Legal where the tensor is not written inside the loop, every use there has the same index, and the copy has a literal shape. The
+Legal where the tensor is not written inside the loop, every use that is copied has the same index, and the copy has a literal shape. The
 copy is made where the uses are not, so it tests what their conditions told it (see `in_bounds`).
 """
 
@@ -37,11 +38,12 @@ MAX_COPY_BYTES = 1 << 36
 
 @dataclass(frozen=True, slots=True)
 class Pack(Directive):
-    """Copy what the loops inside `at` use of `tensor`, in the order of those loops or in `layout`."""
+    """Copy what the loops inside `at` use of `tensor`, in the order of those loops or in `layout`; of uses that loop `along` moves."""
 
     tensor: TensorName
     at: LoopName
     layout: tuple[LoopName, ...] | None = None
+    along: LoopName | None = None
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with the packed copy."""
@@ -74,7 +76,7 @@ class Pack(Directive):
         here = offsets(used)
 
         def rewrite(expr: Expr) -> Expr:
-            if isinstance(expr, Load) and getattr(expr.buffer, "name", "") == self.tensor:
+            if isinstance(expr, Load) and getattr(expr.buffer, "name", "") == self.tensor and expr.index == use.index:
                 return Load(local, here)
             return map_children(expr, rewrite)
 
@@ -85,17 +87,25 @@ class Pack(Directive):
     def _use(self, nest: Nest, loop: For, outer: tuple[For, ...]) -> Access:
         require_used(nest, loop, self.tensor, self.at)
         found = [access for access in accesses(loop, outer[:-1]) if access.buffer.name == self.tensor]
+        found = [access for access in found if self._is_moved(nest, access)]
+        if not found:
+            raise Refusal(
+                "TL-S302", f"no use of {self.tensor!r} inside {short(self.at)!r} moves along {short(self.along or '')!r}", loop=self.at
+            )
         first = found[0]
         for other in found[1:]:
             if other.index != first.index or moving(nest, other.index, other.loops) != moving(nest, first.index, first.loops):
                 raise Refusal(
                     "TL-S303",
                     f"{self.tensor!r} is used at different places inside {short(self.at)!r}; "
-                    "pack needs one, cache_read copies the region of all",
+                    "pack needs one (those that along= moves), cache_read copies the region of all",
                     stage=self.tensor,
                     loop=self.at,
                 )
         return first
+
+    def _is_moved(self, nest: Nest, access: Access) -> bool:
+        return self.along is None or any(loop.loop == self.along for loop in moving(nest, access.index, access.loops))
 
     def _in_layout(self, used: tuple[For, ...]) -> tuple[For, ...]:
         if self.layout is None:

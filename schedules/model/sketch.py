@@ -91,12 +91,13 @@ class Sketch:
             if loop.name == name:
                 self.loops[place] = loop._replace(kind=kind)
 
-    def pack(self, buffer: str, at: str, lanes: int, *, copied: bool = True) -> None:
+    def pack(self, buffer: str, at: str, lanes: int, *, copied: bool = True, along: str = "") -> None:
         """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes.
 
-        What is not `copied` was packed beforehand.
+        What is not `copied` was packed beforehand; of several uses those are copied that move `along` a loop.
         """
         uses = [access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes]
+        uses = [access for access in uses if not along or any(along in terms for terms in access.terms)]
         use = uses[0]
         if any(other.terms != use.terms or other.offsets != use.offsets for other in uses):  # `pack` copies what all uses read alike
             return
@@ -106,7 +107,9 @@ class Sketch:
         for extent in reversed(extents[1:]):
             strides.append(strides[-1] * extent)
         terms = tuple({loop.name: Term(1.0)} for loop in inside)
-        memory = replaced(use.buffer, name=f"{buffer}{PACKED}", memory="heap")
+        taken = {access.buffer.name for access in self.statement.accesses}
+        name = f"{buffer}{PACKED}" if f"{buffer}{PACKED}" not in taken else f"{buffer}_1{PACKED}"
+        memory = replaced(use.buffer, name=name, memory="heap")
         packed = LinearAccess(memory, use.element, extents, tuple(reversed(strides)), (0,) * len(inside), terms, reads=True, writes=False)
         kept = tuple(packed if access in uses else access for access in self.statement.accesses)
         self.statement = self.statement._replace(accesses=kept)

@@ -17,7 +17,7 @@ from functools import partial
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from tensorlang.ir import Binary, Param, Store
+from tensorlang.ir import Binary, Expr, Param, Store
 from tensorlang.schedules.directives.accumulate import Accumulate
 from tensorlang.schedules.directives.loop_kinds import Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
@@ -48,11 +48,16 @@ class ChainLoop(NamedTuple):
 
 def rounds(store: Store) -> bool:
     """Is this a sum whose every step rounds? The relative errors of factors add up in any order, so products gain nothing."""
-    if store.reducer is None or len(store.buffers) > 1 or not store.buffers[0].dtype.is_floating:
+    if store.reducer is None:
         return False
-    match store.reducer.results:
-        case (Binary("add", Param(), Param()),):
-            return True
+    pairs = zip(store.buffers, store.reducer.results, strict=True)
+    return any(buffer.dtype.is_floating and _adds(result, place) for place, (buffer, result) in enumerate(pairs))
+
+
+def _adds(result: Expr, place: int) -> bool:
+    match result:
+        case Binary("add", Param(one), Param(other)):
+            return {one, other} == {f"a{place}", f"b{place}"}
         case _:
             return False
 

@@ -23,10 +23,13 @@ from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
+PICKED_DEPTH: Final = 32
+"""The same where data pick panels, of which a cache holds a part each."""
 SHORT: Final = 3e-6
 """Seconds below which nothing is searched: a search takes as long as ten thousand such calls."""
 PARTS_COST: Final = 1.1
-"""What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less."""
+"""What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
+where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
 UNROLLED_COST: Final = 1.03
 """What unrolled steps are charged, whose code is longer."""
 PACKS: Final = ("pack_vector", "pack_row")
@@ -57,11 +60,13 @@ class BlockingSearch:
         if self._seconds(start) < SHORT:
             return start
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
-        middle = min(depths, key=lambda depth: abs(depth - DEPTH))
+        picked = self.model.roles.picked
+        middle = min(depths, key=lambda depth: abs(depth - (PICKED_DEPTH if picked else DEPTH)))
         if middle == depths[-1]:
             return whole
-        parts = descend({**whole, "depth": middle}, (self._orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
-        return parts if self._seconds(parts) * PARTS_COST < self._seconds(whole) else whole
+        orders = self._orders_and_depths if picked else self._orders
+        parts = descend({**whole, "depth": middle}, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
+        return parts if self._seconds(parts) * (1.0 if picked else PARTS_COST) < self._seconds(whole) else whole
 
     def whole_seconds(self) -> float:
         """What whole sums take in the first tile, packed as is cheapest: enough to compare two ways to lay out the same contraction."""
@@ -85,6 +90,12 @@ class BlockingSearch:
         for order in reversed(distinct.values()):
             for packing in self._packings():
                 yield {"order": order, **packing}
+
+    def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
+        for order in self._orders(config):
+            for depth in self._depths(config):
+                yield {**order, **depth}
 
     def _depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, int]]:
         """The depths from an eighth of a point's to its double, but for the whole."""

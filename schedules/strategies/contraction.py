@@ -31,7 +31,8 @@ from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel, lane_kernels
 from tensorlang.schedules.strategies.partition import partitioning_loop
 from tensorlang.schedules.strategies.producer import WHOLE, Producer
-from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.rows import MAX_LANES, RowVectors
+from tensorlang.schedules.strategies.short_axes import run_of
 from tensorlang.schedules.strategies.sliding import producer_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import cheapest_thread_loop, parallelize
@@ -67,7 +68,7 @@ class Contraction:
         """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
         kernels: tuple[MicroKernel, ...] = dot_kernels(stage, machine) or lane_kernels(stage, machine)
         model = cheapest(kernels, machine, constants)
-        return None if model is None else cls(model, threads, plain=plain)
+        return None if model is None or _is_small(model.kernel) else cls(model, threads, plain=plain)
 
     @property
     def name(self) -> str:
@@ -119,7 +120,7 @@ class Contraction:
         found += [self.order.knob(), self._depths(), Sizes("unroll", (1, 2, 4))]
         if self._packs_lanes_by_choice:
             found.append(Flag("pack_vector"))
-        if self.model.packable(roles.row_operand):
+        if self.model.packable(roles.row_operands):
             found.append(Flag("pack_row"))
         if self.producer is not None:
             found.append(self.producer.knob())
@@ -144,8 +145,9 @@ class Contraction:
         """What the panels that are used again occupy of the caches that are to hold them."""
         kernel, machine = self.kernel, self.model.machine
         each = kernel.panel_bytes * kernel.roles.reductions
-        panel = Footprint("panel of the lanes in L2", ("vectors", "depth"), each * kernel.lanes, machine.l2)
-        rows = Footprint("panel of the rows in L1", ("rows", "depth"), each, machine.l1)
+        lanes, rowwise = (each * max(1, len(loads)) for loads in (kernel.roles.operands, kernel.roles.row_operands))
+        panel = Footprint("panel of the lanes in L2", ("vectors", "depth"), lanes * kernel.lanes, machine.l2)
+        rows = Footprint("panel of the rows in L1", ("rows", "depth"), rowwise, machine.l1)
         return (panel,) if kernel.roles.row is None else (panel, rows)
 
     def default(self) -> dict[str, Any]:
@@ -173,7 +175,7 @@ class Contraction:
 
     @property
     def _packs_lanes_by_choice(self) -> bool:
-        return self.model.packable(self.kernel.roles.operand) and not self.kernel.roles.scattered
+        return self.model.packable(self.kernel.roles.operands) and not self.kernel.roles.scattered
 
     def _depths(self) -> TileSize:
         depth = size(self.kernel.roles.depth)
@@ -211,3 +213,12 @@ class Contraction:
             inside = config.get("source") == IN_PARTS and s.can("compute_at", self.producer.name, self.producer_loop)
             self.producer.compute(s, config, self.producer_loop if inside else None)
         return loops
+
+
+def _is_small(kernel: MicroKernel) -> bool:
+    """Is it a product of small matrices, of which neither axis fills a vector, but both as one run do, the same in each?"""
+    roles, lanes = kernel.roles, kernel.lanes
+    if kernel.products > 1 or roles.vector.size >= lanes or roles.row is None or max(roles.row.size, roles.sums) >= lanes:
+        return False
+    run = run_of(roles.stage, lanes, MAX_LANES)
+    return run is not None and run.period <= lanes

@@ -91,21 +91,21 @@ class CostModel:
 
     # Panels -----------------------------------------------------------------------------------------------------------------
 
-    def packable(self, load: Load | None) -> bool:
-        """Is it a choice whether an operand is packed?"""
-        return not self.kernel.fixed_packing and load is not None and self.roles.packable and self.roles.row is not None
+    def packable(self, loads: tuple[Load, ...]) -> bool:
+        """Is it a choice whether the operands of a role are packed?"""
+        return not self.kernel.fixed_packing and bool(loads) and self.roles.packable and self.roles.row is not None
 
     @property
     def constant(self) -> bool:
-        """Is the operand of the lanes packed beforehand?"""
-        load = self.roles.operand
-        return load is not None and tensor_of(load).name in self.constants
+        """Are the operands of the lanes packed beforehand?"""
+        loads = self.roles.operands
+        return bool(loads) and all(tensor_of(load).name in self.constants for load in loads)
 
     @property
     def single_panel(self) -> bool:
         """Is the operand of the lanes one contiguous panel as it is?"""
         roles = self.roles
-        contiguous = roles.operand is not None and roles.stage.stride(roles.operand, roles.depth) == roles.vector.size
+        contiguous = len(roles.operands) == 1 and roles.stage.stride(roles.operands[0], roles.depth) == roles.vector.size
         widths = {count * self.kernel.lanes for count in self.tiles.vector_sizes}
         return contiguous and not roles.reduced and roles.vector.size in widths
 
@@ -113,24 +113,24 @@ class CostModel:
     def packing_pays(self) -> bool:
         """Is a panel that is contiguous along the lanes reused often enough to copy it?"""
         roles = self.roles
-        conflict = leading_dimension_conflict(roles.stage, roles.operand, roles.depth)
+        conflict = any(leading_dimension_conflict(roles.stage, load, roles.depth) for load in roles.operands)
         saved = self.arithmetic * (CONFLICT_LOSS if conflict else IN_PLACE_LOSS)
         worth = self.constant or (roles.row is not None and saved >= COPY_CYCLES and not roles.reduced)
-        return self.packable(roles.operand) and worth and not self.single_panel
+        return self.packable(roles.operands) and worth and not self.single_panel
 
     @property
     def read_in_place(self) -> bool:
         """Are panels read unpacked, from an operand of several panels?"""
         roles = self.roles
         packed = roles.scattered or bool(roles.reduced) or self.single_panel or self.packing_pays
-        return self.packable(roles.operand) and not packed
+        return self.packable(roles.operands) and not packed
 
     def rows_exceed(self, room: int) -> bool:
         """Does the operand of the rows, which every panel reads again, take more than `room` bytes, where blocks of it can be packed?"""
         roles = self.roles
-        if roles.row is None or roles.reduced or not self.packable(roles.row_operand):
+        if roles.row is None or roles.reduced or not self.packable(roles.row_operands):
             return False
-        return roles.row.size * size(roles.depth) * self.kernel.panel_bytes > room
+        return len(roles.row_operands) * roles.row.size * size(roles.depth) * self.kernel.panel_bytes > room
 
 
 def cheapest(kernels: Iterable[MicroKernel], machine: Machine, constants: Collection[str]) -> CostModel | None:

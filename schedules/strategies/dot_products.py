@@ -47,14 +47,13 @@ class DotProducts:
     @property
     def panel_bytes(self) -> int:
         """Those of an element of the operand of the lanes."""
-        return 1 if self.roles.operand is None else tensor_of(self.roles.operand).dtype.bytes
+        return tensor_of(self.roles.operands[0]).dtype.bytes
 
     @property
     def utilization(self) -> float:
         """The share of the steps' time in which there are products to add: a part of a step takes as long as a whole one, or longer."""
         whole, part = divmod(size(self.along), self.products)
-        row = self.roles.row_operand
-        checked = row is not None and tensor_of(row).memory == "argument"
+        checked = tensor_of(self.roles.row_operands[0]).memory == "argument"
         return size(self.along) / self.products / (whole + (0 if not part else PARTIAL_STEPS if checked else 1))
 
     @property
@@ -120,10 +119,9 @@ def strided_dot_kernels(stage: StageInfo, machine: Machine) -> tuple[DotProducts
 def _found(stage: StageInfo, machine: Machine, suits: Callable[[StageInfo, Load, For], bool]) -> Iterator[DotProducts]:
     for roles in roles_of(stage):
         for instruction in shipped():
-            row = roles.row_operand
-            if row is None or not (instruction.requires <= machine.isa and _computes(instruction, roles)):
+            if not (instruction.requires <= machine.isa and _computes(instruction, roles)):
                 continue
-            lanes, products = _shape(instruction)
+            (row,), (lanes, products) = roles.row_operands, _shape(instruction)
             for along in (loop for loop in _moving(roles) if suits(stage, row, loop)):
                 kernel = DotProducts(roles, lanes, instruction.name, products, along)
                 if kernel.utilization >= LEAST_UTILIZATION:
@@ -138,8 +136,11 @@ def _shape(instruction: Instruction) -> tuple[int, int]:
 
 def _computes(instruction: Instruction, roles: Roles) -> bool:
     """Are the products those of an instruction?"""
-    stage, row, lanes = roles.stage, roles.row_operand, roles.operand
-    if not roles.packable or row is None or lanes is None or row.buffer == lanes.buffer:  # `pack` copies all reads of a tensor
+    stage = roles.stage
+    if not roles.packable or not len(roles.row_operands) == len(roles.operands) == 1:
+        return False
+    (row,), (lanes,) = roles.row_operands, roles.operands
+    if row.buffer == lanes.buffer:  # blocks of products would be those of both roles
         return False
     a, b = instruction.nest.inputs
     (c,) = instruction.nest.outputs
@@ -150,8 +151,8 @@ def _computes(instruction: Instruction, roles: Roles) -> bool:
 
 def _moving(roles: Roles) -> tuple[For, ...]:
     """The loops of the reduction along which the operand of the lanes moves by a constant."""
-    load = roles.operand
-    return () if load is None else tuple(loop for loop in roles.stage.reduced if roles.stage.stride(load, loop) not in (0, None))
+    (load,) = roles.operands
+    return tuple(loop for loop in roles.stage.reduced if roles.stage.stride(load, loop) not in (0, None))
 
 
 def _contiguous(stage: StageInfo, row: Load, along: For) -> bool:

@@ -45,8 +45,7 @@ def _copy_cycles(s: Schedule, kernel: DotProducts) -> float:
 
 def _row(kernel: DotProducts) -> Load:
     """The load of the rows, which every such kernel has."""
-    row = kernel.roles.row_operand
-    assert row is not None
+    (row,) = kernel.roles.row_operands
     return row
 
 

@@ -22,12 +22,12 @@ MAX_UNROLLED: Final = 16
 """Vectors of a tile that is transposed in registers, at most."""
 
 
-def pack(s: Schedule, operand: Buffer, at: str, lanes: int) -> None:
-    """Pack `operand` at the loop `at`, if that is legal, and schedule the copy for vectors of `lanes`."""
-    if not s.can("pack", operand.name, at=at):
+def pack(s: Schedule, operand: Buffer, at: str, lanes: int, along: str | None = None) -> None:
+    """Pack `operand` (what moves `along` a loop) at the loop `at`, if that is legal, and schedule the copy for vectors of `lanes`."""
+    if not s.can("pack", operand.name, at=at, along=along):
         return
     before = set(s.stages())
-    s.pack(operand.name, at=at)
+    s.pack(operand.name, at=at, along=along)
     (name,) = set(s.stages()) - before
     copy = _copy_stage(s, name)
     if copy is None or not copy.loops or len(copy.loads) != 1:

@@ -21,6 +21,7 @@ from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placements import STRIP, WHOLE, Group, Placements
 from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.short_axes import Run
 from tensorlang.system.lazy import cached_property
 
 FIRST: Final = 32
@@ -170,5 +171,17 @@ class PlacementSearch:
         if isinstance(rows, RowVectors) and rows.vector is not None:
             loop = rows.vector.loop
             loop = f"{loop}_i" if group.members and name == group.result and loop == group.loop else loop
+            loop = _joined(sketch, rows.run, loop)
             if any(found.name == loop for found in sketch.loops):
                 sketch.mark(sketch.split(loop, rows.default()["vectors"] * rows.lanes, rows.lanes)[1], "vector")
+
+
+def _joined(sketch: Sketch, run: Run | None, loop: str) -> str:
+    """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part."""
+    for outer in () if run is None else reversed(run.loops[:-1]):
+        names = [found.name for found in sketch.loops]
+        place = names.index(loop) if loop in names else 0
+        if place == 0 or names[place - 1] not in (outer.loop, f"{outer.loop}_i"):
+            break
+        loop = sketch.fuse(names[place - 1], loop)
+    return loop

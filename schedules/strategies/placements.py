@@ -27,6 +27,7 @@ from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.fusion import DEEP, owner
+from tensorlang.schedules.strategies.phases import TOGETHER
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy
 from tensorlang.schedules.strategies.thread_loop import of_threads
@@ -217,7 +218,7 @@ class Placements:
         lanes = _lanes(rows)
         if not isinstance(rows, RowVectors) or lanes is None or lanes in loops:
             return rows
-        return replace(rows, vector=find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i")))
+        return replace(rows, run=None, phases=TOGETHER, vector=find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i")))
 
 
 def _lanes(rows: RowStrategy) -> str | None:

@@ -1,7 +1,6 @@
 """A program as stages of several kinds: the main one by the point of the space, each of the others by the default of its kind.
 
-A stage that reuses its operands keeps a tile of the output in registers (a contraction, a sliding window); it may compute its consumer
-from the tiles, and place the producer of an operand. Other stages run in rows, or as a transposition.
+A stage that reuses its operands keeps a tile of the output in registers (a contraction, a sliding window); others run in rows.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
+from tensorlang.schedules.strategies.joins import join_reductions
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
@@ -65,7 +65,7 @@ class ProgramStrategy:
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         s = Schedule(self.program)
         inline_pointwise(s)
-        s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
+        s, blocks = block_rows(split_digits(join_reductions(raise_contractions(s)), self.machine), self.machine)
         s = interleave_operands(s, self.machine, self.constants)
         return (self.change and self.change.applied(s)) or s, blocks
 
@@ -141,7 +141,7 @@ class ProgramStrategy:
 
     @cached_property
     def _last(self) -> StageInfo | None:
-        return next((info for info in self._stages if info.name == self._plain.nest.outputs[-1].name), None)
+        return next((info for info in self._stages if self._plain.nest.outputs[-1] in info.store.buffers), None)
 
     @cached_property
     def _heavy(self) -> frozenset[str]:
@@ -208,7 +208,7 @@ class ProgramStrategy:
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         if info.name in self._owners:  # the loop around a sum has no lanes
-            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
+            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None, run=None)
         transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
         rows = RowVectors.of(info, self.machine, self.threads, self._parts)
         return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))

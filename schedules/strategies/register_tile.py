@@ -44,7 +44,7 @@ class RegisterTiles:
         roles = self.kernel.roles
         if roles.row is None:
             return (1,)
-        conflict = leading_dimension_conflict(roles.stage, roles.row_operand, roles.row.last, sets=2)
+        conflict = any(leading_dimension_conflict(roles.stage, load, roles.row.last, sets=2) for load in roles.row_operands)
         return tuple(range(1, min(roles.row.size, CONFLICT_ROWS if conflict else MAX_ROWS) + 1))
 
     @property
@@ -53,8 +53,11 @@ class RegisterTiles:
         return vector_counts(self.kernel.roles.vector.size, self.kernel.lanes, MAX_VECTORS)
 
     def fits(self, rows: int, vectors: int) -> bool:
-        """Do the accumulators, the vectors of one step and a broadcast element fit the vector registers?"""
-        return (rows + 1) * vectors * self.kernel.roles.interleaving + 1 <= self.machine.registers
+        """Do the accumulators, the vectors of one step, broadcast elements and what they are combined to fit the vector registers?"""
+        roles = self.kernel.roles
+        elements = max(1, len(roles.row_operands)) + roles.temporaries
+        sums = rows * roles.results + max(1, len(roles.operands))
+        return sums * vectors * roles.interleaving + elements <= self.machine.registers
 
     def value(self, rows: int, vectors: int, *, memory_bound: bool) -> float:
         """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number.
@@ -66,17 +69,23 @@ class RegisterTiles:
         if roles.row is not None:
             used *= utilization(roles.row.size, rows)
             many = rows > self.machine.l1 // WAY_BYTES // 2
-            used *= CONFLICT_VALUE if many and leading_dimension_conflict(roles.stage, roles.row_operand, roles.row.last) else 1.0
+            conflict = any(leading_dimension_conflict(roles.stage, load, roles.row.last) for load in roles.row_operands)
+            used *= CONFLICT_VALUE if many and conflict else 1.0
         tiles = roles.interleaving
         rows, vectors = rows * tiles, vectors * tiles
         independent: float = min(1.0, rows * vectors / tiles / INDEPENDENT_SUMS)
-        loads = rows + vectors * (1 if memory_bound else 2)  # a vector is dearer than an element that is broadcast
+        loads = rows * max(1, len(roles.row_operands))
+        loads += vectors * max(1, len(roles.operands)) * (1 if memory_bound else 2)  # a vector is dearer than an element that is broadcast
         return float(used * independent * (2 * rows * vectors / tiles / loads) ** 0.25)
 
     def best(self, *, memory_bound: bool) -> tuple[int, int]:
         """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
         if self.kernel.roles.row is None:
-            return 1, max(count for count in self.vector_sizes if count <= MAX_VECTORS_ALONE)
+            return 1, max(
+                count
+                for count in self.vector_sizes
+                if count * self.kernel.roles.results <= max(MAX_VECTORS_ALONE, self.kernel.roles.results)
+            )
         tiles = [(rows, vectors) for rows in self.row_sizes for vectors in self.vector_sizes if self.fits(rows, vectors)]
         return max(tiles, key=lambda tile: (self.value(*tile, memory_bound=memory_bound), tile), default=(1, 1))
 
@@ -87,7 +96,7 @@ def vector_counts(extent: int, lanes: int, most: int) -> tuple[int, ...]:
     return tuple(count for count in range(1, most + 1) if count <= whole and count * lanes <= MAX_LANES)
 
 
-def leading_dimension_conflict(stage: StageInfo, load: Load | None, loop: For, sets: int = 1) -> bool:
+def leading_dimension_conflict(stage: StageInfo, load: Load, loop: For, sets: int = 1) -> bool:
     """Does what a load reads along a loop fall into so many sets of the first-level cache, or fewer: is its stride whole ways?"""
-    stride = 0 if load is None else (stage.stride(load, loop) or 0) * tensor_of(load).dtype.bytes
+    stride = (stage.stride(load, loop) or 0) * tensor_of(load).dtype.bytes
     return stride != 0 and stride * sets % WAY_BYTES == 0

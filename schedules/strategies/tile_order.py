@@ -17,6 +17,8 @@ from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.thread_loop import ThreadLoop
 
+LANES, ROWS = "lanes", "rows"
+"""Roles of operands."""
 ORDERS: Final = ("jki", "kji", "kij", "ijk")
 BLOCKED: Final = "kbji"
 """Panels of a part of the depth are packed once, and pass by a cache block of rows that stays in the second-level cache."""
@@ -25,12 +27,13 @@ BLOCKED: Final = "kbji"
 class Panel(NamedTuple):
     """An operand to pack; `place` is the letter of the loop at which a panel is made, directly outside the loop `reuse` that uses it again.
 
-    `place` is None where no loop stands there.
+    `place` is None where no loop stands there. `along` is the role of the operand where its tensor has another one too ("" where not).
     """
 
-    load: Load | None
+    load: Load
     reuse: str
     place: str | None
+    along: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class TileOrder:
 
     def blocks(self, config: Mapping[str, Any]) -> int:
         """Blocks of rows of which a part of the depth takes the room of a block; as many for each thread."""
-        rows = 1 if self.kernel.roles.row is None else self.kernel.roles.row.size
+        rows = 1 if self.kernel.roles.row is None else self.kernel.roles.row.size * max(1, len(self.kernel.roles.row_operands))
         blocks: int = max(1, -(-rows * config["depth"] * self.kernel.panel_bytes // self.block_bytes))
         return blocks + -blocks % self.threads
 
@@ -95,8 +98,13 @@ class TileOrder:
             return ()
         present = self.present(config)
         reuse = "b" if present.find("b") > 0 else "i"  # blocks of rows reuse panels, where these can be packed outside of them
-        wanted = ((lanes, reuse, roles.operand), (rows, "j", roles.row_operand))
-        return tuple(Panel(load, letter, _outside(present, letter)) for packed, letter, load in wanted if packed)
+        wanted = ((lanes, reuse, roles.operands, LANES), (rows, "j", roles.row_operands, ROWS))
+        return tuple(
+            Panel(load, letter, _outside(present, letter), role if roles.is_shared(load) else "")
+            for packed, letter, loads, role in wanted
+            if packed
+            for load in loads
+        )
 
     def places_panels(self, config: Mapping[str, Any]) -> bool:
         """Is there a loop at which every panel of a point can be packed?"""

@@ -26,7 +26,7 @@ from tensorlang.schedules.strategies.blocked_sums import (
 )
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.packing import pack
-from tensorlang.schedules.strategies.tile_order import TileOrder
+from tensorlang.schedules.strategies.tile_order import LANES, ROWS, TileOrder
 
 COLUMNS: Final = 1024
 """Columns of the output whose partial sums are kept at a time where their number is known only at run time."""
@@ -74,7 +74,7 @@ class Tiling:
         summed = [k if loop is roles.depth else replaced.get(loop.loop, loop.loop) for loop in stage.reduced]
         summed = [loop for loop in summed if loop]
         s.reorder(*around, *summed, *unrolled, j_i, *products)
-        self._pack(s, config, outer)
+        self._pack(s, config, outer, {LANES: j_i, ROWS: unrolled[-1 - len(vectors)] if roles.row is not None else ""})
         target = stage.store.buffers[0].name
         for cut in reversed(cuts):
             target = keep_partial_sums(s, target, cut)
@@ -94,14 +94,15 @@ class Tiling:
             s.unroll(loop)
         return {"vector": j_o} | {name: outer[letter] for letter, name in (("i", "row"), ("b", "block")) if letter in outer}
 
-    def _pack(self, s: Schedule, config: Mapping[str, Any], outer: Mapping[str, str]) -> None:
-        """Pack the operands that a point packs, each outside the loop that uses its panels again."""
+    def _pack(self, s: Schedule, config: Mapping[str, Any], outer: Mapping[str, str], inside: Mapping[str, str]) -> None:
+        """Pack the operands that a point packs, each outside the loop that uses its panels again; roles have loops `inside` of the tile."""
         for panel in self.order.panels(config):
-            if panel.place is None or panel.load is None:
+            if panel.place is None:
                 continue
             operand = tensor_of(panel.load)
             whole = panel.reuse != "j" and self.pack_at and s.can("pack", operand.name, at=self.pack_at)
-            pack(s, operand, self.pack_at if whole else outer[panel.place], self.kernel.packed_lanes(panel.load))
+            at, along = self.pack_at if whole else outer[panel.place], inside[panel.along] if panel.along else None
+            pack(s, operand, at, self.kernel.packed_lanes(panel.load), along)
 
     def _split_depth(self, s: Schedule, depth: int) -> Sequence[str]:
         """The loops over a part of the depth and over the parts, then those over groups of parts with a partial sum; innermost first."""

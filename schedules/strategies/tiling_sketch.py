@@ -10,7 +10,7 @@ from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import LoopGroup, size, tensor_of
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
-from tensorlang.schedules.strategies.tile_order import TileOrder
+from tensorlang.schedules.strategies.tile_order import LANES, ROWS, TileOrder
 
 
 @dataclass(slots=True)
@@ -46,10 +46,11 @@ class TilingSketches:
         summed = [split.depth if loop is roles.depth else loop.loop for loop in roles.stage.reduced]
         sketch.reorder(*around, *summed, *split.unrolled, split.lanes)
         for panel in self.order.panels(config):
-            if panel.place is not None and panel.load is not None:
+            if panel.place is not None:
                 operand, lanes = tensor_of(panel.load).name, self.kernel.packed_lanes(panel.load)
                 ready = operand in self.constants
-                sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready)
+                along = {"": "", LANES: split.lanes, ROWS: split.unrolled[-1] if split.unrolled else ""}[panel.along]
+                sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready, along=along)
         sketch.accumulate(around[-1] if around else "", loads="k" in outer)
         return numbered(sketch.parts())
 

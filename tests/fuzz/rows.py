@@ -29,6 +29,8 @@ from .placements import (
 from .view import Step, View, call, name_of, neighbours
 
 FACTORS: Final = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 16)
+ALONG: Final = 0.3
+"""The share of packed tensors of which the uses are chosen by a loop."""
 PARTIAL: Final = 0.4
 """The share of accumulated tiles that are summed apart."""
 TAILS: Final = ("guard", "guard", "mask", "peel", "peel", "shift")
@@ -90,6 +92,20 @@ def copied(method: str) -> Callable[[View], Step | None]:
         return call(method, view.rng.choice(names), at=loop.loop) if names else None
 
     return draw
+
+
+def pack(view: View) -> Step | None:
+    """A tensor, now and then the uses alone that a loop of the nest moves."""
+    loop, rng = view.loop(), view.rng
+    names = sorted({name_of(load) for load in reads(loop.body)})
+    options = {"along": view.loop().loop} if rng.random() < ALONG else {}
+    return call("pack", rng.choice(names), at=loop.loop, **options) if names else None
+
+
+def join_reductions(view: View) -> Step | None:
+    """Two reductions."""
+    found = list(dict.fromkeys(store.stage for store in view.reductions()))
+    return call("join_reductions", *view.rng.sample(found, 2)) if len(found) > 1 else None
 
 
 def accumulate(view: View) -> Step | None:
@@ -198,10 +214,11 @@ ROWS: Final[dict[str, tuple[Callable[[View], Step | None], int]]] = {
     "compute_at": (compute_at, 5),
     "compute_inline": (compute_inline, 2),
     "cache_read": (copied("cache_read"), 3),
-    "pack": (copied("pack"), 3),
+    "pack": (pack, 3),
     "accumulate": (accumulate, 4),
     "rfactor": (reducing("rfactor"), 3),
     "decompose_reduction": (reducing("decompose_reduction"), 2),
+    "join_reductions": (join_reductions, 1),
     "cache_write": (cache_write, 3),
     "skew": (skew, 2),
     "fission": (fission, 2),

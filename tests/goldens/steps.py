@@ -60,6 +60,13 @@ def any_length() -> Any:
     return tl.compute((n,), lambda i: d[i] + 1, name="E")
 
 
+def sum_and_squares() -> tuple[tl.Tensor, tl.Tensor]:
+    """S = the sums of the rows of A; Q = those of their squares."""
+    a, r, t = tl.placeholder((4, 9), name="A"), tl.reduce_axis(9, name="r"), tl.reduce_axis(9, name="t")
+    sums = tl.compute((4,), lambda i: tl.sum(a[i, r], axis=r), name="S")
+    return sums, tl.compute((4,), lambda i: tl.sum(a[i, t] * a[i, t], axis=t), name="Q")
+
+
 _BLOCKED: Final = (("split", "j", 4), ("split", "k", 2), ("reorder", "j_o", "k_o", "i", "k_i", "j_i"))
 _TILED: Final = (("split", "C.i", 3), ("split", "C.j", 4), ("reorder", "i_o", "j_o", "C.k", "i_i", "j_i"), ("accumulate", "C", "j_o"))
 _PLACED: Final = ("compute_at", "h", "v.y")
@@ -101,4 +108,5 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[tuple[Any, ...], ...]]]] = {
     "specialize": (any_length(), (("split", "i", 8), ("specialize", "n % 8 == 0"))),
     "rfactor": (row_sums(), (("split", "k", 8), ("rfactor", "k_o"))),
     "decompose_reduction": (matmul(4, 6, 8), (("reorder", "C.i", "C.k", "C.j"), ("decompose_reduction", "k"))),
+    "join_reductions": (sum_and_squares(), (("join_reductions", "S", "Q"),)),
 }

@@ -1,0 +1,172 @@
+"""`join_reductions`: two reductions over equal ranges become one, of several components.
+
+    for i in range(4):                          for i in range(4):
+        S[i] = 0                                    S[i], Q[i] = 0, 0
+    for i in range(4):                          for i in range(4):
+        for k in range(8):                          for k in range(8):
+            S[i] += A[i, k]             ->              S[i], Q[i] = S[i] + A[i, k], Q[i] + A[i, k] * A[i, k]
+    for i in range(4):
+        Q[i] = 0
+    for i in range(4):
+        for k in range(8):
+            Q[i] += A[i, k] * A[i, k]
+
+What both read is read once, and what both compute of it is computed once. The joined reduction is the stage `second`, with its loops and
+at its place. Each component is combined as before, in the same order.
+
+Legal where each reduction stands in loops of its own that no directive has changed, over equal ranges and with one element for each
+iteration of its outer loops, where neither reads what the other computes, and nothing between the two reads or writes what the first
+computes, or writes what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tensorlang import ir
+from tensorlang.algebra.simplify import simplify
+from tensorlang.errors import did_you_mean
+from tensorlang.ir import Axis, Binary, Block, Expr, For, Nest, Param, Reducer, Stmt, Store, block
+from tensorlang.ir.relations import in_scope
+from tensorlang.ir.traverse import map_children, map_statements, statements, written_in
+from tensorlang.schedules.directive import Directive, Refusal, StageName
+from tensorlang.schedules.legality.accesses import reads
+from tensorlang.schedules.rewriting.copies import over
+from tensorlang.schedules.rewriting.edit import stores
+
+
+class _Part(NamedTuple):
+    """A statement of a block that is one store in loops of its own."""
+
+    whole: Stmt
+    loops: tuple[For, ...]
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReductions(Directive):
+    """Compute the reductions `first` and `second` in one pass over their ranges, where `second` is computed."""
+
+    first: StageName
+    second: StageName
+
+    def apply(self, nest: Nest) -> Nest:
+        """The nest with one reduction."""
+        if self.first == self.second:
+            raise self._refusal("TL-S005", f"{self.first!r} is one reduction; name two")
+        start, one = self._parts(nest, self.first)
+        begin, other = self._parts(nest, self.second)
+        around = self._block(nest, (start, one, begin, other))
+        self._require_apart(around, start, one, begin, other)
+        joined = {id(other.whole): self._joined(one, other), id(begin.whole): self._joined(start, begin)}
+        kept = tuple(joined.get(id(part), part) for part in around.body if part is not one.whole and part is not start.whole)
+
+        def rewrite(stmt: Stmt) -> Stmt:
+            return block(*kept) if stmt is around else map_statements(stmt, rewrite)
+
+        return replace(nest, body=rewrite(nest.body))
+
+    def _refusal(self, code: str, reason: str) -> Refusal:
+        return Refusal(code, reason, stage=self.first)
+
+    def _parts(self, nest: Nest, stage: str) -> tuple[_Part, _Part]:
+        """What starts a reduction and what combines, each in its loops."""
+        every = list(stores(nest.body))
+        names = list(dict.fromkeys(store.stage for store in every if store.reducer is not None))
+        found = [store for store in every if store.stage == stage and store.reducer is not None]
+        starts = [store for store in every if store.stage == f"{stage}.init"]
+        if not found:
+            raise self._refusal("TL-S003", f"no reduction {stage!r} is in this nest{did_you_mean(stage, names)}")
+        if len(found) != 1 or len(starts) != 1 or starts[0].buffers != found[0].buffers:
+            raise self._refusal("TL-S304", f"{stage!r} has no initialisation of its own, or several copies; join before other steps")
+        if not all(isinstance(part, Axis) for part in found[0].index):
+            raise self._refusal("TL-S304", f"iterations of {stage!r} may combine into the same element, so its elements have no order")
+        return self._part(nest, starts[0]), self._part(nest, found[0])
+
+    def _part(self, nest: Nest, store: Store) -> _Part:
+        whole: Stmt = next(part for part in statements(nest.body) if _is_nest_of(part, store))
+        loops: list[For] = []
+        inner = whole
+        while isinstance(inner, For):
+            loops.append(inner)
+            inner = inner.body
+        if any(loop.kind != "serial" for loop in loops) or in_scope(nest, [loop.loop for loop in loops]):
+            raise self._refusal("TL-S107", f"loops of {store.stage!r} are split, fused or marked already; join before")
+        return _Part(whole, tuple(loops), store)
+
+    def _block(self, nest: Nest, parts: Sequence[_Part]) -> Block:
+        """The block in which all stand."""
+        for stmt in statements(nest.body):
+            if isinstance(stmt, Block) and all(any(part.whole is child for child in stmt.body) for part in parts):
+                return stmt
+        raise self._refusal("TL-S105", f"{self.first!r} and {self.second!r} do not stand side by side, each in loops of its own")
+
+    def _joined(self, one: _Part, other: _Part) -> Stmt:
+        """One store of both in the loops of the other."""
+        if len(one.loops) != len(other.loops):
+            raise self._refusal("TL-S104", f"{self.first!r} has {len(one.loops)} loops, {self.second!r} has {len(other.loops)}")
+        names = {mine.loop: theirs.loop for mine, theirs in zip(one.loops, other.loops, strict=True)}
+        renamed = over(one.whole, names)
+        for theirs in other.loops:
+            assert isinstance(renamed, For)
+            for mine, bound in ((renamed.lo, theirs.lo), (renamed.hi, theirs.hi)):
+                if simplify(Binary("sub", mine, bound)) != ir.const(0):
+                    raise self._refusal("TL-S104", f"{self.first!r} and {self.second!r} run over different ranges")
+            renamed = renamed.body
+        assert isinstance(renamed, Store)
+        store = other.store
+        if renamed.index != store.index or renamed.buffers[0].shape != store.buffers[0].shape:
+            raise self._refusal("TL-S304", f"{self.first!r} and {self.second!r} combine into elements that are numbered differently")
+        both: Stmt = replace(
+            store,
+            buffers=(*renamed.buffers, *store.buffers),
+            values=(*renamed.values, *store.values),
+            reducer=None if renamed.reducer is None or store.reducer is None else _combined(renamed.reducer, store.reducer),
+        )
+        for loop in reversed(other.loops):
+            both = replace(loop, body=both)
+        return both
+
+    def _require_apart(self, around: Block, start: _Part, one: _Part, begin: _Part, other: _Part) -> None:
+        """Raise `Refusal` where the first, computed later, would find something else, or be missed."""
+        body = list(around.body)
+        places = [next(place for place, child in enumerate(body) if child is part.whole) for part in (start, one, begin, other)]
+        if places != sorted(places):
+            raise self._refusal("TL-S105", f"{self.first!r} is computed after {self.second!r}; name the earlier one first")
+        own = {buffer.name for buffer in one.store.buffers}
+        theirs = {buffer.name for buffer in other.store.buffers}
+        operands = _read(one.whole)
+        if own & _read(other.whole) or (own | theirs) & operands:
+            raise self._refusal("TL-S301", f"{self.first!r} and {self.second!r} read what one of them computes")
+        for child in body[places[0] + 1 : places[3]]:
+            if child is one.whole or child is begin.whole:
+                continue
+            if own & (_read(child) | written_in(child)) or operands & written_in(child):
+                reason = f"what stands between {self.first!r} and {self.second!r} reads or writes what the first touches"
+                raise self._refusal("TL-S301", reason)
+
+
+def _is_nest_of(stmt: Stmt, store: Store) -> bool:
+    """Is a statement a store in loops, and in these alone?"""
+    while isinstance(stmt, For):
+        stmt = stmt.body
+    return stmt is store
+
+
+def _read(stmt: Stmt) -> set[str]:
+    return {getattr(load.buffer, "name", "") for load in reads(stmt)}
+
+
+def _combined(one: Reducer, other: Reducer) -> Reducer:
+    """The reducer of the components of both."""
+    count = len(one.identities)
+
+    def later(expr: Expr) -> Expr:
+        if isinstance(expr, Param):
+            return replace(expr, name=f"{expr.name[0]}{int(expr.name[1:]) + count}")
+        return map_children(expr, later)
+
+    results = (*one.results, *map(later, other.results))
+    return Reducer(f"{one.name}_{other.name}", (*one.identities, *other.identities), results)

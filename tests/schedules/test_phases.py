@@ -1,0 +1,66 @@
+"""Choices by the remainder of the lanes' index: each remainder in vectors of its own, where that saves more than it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.analysis import stages_of
+from tensorlang.schedules.strategies.phases import Phases
+from tests.schedules.programs import check
+from tests.thinned import crossed
+
+Body = Callable[[Any, Any, Any, Any], Any]
+
+BODIES: Final[dict[str, tuple[int, Body]]] = {
+    "two functions": (2, lambda a, b, i, j: tl.select(j % 2 == 0, tl.exp(a[i, j]), tl.tanh(b[i, j]))),
+    "one of four": (4, lambda a, b, i, j: tl.select(j % 4 == 3, tl.exp(a[i, j]), b[i, j] * 2)),
+    "shifted": (2, lambda a, b, i, j: tl.select((j + 1) % 2 == 0, tl.exp(a[i, j]), b[i, j])),
+    "nested": (4, lambda a, b, i, j: tl.select(j % 2 == 0, tl.exp(a[i, j]), tl.select(j % 4 == 1, tl.tanh(b[i, j]), a[i, j]))),
+    "read by halves": (2, lambda a, b, i, j: tl.select(j % 2 == 0, a[i, j // 2], (a[i, j // 2] + b[i, j // 2]) * 0.5)),
+    "of both loops": (1, lambda a, b, i, j: tl.select((i + j) % 2 == 0, tl.exp(a[i, j]), b[i, j])),
+    "of three": (1, lambda a, b, i, j: tl.select(j % 3 == 0, tl.exp(a[i, j]), b[i, j])),
+    "of rows": (1, lambda a, b, i, j: tl.select(i % 2 == 0, tl.exp(a[i, j]), b[i, j])),
+}
+
+
+def chosen(body: str, columns: int = 70) -> tl.Tensor:
+    a, b = tl.placeholder((5, columns), name="A"), tl.placeholder((5, columns), name="B")
+    result: tl.Tensor = tl.compute((5, columns), lambda i, j: BODIES[body][1](a, b, i, j), name="D")
+    return result
+
+
+def phases(result: tl.Tensor) -> Phases:
+    (info,) = stages_of(tl.Schedule(result).nest)
+    return Phases.of(info, info.outer[-1], target("znver3").lanes(info.widest))
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_remainders_count_that_alone_decide(body: str) -> None:
+    assert phases(chosen(body)).count == BODIES[body][0]
+
+
+@crossed({"body": BODIES, "columns": [0, 1, 8, 15, 16, 17, 70], "cpu": ["native"]})
+def test_every_point_computes_what_the_definition_means(body: str, columns: int, cpu: str) -> None:
+    strategy = choose(chosen(body, columns), target(cpu), 1)
+    for config in strategy.space:
+        check(strategy.schedule(config), interpret=False)
+
+
+def test_each_remainder_computes_its_side_alone() -> None:
+    strategy = choose(chosen("two functions"), target("znver3"), 1)
+    assert strategy.default["phases"]
+    text = str(strategy.schedule(strategy.default))
+    assert "unroll j_i_i in range(2)" in text
+    assert "vector j_i_o in range(8)" in text
+
+
+def test_cheap_sides_are_computed_together() -> None:
+    a, b = tl.placeholder((64,), name="A"), tl.placeholder((64,), name="B")
+    cheap = phases(tl.compute((64,), lambda i: tl.select(i % 2 == 0, a[i], b[i]), name="D"))
+    assert cheap == Phases(2, pay=False)

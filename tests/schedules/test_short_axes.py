@@ -1,0 +1,112 @@
+"""Short last axes run as one with the axes outside of them: results stay, lanes are filled, gathers from afar are not made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.codegen.target import target
+from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.analysis import stages_of
+from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.schedules.strategies.rows import MAX_LANES, RowVectors
+from tensorlang.schedules.strategies.short_axes import Run, run_of
+from tests.schedules.programs import check
+from tests.thinned import crossed
+
+
+def gain(rows: Any, columns: Any, channels: int, dtype: str = "float32") -> tl.Tensor:
+    """Every kind of read: of the element, of a neighbour, of its channel, of its pixel."""
+    image = tl.placeholder((rows, columns + 1, channels), dtype, name="A")
+    each, mask = tl.placeholder((channels,), dtype, name="g"), tl.placeholder((rows, columns), dtype, name="m")
+    result: tl.Tensor = tl.compute(
+        (rows, columns, channels), lambda i, j, c: image[i, j, c] * each[c] + image[i, j + 1, c] * mask[i, j], name="D"
+    )
+    return result
+
+
+def mixed(rows: Any, columns: Any, channels: int, dtype: str = "float32") -> tl.Tensor:
+    """A matrix for each pixel."""
+    image, matrix = tl.placeholder((rows, columns, channels), dtype, name="A"), tl.placeholder((channels, channels), dtype, name="M")
+    r = tl.reduce_axis(channels, name="r")
+    result: tl.Tensor = tl.compute((rows, columns, channels), lambda i, j, c: tl.sum(image[i, j, r] * matrix[c, r], axis=r), name="D")
+    return result
+
+
+def planes(rows: Any, columns: Any, channels: int, dtype: str = "float32") -> tl.Tensor:
+    """Channels that lie far apart."""
+    image = tl.placeholder((channels, rows, columns), dtype, name="A")
+    result: tl.Tensor = tl.compute((rows, columns, channels), lambda i, j, c: image[c, i, j] + 1, name="D")
+    return result
+
+
+def run(result: tl.Tensor, cpu: str = "znver3") -> Run | None:
+    (info,) = stages_of(tl.Schedule(result).nest)
+    return run_of(info, target(cpu).lanes(info.widest), MAX_LANES)
+
+
+@crossed({"program": [gain, mixed], "channels": [2, 3, 4, 5, 6, 7], "shape": [(3, 11), (1, 1), (4, 64), (0, 5), (5, 17)]})
+def test_the_default_computes_what_the_definition_means(program: Callable[..., tl.Tensor], channels: int, shape: tuple[int, int]) -> None:
+    strategy = choose(program(*shape, channels), target("native"), 1)
+    check(strategy.schedule(strategy.default), interpret=False)
+
+
+@crossed({"dtype": ["uint8", "int16", "float64"], "channels": [2, 3, 4]})
+def test_elements_of_any_width_are_joined(dtype: str, channels: int) -> None:
+    strategy = choose(gain(3, 70, channels, dtype), target("native"), 1)
+    check(strategy.schedule(strategy.default), interpret=False)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 7, 8, 9, 100])
+def test_rows_of_any_length_are_joined(columns: int) -> None:
+    n = tl.dim("n")
+    pixels, each = tl.placeholder((n, 3), name="A"), tl.placeholder((3,), name="g")
+    kernel = tl.build(tl.compute((n, 3), lambda i, c: pixels[i, c] * each[c], name="D"))
+    rng = np.random.default_rng(0)
+    a, g = rng.random((columns, 3), dtype=np.float32), rng.random(3, dtype=np.float32)
+    np.testing.assert_array_equal(kernel(a, g), a * g)
+
+
+@crossed({"program": [gain, mixed], "channels": [2, 3, 4, 5, 6, 7]})
+def test_vectors_find_every_channel_at_the_same_lanes(program: Callable[..., tl.Tensor], channels: int) -> None:
+    found = run(program(32, 64, channels))
+    assert found is not None
+    assert found.period % channels == 0
+    assert found.period % 8 == 0
+
+
+def test_what_every_access_walks_as_one_needs_no_whole_groups() -> None:
+    image = tl.placeholder((32, 64, 3), name="A")
+    found = run(tl.compute((32, 64, 3), lambda i, j, c: image[i, j, c] * 2, name="D"))
+    assert found is not None
+    assert found.period == 1
+
+
+def test_channels_that_lie_far_apart_and_last_axes_that_fill_a_vector_stay_as_they_are() -> None:
+    assert run(planes(32, 64, 3)) is None
+    assert run(gain(32, 64, 8)) is None
+
+
+def test_the_space_holds_whole_groups_alone() -> None:
+    strategy = choose(gain(32, 64, 3), target("znver3"), 1)
+    assert isinstance(strategy, ProgramStrategy)
+    rows = strategy._rows["D"]
+    assert isinstance(rows, RowVectors)
+    counts = rows.knobs()[0].values  # type: ignore[union-attr]
+    assert counts == (3, 6, 12)
+    assert strategy.default["vectors"] in counts
+    for config in strategy.space:
+        check(strategy.schedule(config), interpret=False)
+
+
+@crossed({"order": [2, 3, 4, 5], "depth": [2, 3, 20]})
+def test_products_of_small_matrices_are_right(order: int, depth: int) -> None:
+    a, b = tl.placeholder((9, order, depth), name="A"), tl.placeholder((9, depth, order), name="B")
+    r = tl.reduce_axis(depth, name="r")
+    product = tl.compute((9, order, order), lambda z, i, j: tl.sum(a[z, i, r] * b[z, r, j], axis=r), name="D")
+    strategy = choose(product, target("native"), 1)
+    check(strategy.schedule(strategy.default), interpret=False)
