@@ -1,4 +1,5 @@
-"""Two ways to prepare a program for its strategy: an image read in place or unfolded, intermediates kept or computed anew.
+"""Two ways to prepare a program for its strategy: an image read in place or unfolded, intermediates kept or computed anew, stages around
+the main one where rules put them or placed in groups.
 
 Which stages there are, and what their loops can be, depends on it: in place lanes run along a row of the image, unfolded along all pixels.
 So each way has knobs and constraints of its own, which one knob opens. A point without that knob, as logs from before it have, is one of
@@ -19,7 +20,7 @@ from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.system.lazy import cached_property
 
 GAIN: Final = 0.95
-"""The share of the time in place below which an image is unfolded by default: its copy takes memory, and the model is not sure of less."""
+"""The share of the usual way's time below which the other one is the default: the model is not sure of less."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,13 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     if recomputing is not None:
         other = Way("recomputed", strategy.prepared_with(recomputing))
         return Alternatives("intermediates", Way("kept", strategy), other, lambda: recomputing.pays)
+    placing = strategy.placing
+    if placing is not None:
+
+        def placing_pays() -> bool:
+            return "strip" in placing.default.values() and placing.modelled < GAIN * strategy.modelled
+
+        return Alternatives("stages", Way("by_rule", strategy), Way("placed", placing), placing_pays)
     return strategy
 
 

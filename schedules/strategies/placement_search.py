@@ -20,6 +20,7 @@ from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placements import STRIP, WHOLE, Group, Placements
+from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.system.lazy import cached_property
 
@@ -43,6 +44,7 @@ class PlacementSearch:
     most: float = MOST_ASKED
     _known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
     _asked: list[int] = field(default_factory=list, compare=False, repr=False)
+    _vectors: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     _stages: dict[tuple[str, frozenset[str]], Sketch] = field(default_factory=dict, compare=False, repr=False)
 
     def default(self) -> dict[str, Any]:
@@ -167,8 +169,16 @@ class PlacementSearch:
 
     def _vectorize(self, name: str, sketch: Sketch, group: Group) -> None:
         rows = self.placements.rows[name]
-        if isinstance(rows, RowVectors) and rows.vector is not None:
+        if isinstance(rows, PlacedWindow):
+            strips = bool(group.members) and name == group.result
+            around = {f"{group.loop}_o", *([f"{group.loop}_i"] if group.slides else [])} if strips else set[str]()
+            if group.slides and not strips:  # its rows come one by one
+                around |= {loop.loop for loop in rows.window.stage.outer if loop is not rows.vector}
+            rows.sketch(sketch, {group.loop: f"{group.loop}_i"} if strips else {}, around)
+        elif isinstance(rows, RowVectors) and rows.vector is not None:
             loop = rows.vector.loop
             loop = f"{loop}_i" if group.members and name == group.result and loop == group.loop else loop
             if any(found.name == loop for found in sketch.loops):
-                sketch.mark(sketch.split(loop, rows.default()["vectors"] * rows.lanes, rows.lanes)[1], "vector")
+                if name not in self._vectors:
+                    self._vectors[name] = rows.default()["vectors"]
+                sketch.mark(sketch.split(loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")

@@ -27,6 +27,7 @@ from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.fusion import DEEP, owner
+from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy
 from tensorlang.schedules.strategies.thread_loop import of_threads
@@ -86,7 +87,8 @@ class Placements:
         outputs = {buffer.name for buffer in s.nest.outputs}
         found = {name: _readers(s, info) for name, info in stages.items()}
         places: dict[str, tuple[str, ...]] = {}
-        parts = {part for name in stages if (around := owner(name, stages)) != name for part in (name, around)}
+        inside = {name: owner(name, stages) for name, info in stages.items() if not info.outer}  # sums in expressions
+        parts = {part for name, around in inside.items() if around != name for part in (name, around)}
         for name, info in stages.items():
             if not found[name] or name in parts or not _is_placeable(info, rows[name]) or info.store.buffers[0].name in outputs:
                 continue
@@ -109,6 +111,10 @@ class Placements:
             lambda c: c["strip"] == self.strips[0] or any(c[f"{name}.at"] == STRIP for name in self.places),
             "rows of strips are chosen where there are some",
         )
+        for name, prefix in prefixes.items():
+            rows = self.rows[name]
+            for holds, label in rows.constraints(prefix) if isinstance(rows, PlacedWindow) else ():
+                space = space.where(holds, f"{name}: {label}")
         for stage in self.places:
             space = space.where(partial(self._is_held, stage), f"{stage} is computed in strips where these are of one stage")
         return space
@@ -222,7 +228,7 @@ class Placements:
 
 def _lanes(rows: RowStrategy) -> str | None:
     """The loop whose iterations become lanes."""
-    return rows.vector.loop if isinstance(rows, RowVectors) and rows.vector is not None else None
+    return rows.vector.loop if isinstance(rows, RowVectors | PlacedWindow) and rows.vector is not None else None
 
 
 def _readers(s: Schedule, info: StageInfo) -> tuple[str, ...]:
@@ -233,7 +239,7 @@ def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
     """Does a stage compute a box of one tensor, each element from other tensors alone?"""
     own = {buffer.name for buffer in info.store.buffers}
     return (
-        isinstance(rows, RowVectors)
+        isinstance(rows, RowVectors | PlacedWindow)
         and len(own) == 1
         and not info.is_idle
         and bool(info.outer)

@@ -28,6 +28,7 @@ from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
@@ -57,7 +58,9 @@ class ProgramStrategy:
     threads: int
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
+    placed: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[str, Schedule] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +68,8 @@ class ProgramStrategy:
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         s = Schedule(self.program)
         inline_pointwise(s)
+        if self.placed:
+            return raise_contractions(s), RowBlocks()
         s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
         s = interleave_operands(s, self.machine, self.constants)
         return (self.change and self.change.applied(s)) or s, blocks
@@ -96,7 +101,20 @@ class ProgramStrategy:
 
     def prepared_with(self, change: Unfolding | Recomputing) -> ProgramStrategy:
         """The strategy of the program with a change that is legal."""
-        return replace(self, change=change, _searched={})
+        return replace(self, change=change, _searched={}, _made={})
+
+    @property
+    def placing(self) -> ProgramStrategy | None:
+        """The program with its windows placed in groups as stages in rows are; None where that is no choice."""
+        if not self._tiles or not all(isinstance(tile, Windows) for tile in self._tiles.values()):
+            return None
+        found = replace(self, placed=True, _searched={}, _made={})
+        return None if found._placements is None else found
+
+    @cached_property
+    def modelled(self) -> float:
+        """What a call takes at the default point by the cost model, read from its schedule."""
+        return estimate(self.schedule(self.default).nest, self.machine.core).seconds
 
     @cached_property
     def seconds(self) -> float:
@@ -153,7 +171,8 @@ class ProgramStrategy:
     def _owners(self) -> frozenset[str]:
         """The stages in whose expressions others stand."""
         names = frozenset(stage.name for stage in self._stages)
-        return frozenset(owner(name, names) for name in names if owner(name, names) != name)
+        inside = (stage.name for stage in self._stages if not stage.outer)  # others are computed before
+        return frozenset(owner(name, names) for name in inside if owner(name, names) != name)
 
     # How they run -----------------------------------------------------------------------------------------------------------
 
@@ -193,7 +212,7 @@ class ProgramStrategy:
         return {info.name: self._row_strategy(info) for info in self._stages if info.name not in self._tiles}
 
     def _tile_of(self, info: StageInfo) -> TileStrategy | None:
-        if info.is_idle:
+        if info.is_idle or self.placed:
             return None
         if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
             return None
@@ -209,6 +228,9 @@ class ProgramStrategy:
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         if info.name in self._owners:  # the loop around a sum has no lanes
             return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
+        window = PlacedWindow.of(info, self.machine, self.threads, self._parts) if self.placed else None
+        if window is not None:
+            return window
         transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
         rows = RowVectors.of(info, self.machine, self.threads, self._parts)
         return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
@@ -231,7 +253,7 @@ class ProgramStrategy:
         found = Placements.of(self._plain, {info.name: info for info in self._stages}, self._rows)
         if found is None or self._last is None:
             return None
-        follow = compute_in_rows(self._plain.copy(), self._last)
+        follow = () if self.placed else compute_in_rows(self._plain.copy(), self._last)
         return None if found.places.keys() <= set(follow) else found
 
     @property
@@ -324,7 +346,17 @@ class ProgramStrategy:
         return dict(self._searched[tile])
 
     def schedule(self, config: Config) -> Schedule:
-        """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule."""
+        """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule.
+
+        That of the default is remembered.
+        """
+        if config != self.default:
+            return self._schedule(config)
+        if "default" not in self._made:
+            self._made["default"] = self._schedule(config)
+        return self._made["default"].copy()
+
+    def _schedule(self, config: Config) -> Schedule:
         s = self._plain.copy()
         s.faults = self._fused[1]
         moved: Collection[str] = ()
