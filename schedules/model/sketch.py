@@ -71,11 +71,19 @@ class Sketch:
     def fuse(self, outer: str, inner: str) -> str:
         """Make one loop of two neighbours."""
         fused = f"{outer}_f"
-        place, first = self._find(outer)
-        second = self.loops.pop(self._find(inner)[0])
+        first, second = self._find(outer)[1], self._find(inner)[1]
+        self.loops.remove(second)
+        place = self.loops.index(first)
         self.loops[place] = Loop(fused, first.trips * second.trips, first.kind, ())
         self._substitute({outer: {fused: Term(1 / second.trips)}, inner: {fused: Term(1.0, second.trips)}})
         return fused
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a loop, where there is one of this name, by another one."""
+        if any(loop.name == old for loop in self.loops):
+            place, loop = self._find(old)
+            self.loops[place] = loop._replace(name=new)
+            self._substitute({old: {new: Term(1.0)}})
 
     def reorder(self, *names: str) -> None:
         """Put loops into the given order, at the places that they have now."""

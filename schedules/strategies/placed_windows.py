@@ -118,11 +118,11 @@ class PlacedWindow:
         if alone and config.get(f"{prefix}parallel") == "outer":
             parallelize(s, outermost)
 
-    def sketch(self, sketch: Sketch, names: Mapping[str, str], around: Collection[str]) -> None:
-        """Take the steps of the default tile on the sketch of the stage, whose loops are called by `names`, inside the loops `around`."""
+    def sketch(self, sketch: Sketch, around: Collection[str]) -> None:
+        """Take the steps of the default tile on the sketch of the stage, inside the loops `around`."""
         own, window = self._default, self.window
         present = {loop.name for loop in sketch.loops}
-        tiles = {loop.loop: names.get(loop.loop, loop.loop) for loop in window.stage.outer}
+        tiles = {loop.loop: loop.loop for loop in window.stage.outer}
         inner: list[str] = []
         row = None if window.row is None else tiles[window.row.outer.loop]
         if row in present - set(around) and own.get("rows", 1) > 1:

@@ -20,12 +20,15 @@ from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placements import STRIP, WHOLE, Group, Placements
+from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.system.lazy import cached_property
 
 FIRST: Final = 32
 """Rows of the strips that the search begins with."""
+STRIPS_OF: Final = "{}_strips"
+"""What sketches call the loop over the strips of a loop."""
 MOST_ASKED: Final = 6000
 """Stages whose cost is asked for, each in each group, before the best point so far is taken: some five seconds."""
 
@@ -122,10 +125,12 @@ class PlacementSearch:
 
     def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
         """The loops of a group; None where the regions of its members cannot be told."""
-        result, members = self._stage(group.result, written_in), list[Sketch]()
+        result = self._stage(group.result, written_in)
         at = ""
         if group.members:
-            kept, row = result.split(group.loop, group.rows)
+            for made, name in zip(result.split(group.loop, group.rows), (STRIPS_OF.format(group.loop), group.loop), strict=True):
+                result.rename(made, name)
+            kept, row = STRIPS_OF.format(group.loop), group.loop  # stages know the loop inside a strip by its old name
             order = [loop.name for loop in result.loops if loop.name not in group.inside]
             place = order.index(row if group.slides else kept) + 1
             result.reorder(*order[:place], *group.inside, *order[place:])
@@ -137,11 +142,9 @@ class PlacementSearch:
             if member is None:
                 return None
             readers[name] = member
-            members.append(member)
-        for name, sketch in readers.items():
-            self._vectorize(name, sketch, group)
-        for member in reversed(members):
-            result.put(member, at)
+        result = self._scheduled(group.result, result, group)
+        for name in reversed(list(readers)[1:]):
+            result.put(self._scheduled(name, readers[name], group), at)
         return result
 
     def _readers(self, name: str, written_in: frozenset[str]) -> Iterator[str]:
@@ -167,18 +170,18 @@ class PlacementSearch:
     def _order(self) -> Callable[[str], int]:
         return {name: place for place, name in enumerate(self.placements.stages)}.__getitem__
 
-    def _vectorize(self, name: str, sketch: Sketch, group: Group) -> None:
+    def _scheduled(self, name: str, sketch: Sketch, group: Group) -> Sketch:
+        """The sketch of a stage of a group after the steps of its default point."""
         rows = self.placements.rows[name]
+        if isinstance(rows, PlacedContraction):
+            return rows.sketch(sketch)
         if isinstance(rows, PlacedWindow):
-            strips = bool(group.members) and name == group.result
-            around = {f"{group.loop}_o", *([f"{group.loop}_i"] if group.slides else [])} if strips else set[str]()
-            if group.slides and not strips:  # its rows come one by one
-                around |= {loop.loop for loop in rows.window.stage.outer if loop is not rows.vector}
-            rows.sketch(sketch, {group.loop: f"{group.loop}_i"} if strips else {}, around)
-        elif isinstance(rows, RowVectors) and rows.vector is not None:
-            loop = rows.vector.loop
-            loop = f"{loop}_i" if group.members and name == group.result and loop == group.loop else loop
-            if any(found.name == loop for found in sketch.loops):
-                if name not in self._vectors:
-                    self._vectors[name] = rows.default()["vectors"]
-                sketch.mark(sketch.split(loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")
+            cut, around = bool(group.members) and name == group.result, set[str]()
+            if group.slides:  # rows come one by one
+                around = {group.loop} if cut else {loop.loop for loop in rows.window.stage.outer if loop is not rows.vector}
+            rows.sketch(sketch, around)
+        elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
+            if name not in self._vectors:
+                self._vectors[name] = rows.default()["vectors"]
+            sketch.mark(sketch.split(rows.vector.loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")
+        return sketch

@@ -27,6 +27,7 @@ from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.fusion import DEEP, owner
+from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy
@@ -38,6 +39,8 @@ STRIP: Final = "strip"
 WHOLE: Final = "whole"
 STRIPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Rows of a strip that are worth trying."""
+PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction
+"""The ways to run a stage that can be placed."""
 PIECE: Final = 256
 """Elements that count as a row where strips are cut from the loop of the lanes."""
 
@@ -92,7 +95,8 @@ class Placements:
         for name, info in stages.items():
             if not found[name] or name in parts or not _is_placeable(info, rows[name]) or info.store.buffers[0].name in outputs:
                 continue
-            inlines = not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
+            packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
+            inlines = not packed and not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
             strips = all(reader in stages and _is_placeable(stages[reader], rows[reader]) for reader in found[name])
             places[name] = (*([INLINED] if inlines else []), *([STRIP] if strips else []), WHOLE)
         reads, placed = _Reads(stages), {name for name, own in places.items() if STRIP in own}
@@ -105,7 +109,8 @@ class Placements:
     def space(self, prefixes: Mapping[str, str]) -> Space:
         """Rows of a strip and whether they slide, for all strips alike, then the knobs of each stage, those of its rows with a prefix."""
         stages = (knob for name, prefix in prefixes.items() for knob in self._knobs(name, prefix))
-        space = Space((Sizes("strip", self.strips), Flag("slides"), *stages))
+        tiles = (rows.footprints() for rows in self.rows.values() if isinstance(rows, PlacedContraction))
+        space = Space((Sizes("strip", self.strips), Flag("slides"), *stages), footprints=tuple(part for found in tiles for part in found))
         space = space.where(lambda c: not c["slides"] or c["strip"] > 1, "strips of one row slide anyhow")
         space = space.where(
             lambda c: c["strip"] == self.strips[0] or any(c[f"{name}.at"] == STRIP for name in self.places),
@@ -113,7 +118,7 @@ class Placements:
         )
         for name, prefix in prefixes.items():
             rows = self.rows[name]
-            for holds, label in rows.constraints(prefix) if isinstance(rows, PlacedWindow) else ():
+            for holds, label in rows.constraints(prefix) if isinstance(rows, PlacedWindow | PlacedContraction) else ():
                 space = space.where(holds, f"{name}: {label}")
         for stage in self.places:
             space = space.where(partial(self._is_held, stage), f"{stage} is computed in strips where these are of one stage")
@@ -170,7 +175,9 @@ class Placements:
         rows = config["strip"] * (PIECE if loop.loop == lanes else 1)
         before = [other.loop for other in self.stages[result].outer]
         inside = (other for other in before[: before.index(loop.loop)] if other not in self.results[result])
-        return Group(result, loop.loop, min(rows, size(loop)), config["slides"] and loop.loop != lanes, members, tuple(inside))
+        tiled = any(isinstance(self.rows[name], PlacedContraction) for name in (result, *members))  # of one row there are no tiles
+        slides = config["slides"] and loop.loop != lanes and not tiled
+        return Group(result, loop.loop, min(rows, size(loop)), slides, members, tuple(inside))
 
     def holder(self, stage: str, place: Callable[[str], str]) -> str | None:
         """The one stage in whose strips another one is read, by the places of others; None where that is several, or has no strips."""
@@ -228,7 +235,7 @@ class Placements:
 
 def _lanes(rows: RowStrategy) -> str | None:
     """The loop whose iterations become lanes."""
-    return rows.vector.loop if isinstance(rows, RowVectors | PlacedWindow) and rows.vector is not None else None
+    return rows.vector.loop if isinstance(rows, PLACEABLE) and rows.vector is not None else None
 
 
 def _readers(s: Schedule, info: StageInfo) -> tuple[str, ...]:
@@ -239,7 +246,7 @@ def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
     """Does a stage compute a box of one tensor, each element from other tensors alone?"""
     own = {buffer.name for buffer in info.store.buffers}
     return (
-        isinstance(rows, RowVectors | PlacedWindow)
+        isinstance(rows, PLACEABLE)
         and len(own) == 1
         and not info.is_idle
         and bool(info.outer)

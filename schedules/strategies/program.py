@@ -28,6 +28,7 @@ from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
@@ -68,9 +69,9 @@ class ProgramStrategy:
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         s = Schedule(self.program)
         inline_pointwise(s)
-        if self.placed:
-            return raise_contractions(s), RowBlocks()
-        s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
+        s, blocks = split_digits(raise_contractions(s), self.machine), RowBlocks()
+        if not self.placed:
+            s, blocks = block_rows(s, self.machine)
         s = interleave_operands(s, self.machine, self.constants)
         return (self.change and self.change.applied(s)) or s, blocks
 
@@ -105,8 +106,13 @@ class ProgramStrategy:
 
     @property
     def placing(self) -> ProgramStrategy | None:
-        """The program with its windows placed in groups as stages in rows are; None where that is no choice."""
-        if not self._tiles or not all(isinstance(tile, Windows) for tile in self._tiles.values()):
+        """The program with its windows and contractions placed in groups as stages in rows are; None where that is no choice.
+
+        It is none for one of these alone, which places what makes its source and what takes its result itself.
+        """
+        if not self._tiles:
+            return None
+        if len(self._tiles) == 1 and len(self._stages) == 1 + len(self._producers) + len(self._consumers):
             return None
         found = replace(self, placed=True, _searched={}, _made={})
         return None if found._placements is None else found
@@ -152,9 +158,10 @@ class ProgramStrategy:
 
     @cached_property
     def _main(self) -> StageInfo | None:
-        if self._placements is not None:
+        if not self.placed and self._placements is not None:
             return self._last
-        infos = [info for info in self._stages if info.name not in self._producers]
+        producers = frozenset[str]() if self.placed else self._producers
+        infos = [info for info in self._stages if info.name not in producers]
         return max(infos, key=lambda info: info.iterations) if infos else None
 
     @cached_property
@@ -231,9 +238,16 @@ class ProgramStrategy:
         window = PlacedWindow.of(info, self.machine, self.threads, self._parts) if self.placed else None
         if window is not None:
             return window
+        product = self._placed_contraction(info) if self.placed and not info.ragged.bounded else None
+        if product is not None:
+            return product
         transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
         rows = RowVectors.of(info, self.machine, self.threads, self._parts)
         return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
+
+    def _placed_contraction(self, info: StageInfo) -> PlacedContraction | None:
+        main = self._main is not None and info.name == self._main.name
+        return PlacedContraction.of(info, self.machine, self.threads, self._parts, self._packed_beforehand, main=main)
 
     @cached_property
     def _producers(self) -> frozenset[str]:
@@ -391,7 +405,7 @@ class ProgramStrategy:
     def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
         """The sum of unknown length that a stage is, in a program without tiles: of those there is too much code for two versions."""
         rows = self._rows.get(name)
-        if self._tiles or not isinstance(rows, RowVectors):
+        if self._tiles or self.placed or not isinstance(rows, RowVectors):
             return None
         prefix = "" if name == self._main_name else f"{name}."
         return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)
