@@ -18,7 +18,7 @@ from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Knob
-from tensorlang.schedules.strategies.analysis import StageInfo, stages_of, standing
+from tensorlang.schedules.strategies.analysis import StageInfo, size, stages_of, standing
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.rows import RowVectors
@@ -57,6 +57,11 @@ class PlacedContraction:
     def vector(self) -> For:
         """The loop whose iterations become lanes."""
         return self.tile.kernel.roles.vector.last
+
+    @property
+    def sums_whole(self) -> bool:
+        """Is a tile complete when it is stored by default?"""
+        return self._default["depth"] >= size(self.tile.kernel.roles.depth)
 
     # The space --------------------------------------------------------------------------------------------------------------
 

@@ -57,6 +57,11 @@ class PlacedWindow:
         """The loop whose iterations become lanes."""
         return self.window.vector
 
+    @property
+    def sums_whole(self) -> bool:
+        """Is a tile complete when it is stored?"""
+        return True
+
     # The space --------------------------------------------------------------------------------------------------------------
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:

@@ -19,7 +19,7 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.placements import STRIP, WHOLE, Group, Placements
+from tensorlang.schedules.strategies.placements import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
 from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
@@ -53,7 +53,11 @@ class PlacementSearch:
     def default(self) -> dict[str, Any]:
         """The values of the knobs that place stages."""
         places = self.placements.places
-        starts = [dict.fromkeys(places, WHOLE), {name: STRIP if STRIP in own else WHOLE for name, own in places.items()}]
+        starts = [
+            {name: next(place for place in order if place in own) for name, own in places.items()}
+            for order in ((FUSED, WHOLE), (FUSED, STRIP, WHOLE), (STRIP, WHOLE))
+        ]
+        starts = [start for at, start in enumerate(starts) if start not in starts[:at]]
         first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
         steps = [*map(self._places, reversed(list(places))), self._strips]
         found = [
@@ -66,6 +70,8 @@ class PlacementSearch:
         """The point that is meant: what cannot be in strips is whole."""
         place = {name: config[f"{name}.at"] for name in self.placements.places}
         for name in reversed(list(place)):
+            if place[name] == FUSED and place.get(self.placements.readers[name][0]) == INLINED:
+                place[name] = WHOLE
             if place[name] == STRIP and self.placements.holder(name, place.__getitem__) is None:
                 place[name] = WHOLE
         strips = STRIP in place.values()
@@ -88,19 +94,22 @@ class PlacementSearch:
         total, grouped = 0.0, {group.result: group for group in plan.groups}
         for name in self.placements.stages:
             if name not in plan.inlined and name not in plan.members:
-                total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan.inlined)
+                total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan)
         return total
 
-    def _group(self, group: Group, written_in: frozenset[str]) -> float:
+    def _group(self, group: Group, plan: Plan) -> float:
         """What a stage takes with what is computed in its strips."""
-        stages = {group.result, *group.members}
+        stages, written_in = {group.result, *group.members}, plan.inlined
+        fused = frozenset(name for name in plan.fused if name in stages or self.placements.readers[name][0] in stages)
         own = frozenset(name for name in written_in if self._reaches(name, stages, written_in))
-        key = (group, own)
+        key = (group, own, fused)
         if key not in self._known:
             if sum(self._asked) > self.most:
                 return math.inf
             self._asked.append(len(stages))
             sketch = self._sketch(group, own)
+            if sketch is not None:
+                sketch.forget({self.placements.stages[name].store.buffers[0].name for name in fused})
             self._known[key] = (
                 math.inf if sketch is None else self._shared(estimated(numbered(sketch.parts()), self.machine.core).seconds, group)
             )

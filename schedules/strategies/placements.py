@@ -20,8 +20,9 @@ from tensorlang.ir.traverse import axes_of, depth
 from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.store_at import StoreAt
-from tensorlang.schedules.rewriting.edit import find_loop
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, loops, stage_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.spaces.space import Space
@@ -31,12 +32,14 @@ from tensorlang.schedules.strategies.placed_contractions import PlacedContractio
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy
-from tensorlang.schedules.strategies.thread_loop import of_threads
+from tensorlang.schedules.strategies.thread_loop import of_threads, parallelize
 from tensorlang.system.lazy import cached_property
 
 INLINED: Final = "inlined"
 STRIP: Final = "strip"
 WHOLE: Final = "whole"
+FUSED: Final = "fused"
+"""In the tiles from which its one reader is computed."""
 STRIPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Rows of a strip that are worth trying."""
 PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction
@@ -62,9 +65,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A choice for each stage: those that are inlined, and the groups."""
+    """A choice for each stage: those that are inlined, those whose reader is computed from their tiles, and the groups."""
 
     inlined: frozenset[str] = frozenset()
+    fused: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
 
     @property
@@ -98,7 +102,9 @@ class Placements:
             packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
             inlines = not packed and not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
             strips = all(reader in stages and _is_placeable(stages[reader], rows[reader]) for reader in found[name])
-            places[name] = (*([INLINED] if inlines else []), *([STRIP] if strips else []), WHOLE)
+            fuses = _is_fusible(info, rows[name], found[name], stages, rows)
+            chosen = ((INLINED, inlines), (STRIP, strips), (FUSED, fuses), (WHOLE, True))
+            places[name] = tuple(place for place, possible in chosen if possible)
         reads, placed = _Reads(stages), {name for name, own in places.items() if STRIP in own}
         results = {name: reads.strip_loops(name, placed, _lanes(rows[name])) for name in stages}
         results = {name: loops for name, loops in results.items() if loops and name not in parts}
@@ -128,7 +134,8 @@ class Placements:
         own = self.rows[name].knobs(prefix)
         if name not in self.places:
             return own
-        opened = {INLINED: (), STRIP: tuple(knob for knob in own if not of_threads(knob.name)), WHOLE: own}
+        inside = tuple(knob for knob in own if not of_threads(knob.name))
+        opened = {INLINED: (), STRIP: inside, FUSED: inside, WHOLE: own}
         return (Choice(f"{name}.at", {place: opened[place] for place in self.places[name]}),)
 
     @cached_property
@@ -163,11 +170,28 @@ class Placements:
                 if holder is None:
                     return None
                 members.setdefault(holder, []).append(name)
-        groups = (self._group(result, tuple(own), config) for result, own in members.items())
-        return Plan(frozenset(name for name in place if place[name] == INLINED), tuple(groups))
+        fused = frozenset(name for name in place if place[name] == FUSED)
+        if any(place.get(self.readers[name][0]) == INLINED for name in fused):
+            return None
+        groups = (self._group(result, self._with_fused(result, own, fused), config) for result, own in members.items())
+        return Plan(frozenset(name for name in place if place[name] == INLINED), fused, tuple(groups))
+
+    def _with_fused(self, result: str, members: list[str], fused: frozenset[str]) -> tuple[str, ...]:
+        """The members of a group, readers first, with those from whose tiles one of them or the result is computed."""
+        found, inside = list[str](), {result, *members}
+        for name in reversed(list(self.places)):
+            if name in inside or (name in fused and self.readers[name][0] in inside):
+                found.append(name)
+        return tuple(name for name in found if name != result)
 
     def _is_held(self, stage: str, config: Mapping[str, Any]) -> bool:
-        return config[f"{stage}.at"] != STRIP or self.holder(stage, lambda name: config[f"{name}.at"]) is not None
+        match config[f"{stage}.at"]:
+            case "strip":
+                return self.holder(stage, lambda name: config[f"{name}.at"]) is not None
+            case "fused":
+                return config.get(f"{self.readers[stage][0]}.at") != INLINED
+            case _:
+                return True
 
     def _group(self, result: str, members: tuple[str, ...], config: Mapping[str, Any]) -> Group:
         """What is computed in the strips of a stage; those of the lanes' own loop have `PIECE` elements for each row of the others."""
@@ -224,6 +248,21 @@ class Placements:
                         s.attempt(StoreAt(name, kept))
         return frozenset(moved)
 
+    def fuse(self, s: Schedule, name: str, config: Mapping[str, Any]) -> None:
+        """Compute the reader of a stage from its tiles, where the point says so."""
+        if config.get(f"{name}.at") == FUSED:
+            s.attempt(ReverseComputeInline(self.readers[name][0]))
+
+    def share(self, s: Schedule, config: Mapping[str, Any], prefixes: Mapping[str, str]) -> None:
+        """Let threads share the strips, or the tiles, of stages that are computed from the tiles of others by now."""
+        plan = self.plan(config) or Plan()
+        standing = s.stages()
+        for name in plan.fused:
+            result = self.readers[name][0]
+            if result not in plan.members and result not in standing and config.get(f"{prefixes[result]}parallel") == "outer":
+                own = [loop.loop for loop in loops(s.nest.body) if stage_of(loop.loop) in (result, name)]
+                parallelize(s, own[0])
+
     def rows_in(self, s: Schedule, name: str) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
         rows, loops = self.rows[name], s.loops(name)
@@ -240,6 +279,23 @@ def _lanes(rows: RowStrategy) -> str | None:
 
 def _readers(s: Schedule, info: StageInfo) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stage.removesuffix(".init") for stage, _ in readers(s.nest, info.store.buffers)))
+
+
+def _is_fusible(
+    info: StageInfo, rows: RowStrategy, found: tuple[str, ...], stages: Mapping[str, StageInfo], all_rows: Mapping[str, RowStrategy]
+) -> bool:
+    """Can the one reader of tiles be computed from them: does it read them element by element, and nothing besides more than once?"""
+    reader = stages.get(found[0]) if len(found) == 1 else None
+    if reader is None or not isinstance(rows, PlacedWindow | PlacedContraction) or not rows.sums_whole:
+        return False
+    target = info.store.buffers[0].name
+    reads = {load.index for load in reader.loads if tensor_of(load).name == target}
+    order = [buffer.name for other in stages.values() for buffer in other.store.buffers]
+    if max((tensor_of(load).name for load in reader.loads if tensor_of(load).name in order), key=order.index) != target:
+        return False  # what else it reads is there when the last of what it reads is complete
+    whole = [literal_extent(loop) for loop in reader.outer] == [literal_extent(loop) for loop in info.outer]
+    axes = tuple(Axis(loop.loop) for loop in reader.outer)
+    return whole and reads == {axes} == {reader.store.index} and not reader.reduced and _is_placeable(reader, all_rows[reader.name])
 
 
 def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:

@@ -400,6 +400,8 @@ class ProgramStrategy:
                 placed |= self._placed_by(name)
         if self.threads > 1:
             self._blocks.parallelize(s)
+            if self._placements is not None:
+                self._placements.share(s, config, self._prefixes)
         return self._with_sums(s, sums)
 
     def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
@@ -437,6 +439,8 @@ class ProgramStrategy:
         if self._placements is not None:
             rows = self._placements.rows_in(s, name)
         rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
+        if self._placements is not None:
+            self._placements.fuse(s, name, config)
         return True
 
 
