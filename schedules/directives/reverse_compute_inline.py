@@ -77,15 +77,18 @@ class ReverseComputeInline(Directive):
             raise self._refusal("TL-S303", f"it does not read what {last.stage!r} stores in the same iteration")
         self._require_there(nest, written, last, read.buffer, shared)
         self._require_all(nest, written, last, read, shared)
-        at = _places(read, last, chain)
-        uses = 0
+        at, uses = _places(read, last, chain), 0
+        shifted = any(not isinstance(place, Axis) for place in at.values())  # the begin of a strip that both share cancels out
 
         def filled(expr: Expr) -> Expr:
             nonlocal uses
             if isinstance(expr, Load) and expr.buffer == read.buffer:
                 uses += 1
                 return last.values[0]
-            return map_children(expr, filled) if not isinstance(expr, Axis) else at.get(expr.name, expr)
+            if isinstance(expr, Axis):
+                return at.get(expr.name, expr)
+            made = map_children(expr, filled)
+            return replace(made, index=tuple(map(simplify, made.index))) if shifted and isinstance(made, Load) else made
 
         values = tuple(filled(value) for value in consumer.values)
         size = sum(1 for _ in walk(last.values[0]))

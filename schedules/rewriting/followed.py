@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tensorlang.ir import Axis, Expr, Nest, const
 from tensorlang.ir.linear import Linear, expression, linear
-
 from tensorlang.ir.traverse import axes_of, loads_of
 from tensorlang.schedules.rewriting.region import expand
 

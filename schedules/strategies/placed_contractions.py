@@ -8,7 +8,7 @@ are those of the whole stage where they fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from tensorlang.system.lazy import cached_property
 
 @dataclass(frozen=True)
 class PlacedContraction:
-    """A contraction that is computed where a placement says, as the one of most iterations (`main`) by the knobs of the point.
+    """A contraction that is computed where a placement says: the main stage, whose knobs have no prefix, by the point, others by default.
 
     Operands named in `constants` are packed beforehand.
     """
@@ -38,15 +38,14 @@ class PlacedContraction:
     tile: Contraction
     machine: Machine
     constants: frozenset[str]
-    main: bool
 
     @classmethod
     def of(
-        cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...], constants: frozenset[str], *, main: bool
+        cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...], constants: frozenset[str]
     ) -> PlacedContraction | None:
         """The stage as a contraction; None where it is none that reuses operands."""
         tile = Contraction.of(stage, machine, threads, plain, constants)
-        return None if tile is None else cls(tile, machine, constants, main)
+        return None if tile is None else cls(tile, machine, constants)
 
     @property
     def name(self) -> str:
@@ -61,25 +60,26 @@ class PlacedContraction:
     @property
     def sums_whole(self) -> bool:
         """Is a tile complete when it is stored by default?"""
-        return self._default["depth"] >= size(self.tile.kernel.roles.depth)
+        depth: int = self._default["depth"]
+        return depth >= size(self.tile.kernel.roles.depth)
 
     # The space --------------------------------------------------------------------------------------------------------------
 
     def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
         """Those of the contraction where it is the main one; others have their defaults."""
-        return self.tile.knobs() if self.main else ()
+        return self.tile.knobs() if not prefix else ()
 
     def constraints(self, prefix: str = "") -> Iterator[Constraint]:
         """What holds between the knobs, each with its label."""
-        return self.tile.constraints() if self.main else iter(())
+        return self.tile.constraints() if not prefix else iter(())
 
-    def footprints(self) -> tuple[Footprint, ...]:
-        """What tiles occupy of the caches."""
-        return self.tile.footprints() if self.main else ()
+    def footprints(self, prefix: str = "") -> tuple[Footprint, ...]:
+        """What tiles occupy of the caches, by the knobs."""
+        return self.tile.footprints() if not prefix else ()
 
     def default(self, prefix: str = "") -> dict[str, Any]:
         """The point that the cost model names for the whole stage."""
-        return dict(self._default) if self.main else {}
+        return dict(self._default) if not prefix else {}
 
     @cached_property
     def _default(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class PlacedContraction:
     def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
         """Append the directives of a point to a schedule in which strips are cut; a member of a strip (not `alone`) gets no threads."""
         stage = next(info for info in stages_of(s.nest) if info.name == self.tile.stage.name)
-        own = {**self._default, **(config if self.main else {})}
+        own = {**self._default, **(config if not prefix else {})}
         whole = standing(s.nest, stage)[0] in {loop.loop for loop in stage.loops}
         if alone and whole:
             self.tile.schedule(s, own)
@@ -116,10 +116,14 @@ class PlacedContraction:
             elif isinstance(knob, Choice) or not isinstance(value, int):
                 return product.default()
             else:
-                found[knob.name] = min(knob.values, key=lambda other, value=value: (abs(other - value), other))
+                found[knob.name] = _nearest(knob.values, value)
         return found if all(holds(found) for holds, _ in product.constraints()) else product.default()
 
     def sketch(self, sketch: Sketch) -> Sketch:
         """The sketch of the stage after the steps of the default point, inside the loops that it does not know."""
         tiles = TilingSketches(self.tile.kernel, self.tile.order, tuple(sketch.parts()), self.tile.model.constants)
         return tiles.sketch(self._default)
+
+
+def _nearest(values: Sequence[int], wanted: int) -> int:
+    return min(values, key=lambda value: (abs(value - wanted), value))

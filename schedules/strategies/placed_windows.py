@@ -9,8 +9,9 @@ more is a sum that runs in lanes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -74,7 +75,7 @@ class PlacedWindow:
     def constraints(self, prefix: str = "") -> Iterator[Constraint]:
         """What holds between the knobs, each with its label."""
         for holds, label in self._tiles.constraints():
-            yield lambda config, holds=holds: holds(self._own(config, prefix)), label
+            yield partial(self._holds, holds, prefix), label
 
     def default(self, prefix: str = "") -> dict[str, Any]:
         """The tile that the cost model names for the whole stage."""
@@ -99,6 +100,9 @@ class PlacedWindow:
     @property
     def _tiles(self) -> WindowTiles:
         return WindowTiles(self.window, self.machine)
+
+    def _holds(self, holds: Callable[[Mapping[str, Any]], bool], prefix: str, config: Mapping[str, Any]) -> bool:
+        return holds(self._own(config, prefix))
 
     @staticmethod
     def _own(config: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -131,7 +135,8 @@ class PlacedWindow:
         inner: list[str] = []
         row = None if window.row is None else tiles[window.row.outer.loop]
         if row in present - set(around) and own.get("rows", 1) > 1:
-            assert window.row is not None and row is not None
+            assert window.row is not None
+            assert row is not None
             tiles[window.row.outer.loop], row_i = sketch.split(row, own["rows"])
             inner.append(row_i)
         lanes, vector = tiles[window.vector.loop], ""

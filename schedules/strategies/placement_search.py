@@ -19,9 +19,9 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.placements import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
 from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
+from tensorlang.schedules.strategies.placements import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.system.lazy import cached_property
 

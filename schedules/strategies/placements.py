@@ -115,7 +115,7 @@ class Placements:
     def space(self, prefixes: Mapping[str, str]) -> Space:
         """Rows of a strip and whether they slide, for all strips alike, then the knobs of each stage, those of its rows with a prefix."""
         stages = (knob for name, prefix in prefixes.items() for knob in self._knobs(name, prefix))
-        tiles = (rows.footprints() for rows in self.rows.values() if isinstance(rows, PlacedContraction))
+        tiles = (rows.footprints(prefixes[name]) for name, rows in self.rows.items() if isinstance(rows, PlacedContraction))
         space = Space((Sizes("strip", self.strips), Flag("slides"), *stages), footprints=tuple(part for found in tiles for part in found))
         space = space.where(lambda c: not c["slides"] or c["strip"] > 1, "strips of one row slide anyhow")
         space = space.where(

@@ -14,7 +14,7 @@ from typing import Final
 from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
-from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
@@ -24,12 +24,9 @@ from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
 from tensorlang.schedules.strategies.dot_products import dot_kernels
-from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
-from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
@@ -38,11 +35,10 @@ from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
+from tensorlang.schedules.strategies.stage_kinds import StageKinds, made_of_constants, rows_pay, unexpected, with_consumers
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
-from tensorlang.schedules.strategies.transpose import Transpose
 from tensorlang.schedules.strategies.unfolding import Unfolding
-from tensorlang.schedules.strategies.windows import Windows
 from tensorlang.system.lazy import cached_property
 
 MOST_STAGES: Final = 128
@@ -115,12 +111,18 @@ class ProgramStrategy:
         if len(self._tiles) == 1 and len(self._stages) == 1 + len(self._producers) + len(self._consumers):
             return None
         found = replace(self, placed=True, _searched={}, _made={})
-        return None if found._placements is None else found
+        return found if found.places_stages else None
 
-    @cached_property
-    def modelled(self) -> float:
-        """What a call takes at the default point by the cost model, read from its schedule."""
-        return estimate(self.schedule(self.default).nest, self.machine.core).seconds
+    @property
+    def places_stages(self) -> bool:
+        """Is it searched where stages are computed?"""
+        return self._placements is not None
+
+    @property
+    def keeps_much(self) -> bool:
+        """Would its intermediates together leave the near caches?"""
+        sizes = [info.written() for info in self._stages if info.store.buffers[0].memory != "argument"]
+        return None in sizes or sum(size or 0 for size in sizes) > self.machine.l2 // 2
 
     @cached_property
     def seconds(self) -> float:
@@ -131,9 +133,8 @@ class ProgramStrategy:
     @cached_property
     def _copying(self) -> float:
         """What the copies of an unfolded image take."""
-        if not isinstance(self.change, Unfolding) or self._main is None:
-            return 0.0
-        read = {tensor_of(load).name for load in self._main.loads}
+        unfolded = isinstance(self.change, Unfolding) and self._main is not None
+        read = {tensor_of(load).name for load in self._main.loads} if unfolded and self._main else set[str]()
         copies = [info for info in self._stages if info.name in read]
         return sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
 
@@ -149,12 +150,7 @@ class ProgramStrategy:
     @cached_property
     def _packed_beforehand(self) -> frozenset[str]:
         """The constants, and what stages compute from one of them alone."""
-        found = self.constants
-        for info in self._stages:
-            names = [tensor_of(load).name for load in info.loads]
-            if len(names) == 1 and names[0] in found and not info.reduced:
-                found |= {buffer.name for buffer in info.store.buffers}
-        return found
+        return made_of_constants(self._stages, self.constants)
 
     @cached_property
     def _main(self) -> StageInfo | None:
@@ -186,21 +182,9 @@ class ProgramStrategy:
     @cached_property
     def _fused(self) -> tuple[dict[str, TileStrategy], tuple[Fault, ...]]:
         """The stages that run as tiles, in program order, with the consumers that are computed from these; and what was refused."""
-        tiles, faults = dict[str, TileStrategy](), list[Fault]()
-        for info in self._stages:
-            tile = self._tile_of(info)
-            if tile is None:
-                continue
-            tiles[info.name] = tile
-            consumer = sole_reader(self._plain, info)
-            if consumer:
-                candidate = tile.with_consumer(consumer)
-                try:
-                    fits = perfectly_nested(self._plain.nest, info) and candidate.can_fuse(self._plain)
-                    tiles[info.name] = candidate if fits else tile
-                except ScheduleError as error:
-                    faults += _unexpected(info.name, error)
-        return tiles, tuple(faults)
+        if self.placed:
+            return {}, ()
+        return with_consumers(self._plain, {info.name: self._kinds.tile(info, self._blocks) for info in self._stages})
 
     @cached_property
     def _tiles(self) -> dict[str, TileStrategy]:
@@ -218,36 +202,14 @@ class ProgramStrategy:
         """The other stages, in program order."""
         return {info.name: self._row_strategy(info) for info in self._stages if info.name not in self._tiles}
 
-    def _tile_of(self, info: StageInfo) -> TileStrategy | None:
-        if info.is_idle or self.placed:
-            return None
-        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
-            return None
-        threads = 1 if info.name in self._blocks else self.threads
-        window = Windows.of(info, self.machine, threads, self._parts)
-        if window is not None:
-            return window
-        product = Contraction.of(info, self.machine, threads, self._parts, self._packed_beforehand)
-        if product is not None and info.name in self._blocks.moved:
-            return replace(product, pack_at=self._blocks.around)
-        return product
+    @cached_property
+    def _kinds(self) -> StageKinds:
+        return StageKinds(self.machine, self.threads, self._parts, self._packed_beforehand)
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
-        if info.name in self._owners:  # the loop around a sum has no lanes
-            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None)
-        window = PlacedWindow.of(info, self.machine, self.threads, self._parts) if self.placed else None
-        if window is not None:
-            return window
-        product = self._placed_contraction(info) if self.placed and not info.ragged.bounded else None
-        if product is not None:
-            return product
-        transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
-        rows = RowVectors.of(info, self.machine, self.threads, self._parts)
-        return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
-
-    def _placed_contraction(self, info: StageInfo) -> PlacedContraction | None:
-        main = self._main is not None and info.name == self._main.name
-        return PlacedContraction.of(info, self.machine, self.threads, self._parts, self._packed_beforehand, main=main)
+        lanes = info.name not in self._owners  # the loop around a sum has none
+        placed = self._kinds.placed_tile(info) if self.placed and lanes else None
+        return placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles)
 
     @cached_property
     def _producers(self) -> frozenset[str]:
@@ -285,11 +247,10 @@ class ProgramStrategy:
     @property
     def _rows_pay(self) -> bool:
         """Would what is written leave the caches if it were computed whole?"""
-        sizes = {info.name: info.written() for info in self._stages}
-        moved, result = [sizes[name] for name in self._in_rows], None if self._last is None else sizes[self._last.name]
-        if result is None or None in moved:
+        if self._last is None:
             return True
-        return sum(size or 0 for size in moved) > self.machine.l1 or result > self.machine.l2 // 2
+        moved = [info for info in self._stages if info.name in self._in_rows]
+        return rows_pay(moved, self._last, self.machine)
 
     def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
@@ -393,7 +354,7 @@ class ProgramStrategy:
             try:
                 done = self._scheduled(name, trial, config, alone=alone)
             except ScheduleError as error:
-                s.faults += tuple(_unexpected(name, error))
+                s.faults += tuple(unexpected(name, error))
                 continue
             if done:
                 s = trial
@@ -417,7 +378,7 @@ class ProgramStrategy:
         try:
             schedule_sums(trial, tuple(sums.values()))
         except ScheduleError as error:
-            s.faults += tuple(_unexpected(next(iter(sums)), error))
+            s.faults += tuple(unexpected(next(iter(sums)), error))
             return s
         return trial
 
@@ -442,9 +403,3 @@ class ProgramStrategy:
         if self._placements is not None:
             self._placements.fuse(s, name, config)
         return True
-
-
-def _unexpected(stage: str, error: ScheduleError) -> Iterator[Fault]:
-    """The fault of a refused step, unless it would make too much code: such a stage is built as it is written."""
-    if error.code != TOO_MUCH_CODE:
-        yield Fault.of(stage, error)
