@@ -9,12 +9,15 @@ are those of the whole stage where they fit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorlang.ir import For
+from tensorlang.algebra.simplify import simplify
+from tensorlang.errors import ScheduleError
+from tensorlang.ir import Binary, For, const
 from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.model.sketch import Sketch
+from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Knob
@@ -95,13 +98,16 @@ class PlacedContraction:
         if alone and whole:
             self.tile.schedule(s, own)
             return
-        plain = parts_of(s.nest)
-        product = Contraction.of(stage, self.machine, 1, plain, self.constants)
-        if product is None:
+        plain, before = parts_of(s.nest), len(s.directives)
+        product = Contraction.of(_as_if_whole(stage), self.machine, 1, plain, self.constants)
+        try:
+            tiled = product is not None and product.schedule(s, self._fitting(product, own), alone=False)
+        except ScheduleError:  # a panel of rows whose number is known only at run time
+            tiled = False
+        if not tiled:
+            s.undo(len(s.directives) - before)
             rows = RowVectors.of(stage, self.machine, 1, plain)
             rows.schedule(s, rows.default())
-        else:
-            product.schedule(s, self._fitting(product, own), alone=False)
         if alone and own.get("parallel", "none") != "none":
             parallelize(s, standing(s.nest, stage)[0])
 
@@ -123,6 +129,16 @@ class PlacedContraction:
         """The sketch of the stage after the steps of the default point, inside the loops that it does not know."""
         tiles = TilingSketches(self.tile.kernel, self.tile.order, tuple(sketch.parts()), self.tile.model.constants)
         return tiles.sketch(self._default)
+
+
+def _as_if_whole(stage: StageInfo) -> StageInfo:
+    """The stage as it is in all strips but those at the edges, which have fewer rows."""
+    most = {loop.loop: trip_bound(loop) for loop in stage.loops}
+    loops = (
+        loop if extent is None else replace(loop, hi=simplify(Binary("add", loop.lo, const(extent))))
+        for loop, extent in zip(stage.loops, most.values(), strict=True)
+    )
+    return replace(stage, loops=tuple(loops))
 
 
 def _nearest(values: Sequence[int], wanted: int) -> int:

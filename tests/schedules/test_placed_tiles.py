@@ -56,9 +56,9 @@ def test_every_point_computes_the_same(program: Program, rows: int, columns: int
         np.testing.assert_allclose(tl.build(s)(*arrays), plain, rtol=1e-3, atol=1e-3, err_msg=repr(s))
 
 
-@pytest.mark.parametrize("program", [blurred, edges, corners, weights])
+@pytest.mark.parametrize("program", [corners, weights])
 def test_what_leaves_the_caches_is_placed_in_strips_and_computes_the_same(program: Program) -> None:
-    outputs = program(700, 900)
+    outputs = program(1100, 1500)
     strategy = choose(outputs, target("native"), 1)
     assert strategy.default["stages"] == "placed"
     arrays = operands(outputs, 0)
