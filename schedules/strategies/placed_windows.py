@@ -18,6 +18,7 @@ from typing import Any
 from tensorlang.ir import For
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch
+from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, stages_of, standing
@@ -121,7 +122,10 @@ class PlacedWindow:
         else:
             most = WindowTiles(window, self.machine).row_sizes
             if most:
-                own["rows"] = 1 if config.get("slides") and not alone else min(own.get("rows", 1), most[-1])
+                assert window.row is not None
+                strip = trip_bound(window.row.outer)
+                rows = min(own.get("rows", 1), most[-1])
+                own["rows"] = 1 if config.get("slides") and not alone else rows if strip is None else _even(rows, strip)
             tile = Windows(window, self.machine, 1, self.plain, placed=True).tile(s, own)
             outermost = tile if outermost in {loop.loop for loop in stage.loops} else outermost  # or that of the strips
         if alone and config.get(f"{prefix}parallel") == "outer":
@@ -137,7 +141,8 @@ class PlacedWindow:
         if row in present - set(around) and own.get("rows", 1) > 1:
             assert window.row is not None
             assert row is not None
-            tiles[window.row.outer.loop], row_i = sketch.split(row, own["rows"])
+            strip = next(int(loop.trips) for loop in sketch.loops if loop.name == row)
+            tiles[window.row.outer.loop], row_i = sketch.split(row, _even(own["rows"], strip))
             inner.append(row_i)
         lanes, vector = tiles[window.vector.loop], ""
         if lanes in present - set(around):
@@ -149,3 +154,8 @@ class PlacedWindow:
             sketch.mark(name, "unroll")
         held = [loop.name for loop in sketch.loops if loop.name in order]
         sketch.accumulate(held[-1] if held else "", loads=False)
+
+
+def _even(rows: int, strip: int) -> int:
+    """The rows of a tile, or up to half as many if strips of so many rows are whole tiles then: what is left over has no registers."""
+    return next((fewer for fewer in range(rows, (rows - 1) // 2, -1) if strip % fewer == 0), rows)
