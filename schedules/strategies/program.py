@@ -20,11 +20,12 @@ from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies import stage_kinds
 from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
 from tensorlang.schedules.strategies.dot_products import dot_kernels
-from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
+from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
@@ -35,7 +36,6 @@ from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
-from tensorlang.schedules.strategies.stage_kinds import StageKinds, made_of_constants, rows_pay, unexpected, with_consumers
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.unfolding import Unfolding
@@ -102,13 +102,10 @@ class ProgramStrategy:
 
     @property
     def placing(self) -> ProgramStrategy | None:
-        """The program with its windows and contractions placed in groups as stages in rows are; None where that is no choice.
-
-        It is none for one of these alone, which places what makes its source and what takes its result itself.
-        """
-        if not self._tiles:
-            return None
-        if len(self._tiles) == 1 and len(self._stages) == 1 + len(self._producers) + len(self._consumers):
+        """The program with windows and contractions in groups; None for one with what makes its operands and takes its result."""
+        if not self._tiles or (
+            len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
+        ):
             return None
         found = replace(self, placed=True, _searched={}, _made={})
         return found if found.places_stages else None
@@ -150,7 +147,7 @@ class ProgramStrategy:
     @cached_property
     def _packed_beforehand(self) -> frozenset[str]:
         """The constants, and what stages compute from one of them alone."""
-        return made_of_constants(self._stages, self.constants)
+        return stage_kinds.made_of_constants(self._stages, self.constants)
 
     @cached_property
     def _main(self) -> StageInfo | None:
@@ -173,9 +170,7 @@ class ProgramStrategy:
     @cached_property
     def _owners(self) -> frozenset[str]:
         """The stages in whose expressions others stand."""
-        names = frozenset(stage.name for stage in self._stages)
-        inside = (stage.name for stage in self._stages if not stage.outer)  # others are computed before
-        return frozenset(owner(name, names) for name in inside if owner(name, names) != name)
+        return stage_kinds.with_sums_inside(self._stages)
 
     # How they run -----------------------------------------------------------------------------------------------------------
 
@@ -184,7 +179,7 @@ class ProgramStrategy:
         """The stages that run as tiles, in program order, with the consumers that are computed from these; and what was refused."""
         if self.placed:
             return {}, ()
-        return with_consumers(self._plain, {info.name: self._kinds.tile(info, self._blocks) for info in self._stages})
+        return stage_kinds.with_consumers(self._plain, {info.name: self._kinds.tile(info, self._blocks) for info in self._stages})
 
     @cached_property
     def _tiles(self) -> dict[str, TileStrategy]:
@@ -203,8 +198,8 @@ class ProgramStrategy:
         return {info.name: self._row_strategy(info) for info in self._stages if info.name not in self._tiles}
 
     @cached_property
-    def _kinds(self) -> StageKinds:
-        return StageKinds(self.machine, self.threads, self._parts, self._packed_beforehand)
+    def _kinds(self) -> stage_kinds.StageKinds:
+        return stage_kinds.StageKinds(self.machine, self.threads, self._parts, self._packed_beforehand)
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
         lanes = info.name not in self._owners  # the loop around a sum has none
@@ -250,7 +245,7 @@ class ProgramStrategy:
         if self._last is None:
             return True
         moved = [info for info in self._stages if info.name in self._in_rows]
-        return rows_pay(moved, self._last, self.machine)
+        return stage_kinds.rows_pay(moved, self._last, self.machine)
 
     def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
@@ -354,7 +349,7 @@ class ProgramStrategy:
             try:
                 done = self._scheduled(name, trial, config, alone=alone)
             except ScheduleError as error:
-                s.faults += tuple(unexpected(name, error))
+                s.faults += tuple(stage_kinds.unexpected(name, error))
                 continue
             if done:
                 s = trial
@@ -378,7 +373,7 @@ class ProgramStrategy:
         try:
             schedule_sums(trial, tuple(sums.values()))
         except ScheduleError as error:
-            s.faults += tuple(unexpected(next(iter(sums)), error))
+            s.faults += tuple(stage_kinds.unexpected(next(iter(sums)), error))
             return s
         return trial
 

@@ -15,6 +15,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.epilogue import sole_reader
+from tensorlang.schedules.strategies.fusion import owner
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
@@ -103,3 +104,15 @@ def made_of_constants(infos: Iterable[StageInfo], constants: frozenset[str]) -> 
         if len(names) == 1 and names[0] in found and not info.reduced:
             found |= {buffer.name for buffer in info.store.buffers}
     return found
+
+
+def with_sums_inside(infos: Sequence[StageInfo]) -> frozenset[str]:
+    """The stages in whose expressions sums stand; those that are computed before are stages like others."""
+    names = frozenset(info.name for info in infos)
+    return frozenset(owner(info.name, names) for info in infos if not info.outer and owner(info.name, names) != info.name)
+
+
+def stands_beside(s: Schedule, info: StageInfo, tiles: Mapping[str, TileStrategy]) -> bool:
+    """Is a stage one of the tiles, or does it make an operand for them alone, or take their result?"""
+    beside = info.name in tiles or any(tile.consumer == info.name for tile in tiles.values())
+    return beside or (not info.reduced and sole_reader(s, info) in tiles)
