@@ -227,12 +227,16 @@ def producer_parts(nest: Nest, stage: str) -> list[Stmt]:
         found = mentions(part).stages
         return not own.isdisjoint(found) and all(name in own or name.startswith(f"{stage}.") for name in found)
 
+    def raised(buffer: Buffer) -> bool:
+        """Is this the tensor of a sum that stood in an expression of the stage, and is a stage of its own by now?"""
+        return bool(buffer.shape) and buffer.name.startswith(f"{stage}.") and buffer.name[len(stage) + 1 :].isdigit()
+
     def visit(part: Stmt) -> list[Stmt]:
         guarded = isinstance(part, If) and part.orelse is None
         if (
             (guarded or isinstance(part, (For, Store, Alloc)))
             and belongs(part)
-            and not (isinstance(part, Alloc) and not targets.isdisjoint(part.buffers))
+            and not (isinstance(part, Alloc) and (not targets.isdisjoint(part.buffers) or any(raised(buffer) for buffer in part.buffers)))
         ):
             return [part]
         return [piece for inner in parts_among(part, own) for piece in visit(inner)]

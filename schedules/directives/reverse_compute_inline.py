@@ -19,13 +19,15 @@ the consumer passes on its way may touch what it touches.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Alloc, Axis, Buffer, Expr, For, If, Load, Nest, Stmt, Store, allocate
+from tensorlang.ir import Alloc, Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, SplitRelation, Stmt, Store, allocate, const
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.relations import closure
+from tensorlang.ir.relations import closure, sides
 from tensorlang.ir.traverse import axes_of, loads_of, map_children, map_statements, substitute, walk
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
@@ -43,6 +45,7 @@ from tensorlang.schedules.rewriting.edit import (
     stores,
     without_alloc,
 )
+from tensorlang.schedules.rewriting.followed import followed, over_loops
 from tensorlang.schedules.rewriting.version import in_version, shown
 
 
@@ -63,27 +66,29 @@ class ReverseComputeInline(Directive):
     def _applied(self, nest: Nest) -> Nest:
         require_stage(nest, self.stage)
         require_single(nest, self.stage)
-        consumer, own = self._consumer(nest)
+        written, own = self._consumer(nest)
+        consumer = _over_loops(nest, written)
         read = self._operand(nest, consumer, own)
         assert isinstance(read.buffer, Buffer)
         last = self._last(nest, read.buffer)
-        shared = self._shared(nest, consumer, own, last)
+        shared = self._shared(nest, written, own, last)
         chain = {part.loop for part in own}
-        if any(
-            part != there for part, there in zip(read.index, last.index, strict=True) if not (isinstance(part, Axis) and part.name in chain)
-        ):
+        if any(part != there for part, there in zip(read.index, last.index, strict=True) if followed(part, chain) is None):
             raise self._refusal("TL-S303", f"it does not read what {last.stage!r} stores in the same iteration")
-        self._require_there(nest, consumer, last, read.buffer, shared)
-        self._require_all(nest, consumer, last, read, shared)
-        at = {axis.name: part for axis, part in zip(read.index, last.index, strict=True) if isinstance(axis, Axis) and axis.name in chain}
-        uses = 0
+        self._require_there(nest, written, last, read.buffer, shared)
+        self._require_all(nest, written, last, read, shared)
+        at, uses = _places(read, last, chain), 0
+        shifted = any(not isinstance(place, Axis) for place in at.values())  # the begin of a strip that both share cancels out
 
         def filled(expr: Expr) -> Expr:
             nonlocal uses
             if isinstance(expr, Load) and expr.buffer == read.buffer:
                 uses += 1
                 return last.values[0]
-            return map_children(expr, filled) if not isinstance(expr, Axis) else at.get(expr.name, expr)
+            if isinstance(expr, Axis):
+                return at.get(expr.name, expr)
+            made = map_children(expr, filled)
+            return replace(made, index=tuple(map(simplify, made.index))) if shifted and isinstance(made, Load) else made
 
         values = tuple(filled(value) for value in consumer.values)
         size = sum(1 for _ in walk(last.values[0]))
@@ -91,9 +96,10 @@ class ReverseComputeInline(Directive):
             raise self._refusal(
                 "TL-S202", f"the expression stands {uses} times in it, which makes {uses * size} nodes (at most {MAX_NODES})"
             )
-        body = remove(nest.body, lambda part: part is consumer)
+        body = remove(nest.body, lambda part: part is written)
         assert body is not None
-        moved = replace(last, buffers=consumer.buffers, index=tuple(substitute(part, at) for part in consumer.index), values=values)
+        index = tuple(simplify(substitute(part, at)) for part in consumer.index)
+        moved = replace(last, buffers=consumer.buffers, index=index, values=values)
         body = edit_stores(body, lambda part: moved if part is last else part)
         return pruned(replace(nest, body=_housed(body, read.buffer, consumer.buffers, nest)))
 
@@ -109,8 +115,9 @@ class ReverseComputeInline(Directive):
             raise self._refusal("TL-S301", "it is not one plain statement, which is what can be written into another")
         own = [*reversed([*takewhile(lambda part: isinstance(part, For), reversed(path[:-1]))])]
         chain = {part.loop for part in own if isinstance(part, For)}
-        names = [part.name for part in store.index if isinstance(part, Axis) and part.name in chain]
-        others = [part for part in store.index if not (isinstance(part, Axis) and part.name in chain)]
+        index = [(part, followed(part, chain)) for part in _over_loops(nest, store).index]
+        names = [found.loop for _, found in index if found is not None]
+        others = [part for part, found in index if found is None]
         fixed = not any(closure(nest, axes_of(part)) & chain or any(loads_of(part)) for part in others)  # the slot of a state of a scan
         if not fixed or sorted(names) != sorted(chain) or any(isinstance(part, For) and part.kind != "serial" for part in own):
             raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
@@ -128,7 +135,7 @@ class ReverseComputeInline(Directive):
         )
         moved = set(consumer.buffers) - set(nest.outputs)
         housed = {buffer for part in common if isinstance(part, Alloc) for buffer in part.buffers}
-        if [*map(id, left)] != [*map(id, own)] or early or (shared and not moved <= housed):
+        if [*map(id, left)] != [*map(id, own)] or early or (shared and not moved <= housed and not set(last.buffers) <= housed):
             raise self._refusal("TL-S301", "its loops are already scheduled or shared; inline it first")
         return shared
 
@@ -140,23 +147,46 @@ class ReverseComputeInline(Directive):
         loads = [load for value in consumer.values for load in loads_of(value)]
         found: list[tuple[int, Load]] = []
         for load in loads:
-            axes = [part.name for part in load.index if isinstance(part, Axis) and part.name in chain]
+            found_in = [followed(part, chain) for part in load.index]
+            axes = [one.loop for one in found_in if one is not None]
             spoken = [axis for part in load.index for axis in closure(nest, axes_of(part)) & chain.keys()]
             if not isinstance(load.buffer, Buffer) or load.buffer not in own or not sorted(axes) == sorted(chain) == sorted(spoken):
                 continue
             same = all(other.index == load.index for other in loads if other.buffer == load.buffer)
             readers = {access.stage for access in accesses(nest.body) if access.buffer == load.buffer and not access.writes}
-            dimensions = zip(load.index, load.buffer.shape, strict=True)
-            whole = all(
-                simplify(extent_of(chain[part.name])) == size for part, size in dimensions if isinstance(part, Axis) and part.name in chain
+            apart = not any(name in chain for relation in nest.relations for name in sides(relation)[0])
+            whole = apart and all(
+                part == Axis(one.loop) and simplify(extent_of(chain[one.loop])) == size
+                for part, one, size in zip(load.index, found_in, load.buffer.shape, strict=True)
+                if one is not None
             )
-            if same and whole and readers == {consumer.stage}:
+            if same and readers == {consumer.stage} and (whole or self._is_of_all(nest, load, chain)):
                 found.append((max(place for place, buffer in enumerate(written) if buffer == load.buffer), load))
         if not found:
             raise self._refusal(
                 "TL-S301", "it reads no intermediate that it alone reads, whole and element by element, so there is nothing to go into"
             )
         return max(found, key=lambda entry: entry[0])[1]
+
+    @staticmethod
+    def _is_of_all(nest: Nest, read: Load, chain: Mapping[str, For]) -> bool:
+        """Is every element that is stored of the operand one that the consumer reads in its loops `chain`, as in a strip of both?"""
+        found = [store for store in stores(nest.body) if read.buffer in store.buffers]
+        if len(found) != 1:
+            return False
+        (last,) = found
+        loops = [part for part in path_to(nest.body, lambda part: part is last) if isinstance(part, For)]
+        facts = place_facts(nest, loops, conditions_around(nest, last))
+        places = _places(read, last, chain)
+        ranges = [(place, chain[name].lo, chain[name].hi) for name, place in places.items()]
+        for relation in nest.relations:  # a tile may reach beyond the end of what was split
+            if not chain.keys().isdisjoint(closure(nest, sides(relation)[1])):
+                if not isinstance(relation, SplitRelation):
+                    return False
+                around = [*chain, *(loop.loop for loop in loops)]
+                ranges.append((substitute(over_loops(nest, Axis(relation.parent), around), places), relation.lo, relation.hi))
+        sides_out = (side for place, lo, hi in ranges for side in (Compare("lt", place, lo), Compare("ge", place, hi)))
+        return all(find(*facts, side) is None for side in sides_out)
 
     def _last(self, nest: Nest, buffer: Buffer) -> Store:
         """The one statement that completes the operand."""
@@ -218,6 +248,21 @@ class ReverseComputeInline(Directive):
         where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))
         if where is not None:
             raise self._refusal("TL-S303", f"{read.buffer.name!r} is not stored for all of its elements ({where})")  # type: ignore[attr-defined]
+
+
+def _over_loops(nest: Nest, consumer: Store) -> Store:
+    """The consumer with loops for what they were split from."""
+    around = [part.loop for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
+    index = tuple(over_loops(nest, part, around) for part in consumer.index)
+    return replace(consumer, index=index, values=tuple(over_loops(nest, part, around) for part in consumer.values))
+
+
+def _places(read: Load, last: Store, chain: Collection[str]) -> dict[str, Expr]:
+    """The iterations of the consumer's loops for which what is stored is read."""
+    pairs = ((followed(part, chain), there) for part, there in zip(read.index, last.index, strict=True))
+    return {
+        one.loop: there if one.offset == const(0) else simplify(Binary("sub", there, one.offset)) for one, there in pairs if one is not None
+    }
 
 
 def _housed(body: Stmt, operand: Buffer, made: tuple[Buffer, ...], nest: Nest) -> Stmt:

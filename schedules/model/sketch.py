@@ -15,7 +15,7 @@ points can be compared before one of them is made. The steps are those of a sche
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final
 
@@ -71,11 +71,19 @@ class Sketch:
     def fuse(self, outer: str, inner: str) -> str:
         """Make one loop of two neighbours."""
         fused = f"{outer}_f"
-        place, first = self._find(outer)
-        second = self.loops.pop(self._find(inner)[0])
+        first, second = self._find(outer)[1], self._find(inner)[1]
+        self.loops.remove(second)
+        place = self.loops.index(first)
         self.loops[place] = Loop(fused, first.trips * second.trips, first.kind, ())
         self._substitute({outer: {fused: Term(1 / second.trips)}, inner: {fused: Term(1.0, second.trips)}})
         return fused
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a loop, where there is one of this name, by another one."""
+        if any(loop.name == old for loop in self.loops):
+            place, loop = self._find(old)
+            self.loops[place] = loop._replace(name=new)
+            self._substitute({old: {new: Term(1.0)}})
 
     def reorder(self, *names: str) -> None:
         """Put loops into the given order, at the places that they have now."""
@@ -123,6 +131,13 @@ class Sketch:
     def put(self, producer: Sketch, at: str) -> None:
         """Let a producer run in a loop ("": once), before what else stands there."""
         self.before.setdefault(at, []).extend(producer.parts())
+
+    def forget(self, buffers: Collection[str]) -> None:
+        """Neither load nor store tensors that stay in registers."""
+        self.statement = _without(self.statement, buffers)
+        for place in (self.before, self.after):
+            for at, parts in place.items():
+                place[at] = [kept for part in parts for kept in _parts_without(part, buffers)]
 
     def accumulate(self, at: str, *, loads: bool) -> None:
         """Keep the result in registers inside `at`; where it `loads`, sums that began before are read first.
@@ -190,6 +205,22 @@ class Sketch:
         else:
             vector = self.split(last.name, lanes)[1] if last.trips > 4 * lanes else last.name
         self.mark(vector, "vector")
+
+
+def _without(statement: Statement, buffers: Collection[str]) -> Statement:
+    return statement._replace(accesses=tuple(access for access in statement.accesses if access.buffer.name not in buffers))
+
+
+def _parts_without(part: Part, buffers: Collection[str]) -> Iterator[Part]:
+    """A part without accesses to buffers; nothing where nothing else is left."""
+    if isinstance(part, Loop):
+        body = tuple(kept for inner in part.body for kept in _parts_without(inner, buffers))
+        if body:
+            yield part._replace(body=body)
+    else:
+        left = _without(part, buffers)
+        if left.accesses or left.operations:
+            yield left
 
 
 def _made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:

@@ -1,5 +1,6 @@
-"""Two ways to prepare a program for its strategy: an image read in place or unfolded, intermediates kept or computed anew.
+"""Two ways to prepare a program for its strategy.
 
+An image is read in place or unfolded, intermediates are kept or computed anew, stages stand where rules put them or are placed in groups.
 Which stages there are, and what their loops can be, depends on it: in place lanes run along a row of the image, unfolded along all pixels.
 So each way has knobs and constraints of its own, which one knob opens. A point without that knob, as logs from before it have, is one of
 the usual way.
@@ -11,15 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.placements import STRIP
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.system.lazy import cached_property
 
 GAIN: Final = 0.95
-"""The share of the time in place below which an image is unfolded by default: its copy takes memory, and the model is not sure of less."""
+"""The share of the usual way's time below which the other one is the default: the model is not sure of less."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,21 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     if recomputing is not None:
         other = Way("recomputed", strategy.prepared_with(recomputing))
         return Alternatives("intermediates", Way("kept", strategy), other, lambda: recomputing.pays)
+    placing = strategy.placing
+    if placing is not None:
+
+        def placing_pays() -> bool:
+            return (
+                strategy.keeps_much and STRIP in placing.default.values() and _modelled(placing) < GAIN * _modelled(strategy)
+            )  # without strips both are the same
+
+        return Alternatives("stages", Way("by_rule", strategy), Way("placed", placing), placing_pays)
     return strategy
+
+
+def _modelled(strategy: ProgramStrategy) -> float:
+    """What a call takes at the default point by the cost model."""
+    return estimate(strategy.schedule(strategy.default).nest, strategy.machine.core).seconds
 
 
 def only_where(knob: str, value: str, holds: Callable[[Config], bool]) -> Callable[[Config], bool]:

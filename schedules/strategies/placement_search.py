@@ -19,13 +19,17 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.placements import STRIP, WHOLE, Group, Placements
+from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
+from tensorlang.schedules.strategies.placed_windows import PlacedWindow
+from tensorlang.schedules.strategies.placements import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_axes import Run
 from tensorlang.system.lazy import cached_property
 
 FIRST: Final = 32
 """Rows of the strips that the search begins with."""
+STRIPS_OF: Final = "{}_strips"
+"""What sketches call the loop over the strips of a loop."""
 MOST_ASKED: Final = 6000
 """Stages whose cost is asked for, each in each group, before the best point so far is taken: some five seconds."""
 
@@ -44,12 +48,17 @@ class PlacementSearch:
     most: float = MOST_ASKED
     _known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
     _asked: list[int] = field(default_factory=list, compare=False, repr=False)
+    _vectors: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     _stages: dict[tuple[str, frozenset[str]], Sketch] = field(default_factory=dict, compare=False, repr=False)
 
     def default(self) -> dict[str, Any]:
         """The values of the knobs that place stages."""
         places = self.placements.places
-        starts = [dict.fromkeys(places, WHOLE), {name: STRIP if STRIP in own else WHOLE for name, own in places.items()}]
+        starts = [
+            {name: next(place for place in order if place in own) for name, own in places.items()}
+            for order in ((FUSED, WHOLE), (FUSED, STRIP, WHOLE), (STRIP, WHOLE))
+        ]
+        starts = [start for at, start in enumerate(starts) if start not in starts[:at]]
         first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
         steps = [*map(self._places, reversed(list(places))), self._strips]
         found = [
@@ -62,6 +71,8 @@ class PlacementSearch:
         """The point that is meant: what cannot be in strips is whole."""
         place = {name: config[f"{name}.at"] for name in self.placements.places}
         for name in reversed(list(place)):
+            if place[name] == FUSED and place.get(self.placements.readers[name][0]) == INLINED:
+                place[name] = WHOLE
             if place[name] == STRIP and self.placements.holder(name, place.__getitem__) is None:
                 place[name] = WHOLE
         strips = STRIP in place.values()
@@ -84,19 +95,22 @@ class PlacementSearch:
         total, grouped = 0.0, {group.result: group for group in plan.groups}
         for name in self.placements.stages:
             if name not in plan.inlined and name not in plan.members:
-                total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan.inlined)
+                total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan)
         return total
 
-    def _group(self, group: Group, written_in: frozenset[str]) -> float:
+    def _group(self, group: Group, plan: Plan) -> float:
         """What a stage takes with what is computed in its strips."""
-        stages = {group.result, *group.members}
+        stages, written_in = {group.result, *group.members}, plan.inlined
+        fused = frozenset(name for name in plan.fused if name in stages or self.placements.readers[name][0] in stages)
         own = frozenset(name for name in written_in if self._reaches(name, stages, written_in))
-        key = (group, own)
+        key = (group, own, fused)
         if key not in self._known:
             if sum(self._asked) > self.most:
                 return math.inf
             self._asked.append(len(stages))
             sketch = self._sketch(group, own)
+            if sketch is not None:
+                sketch.forget({self.placements.stages[name].store.buffers[0].name for name in fused})
             self._known[key] = (
                 math.inf if sketch is None else self._shared(estimated(numbered(sketch.parts()), self.machine.core).seconds, group)
             )
@@ -121,10 +135,12 @@ class PlacementSearch:
 
     def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
         """The loops of a group; None where the regions of its members cannot be told."""
-        result, members = self._stage(group.result, written_in), list[Sketch]()
+        result = self._stage(group.result, written_in)
         at = ""
         if group.members:
-            kept, row = result.split(group.loop, group.rows)
+            for made, name in zip(result.split(group.loop, group.rows), (STRIPS_OF.format(group.loop), group.loop), strict=True):
+                result.rename(made, name)
+            kept, row = STRIPS_OF.format(group.loop), group.loop  # stages know the loop inside a strip by its old name
             order = [loop.name for loop in result.loops if loop.name not in group.inside]
             place = order.index(row if group.slides else kept) + 1
             result.reorder(*order[:place], *group.inside, *order[place:])
@@ -136,11 +152,9 @@ class PlacementSearch:
             if member is None:
                 return None
             readers[name] = member
-            members.append(member)
-        for name, sketch in readers.items():
-            self._vectorize(name, sketch, group)
-        for member in reversed(members):
-            result.put(member, at)
+        result = self._scheduled(group.result, result, group)
+        for name in reversed(list(readers)[1:]):
+            result.put(self._scheduled(name, readers[name], group), at)
         return result
 
     def _readers(self, name: str, written_in: frozenset[str]) -> Iterator[str]:
@@ -166,22 +180,30 @@ class PlacementSearch:
     def _order(self) -> Callable[[str], int]:
         return {name: place for place, name in enumerate(self.placements.stages)}.__getitem__
 
-    def _vectorize(self, name: str, sketch: Sketch, group: Group) -> None:
+    def _scheduled(self, name: str, sketch: Sketch, group: Group) -> Sketch:
+        """The sketch of a stage of a group after the steps of its default point."""
         rows = self.placements.rows[name]
-        if isinstance(rows, RowVectors) and rows.vector is not None:
-            loop = rows.vector.loop
-            loop = f"{loop}_i" if group.members and name == group.result and loop == group.loop else loop
-            loop = _joined(sketch, rows.run, loop)
-            if any(found.name == loop for found in sketch.loops):
-                sketch.mark(sketch.split(loop, rows.default()["vectors"] * rows.lanes, rows.lanes)[1], "vector")
+        if isinstance(rows, PlacedContraction):
+            return rows.sketch(sketch)
+        if isinstance(rows, PlacedWindow):
+            cut, around = bool(group.members) and name == group.result, set[str]()
+            if group.slides:  # rows come one by one
+                around = {group.loop} if cut else {loop.loop for loop in rows.window.stage.outer if loop is not rows.vector}
+            rows.sketch(sketch, around)
+        elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
+            if name not in self._vectors:
+                self._vectors[name] = rows.default()["vectors"]
+            loop = _joined(sketch, rows.run, rows.vector.loop)
+            sketch.mark(sketch.split(loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")
+        return sketch
 
 
 def _joined(sketch: Sketch, run: Run | None, loop: str) -> str:
     """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part."""
     for outer in () if run is None else reversed(run.loops[:-1]):
         names = [found.name for found in sketch.loops]
-        place = names.index(loop) if loop in names else 0
-        if place == 0 or names[place - 1] not in (outer.loop, f"{outer.loop}_i"):
+        place = names.index(loop)
+        if place == 0 or names[place - 1] != outer.loop:
             break
-        loop = sketch.fuse(names[place - 1], loop)
+        loop = sketch.fuse(outer.loop, loop)
     return loop

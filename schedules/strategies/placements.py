@@ -20,24 +20,31 @@ from tensorlang.ir.traverse import axes_of, depth
 from tensorlang.schedules.directives.compute_at import ComputeAt
 from tensorlang.schedules.directives.compute_inline import ComputeInline
 from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
 from tensorlang.schedules.directives.store_at import StoreAt
-from tensorlang.schedules.rewriting.edit import find_loop
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, loops, stage_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.spaces.space import Space
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.fusion import DEEP, owner
 from tensorlang.schedules.strategies.phases import TOGETHER
+from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
+from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy
-from tensorlang.schedules.strategies.thread_loop import of_threads
+from tensorlang.schedules.strategies.thread_loop import of_threads, parallelize
 from tensorlang.system.lazy import cached_property
 
 INLINED: Final = "inlined"
 STRIP: Final = "strip"
 WHOLE: Final = "whole"
+FUSED: Final = "fused"
+"""In the tiles from which its one reader is computed."""
 STRIPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Rows of a strip that are worth trying."""
+PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction
+"""The ways to run a stage that can be placed."""
 PIECE: Final = 256
 """Elements that count as a row where strips are cut from the loop of the lanes."""
 
@@ -59,9 +66,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A choice for each stage: those that are inlined, and the groups."""
+    """A choice for each stage: those that are inlined, those whose reader is computed from their tiles, and the groups."""
 
     inlined: frozenset[str] = frozenset()
+    fused: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
 
     @property
@@ -87,13 +95,17 @@ class Placements:
         outputs = {buffer.name for buffer in s.nest.outputs}
         found = {name: _readers(s, info) for name, info in stages.items()}
         places: dict[str, tuple[str, ...]] = {}
-        parts = {part for name in stages if (around := owner(name, stages)) != name for part in (name, around)}
+        inside = {name: owner(name, stages) for name, info in stages.items() if not info.outer}  # sums in expressions
+        parts = {part for name, around in inside.items() if around != name for part in (name, around)}
         for name, info in stages.items():
             if not found[name] or name in parts or not _is_placeable(info, rows[name]) or info.store.buffers[0].name in outputs:
                 continue
-            inlines = not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
+            packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
+            inlines = not packed and not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
             strips = all(reader in stages and _is_placeable(stages[reader], rows[reader]) for reader in found[name])
-            places[name] = (*([INLINED] if inlines else []), *([STRIP] if strips else []), WHOLE)
+            fuses = _is_fusible(info, rows[name], found[name], stages, rows)
+            chosen = ((INLINED, inlines), (STRIP, strips), (FUSED, fuses), (WHOLE, True))
+            places[name] = tuple(place for place, possible in chosen if possible)
         reads, placed = _Reads(stages), {name for name, own in places.items() if STRIP in own}
         results = {name: reads.strip_loops(name, placed, _lanes(rows[name])) for name in stages}
         results = {name: loops for name, loops in results.items() if loops and name not in parts}
@@ -104,12 +116,17 @@ class Placements:
     def space(self, prefixes: Mapping[str, str]) -> Space:
         """Rows of a strip and whether they slide, for all strips alike, then the knobs of each stage, those of its rows with a prefix."""
         stages = (knob for name, prefix in prefixes.items() for knob in self._knobs(name, prefix))
-        space = Space((Sizes("strip", self.strips), Flag("slides"), *stages))
+        tiles = (rows.footprints(prefixes[name]) for name, rows in self.rows.items() if isinstance(rows, PlacedContraction))
+        space = Space((Sizes("strip", self.strips), Flag("slides"), *stages), footprints=tuple(part for found in tiles for part in found))
         space = space.where(lambda c: not c["slides"] or c["strip"] > 1, "strips of one row slide anyhow")
         space = space.where(
             lambda c: c["strip"] == self.strips[0] or any(c[f"{name}.at"] == STRIP for name in self.places),
             "rows of strips are chosen where there are some",
         )
+        for name, prefix in prefixes.items():
+            rows = self.rows[name]
+            for holds, label in rows.constraints(prefix) if isinstance(rows, PlacedWindow | PlacedContraction) else ():
+                space = space.where(holds, f"{name}: {label}")
         for stage in self.places:
             space = space.where(partial(self._is_held, stage), f"{stage} is computed in strips where these are of one stage")
         return space
@@ -118,7 +135,8 @@ class Placements:
         own = self.rows[name].knobs(prefix)
         if name not in self.places:
             return own
-        opened = {INLINED: (), STRIP: tuple(knob for knob in own if not of_threads(knob.name)), WHOLE: own}
+        inside = tuple(knob for knob in own if not of_threads(knob.name))
+        opened = {INLINED: (), STRIP: inside, FUSED: inside, WHOLE: own}
         return (Choice(f"{name}.at", {place: opened[place] for place in self.places[name]}),)
 
     @cached_property
@@ -153,11 +171,28 @@ class Placements:
                 if holder is None:
                     return None
                 members.setdefault(holder, []).append(name)
-        groups = (self._group(result, tuple(own), config) for result, own in members.items())
-        return Plan(frozenset(name for name in place if place[name] == INLINED), tuple(groups))
+        fused = frozenset(name for name in place if place[name] == FUSED)
+        if any(place.get(self.readers[name][0]) == INLINED for name in fused):
+            return None
+        groups = (self._group(result, self._with_fused(result, own, fused), config) for result, own in members.items())
+        return Plan(frozenset(name for name in place if place[name] == INLINED), fused, tuple(groups))
+
+    def _with_fused(self, result: str, members: list[str], fused: frozenset[str]) -> tuple[str, ...]:
+        """The members of a group, readers first, with those from whose tiles one of them or the result is computed."""
+        found, inside = list[str](), {result, *members}
+        for name in reversed(list(self.places)):
+            if name in inside or (name in fused and self.readers[name][0] in inside):
+                found.append(name)
+        return tuple(name for name in found if name != result)
 
     def _is_held(self, stage: str, config: Mapping[str, Any]) -> bool:
-        return config[f"{stage}.at"] != STRIP or self.holder(stage, lambda name: config[f"{name}.at"]) is not None
+        match config[f"{stage}.at"]:
+            case "strip":
+                return self.holder(stage, lambda name: config[f"{name}.at"]) is not None
+            case "fused":
+                return config.get(f"{self.readers[stage][0]}.at") != INLINED
+            case _:
+                return True
 
     def _group(self, result: str, members: tuple[str, ...], config: Mapping[str, Any]) -> Group:
         """What is computed in the strips of a stage; those of the lanes' own loop have `PIECE` elements for each row of the others."""
@@ -165,7 +200,9 @@ class Placements:
         rows = config["strip"] * (PIECE if loop.loop == lanes else 1)
         before = [other.loop for other in self.stages[result].outer]
         inside = (other for other in before[: before.index(loop.loop)] if other not in self.results[result])
-        return Group(result, loop.loop, min(rows, size(loop)), config["slides"] and loop.loop != lanes, members, tuple(inside))
+        tiled = any(isinstance(self.rows[name], PlacedContraction) for name in (result, *members))  # of one row there are no tiles
+        slides = config["slides"] and loop.loop != lanes and not tiled
+        return Group(result, loop.loop, min(rows, size(loop)), slides, members, tuple(inside))
 
     def holder(self, stage: str, place: Callable[[str], str]) -> str | None:
         """The one stage in whose strips another one is read, by the places of others; None where that is several, or has no strips."""
@@ -212,6 +249,21 @@ class Placements:
                         s.attempt(StoreAt(name, kept))
         return frozenset(moved)
 
+    def fuse(self, s: Schedule, name: str, config: Mapping[str, Any]) -> None:
+        """Compute the reader of a stage from its tiles, where the point says so."""
+        if config.get(f"{name}.at") == FUSED:
+            s.attempt(ReverseComputeInline(self.readers[name][0]))
+
+    def share(self, s: Schedule, config: Mapping[str, Any], prefixes: Mapping[str, str]) -> None:
+        """Let threads share the strips, or the tiles, of stages that are computed from the tiles of others by now."""
+        plan = self.plan(config) or Plan()
+        standing = s.stages()
+        for name in plan.fused:
+            result = self.readers[name][0]
+            if result not in plan.members and result not in standing and config.get(f"{prefixes[result]}parallel") == "outer":
+                own = [loop.loop for loop in loops(s.nest.body) if stage_of(loop.loop) in (result, name)]
+                parallelize(s, own[0])
+
     def rows_in(self, s: Schedule, name: str) -> RowStrategy:
         """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
         rows, loops = self.rows[name], s.loops(name)
@@ -223,18 +275,35 @@ class Placements:
 
 def _lanes(rows: RowStrategy) -> str | None:
     """The loop whose iterations become lanes."""
-    return rows.vector.loop if isinstance(rows, RowVectors) and rows.vector is not None else None
+    return rows.vector.loop if isinstance(rows, PLACEABLE) and rows.vector is not None else None
 
 
 def _readers(s: Schedule, info: StageInfo) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stage.removesuffix(".init") for stage, _ in readers(s.nest, info.store.buffers)))
 
 
+def _is_fusible(
+    info: StageInfo, rows: RowStrategy, found: tuple[str, ...], stages: Mapping[str, StageInfo], all_rows: Mapping[str, RowStrategy]
+) -> bool:
+    """Can the one reader of tiles be computed from them: does it read them element by element, and nothing besides more than once?"""
+    reader = stages.get(found[0]) if len(found) == 1 else None
+    if reader is None or not isinstance(rows, PlacedWindow | PlacedContraction) or not rows.sums_whole:
+        return False
+    target = info.store.buffers[0].name
+    reads = {load.index for load in reader.loads if tensor_of(load).name == target}
+    order = [buffer.name for other in stages.values() for buffer in other.store.buffers]
+    if max((tensor_of(load).name for load in reader.loads if tensor_of(load).name in order), key=order.index) != target:
+        return False  # what else it reads is there when the last of what it reads is complete
+    whole = [literal_extent(loop) for loop in reader.outer] == [literal_extent(loop) for loop in info.outer]
+    axes = tuple(Axis(loop.loop) for loop in reader.outer)
+    return whole and reads == {axes} == {reader.store.index} and not reader.reduced and _is_placeable(reader, all_rows[reader.name])
+
+
 def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
     """Does a stage compute a box of one tensor, each element from other tensors alone?"""
     own = {buffer.name for buffer in info.store.buffers}
     return (
-        isinstance(rows, RowVectors)
+        isinstance(rows, PLACEABLE)
         and len(own) == 1
         and not info.is_idle
         and bool(info.outer)

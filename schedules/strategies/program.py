@@ -13,18 +13,18 @@ from typing import Final
 from tensorlang.errors import ScheduleError
 from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
-from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.model.program import Part, program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies import stage_kinds
 from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
 from tensorlang.schedules.strategies.dot_products import dot_kernels
-from tensorlang.schedules.strategies.epilogue import sole_reader
-from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, owner, raise_contractions
+from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.joins import join_reductions
 from tensorlang.schedules.strategies.machine import Machine
@@ -38,9 +38,7 @@ from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
-from tensorlang.schedules.strategies.transpose import Transpose
 from tensorlang.schedules.strategies.unfolding import Unfolding
-from tensorlang.schedules.strategies.windows import Windows
 from tensorlang.system.lazy import cached_property
 
 MOST_STAGES: Final = 128
@@ -57,7 +55,9 @@ class ProgramStrategy:
     threads: int
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
+    placed: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[str, Schedule] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
 
@@ -65,7 +65,9 @@ class ProgramStrategy:
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
         s = Schedule(self.program)
         inline_pointwise(s)
-        s, blocks = block_rows(split_digits(join_reductions(raise_contractions(s)), self.machine), self.machine)
+        s, blocks = split_digits(join_reductions(raise_contractions(s)), self.machine), RowBlocks()
+        if not self.placed:
+            s, blocks = block_rows(s, self.machine)
         s = interleave_operands(s, self.machine, self.constants)
         return (self.change and self.change.applied(s)) or s, blocks
 
@@ -96,7 +98,28 @@ class ProgramStrategy:
 
     def prepared_with(self, change: Unfolding | Recomputing) -> ProgramStrategy:
         """The strategy of the program with a change that is legal."""
-        return replace(self, change=change, _searched={})
+        return replace(self, change=change, _searched={}, _made={})
+
+    @property
+    def placing(self) -> ProgramStrategy | None:
+        """The program with windows and contractions in groups; None for one with what makes its operands and takes its result."""
+        if not self._tiles or (
+            len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
+        ):
+            return None
+        found = replace(self, placed=True, _searched={}, _made={})
+        return found if found.places_stages else None
+
+    @property
+    def places_stages(self) -> bool:
+        """Is it searched where stages are computed?"""
+        return self._placements is not None
+
+    @property
+    def keeps_much(self) -> bool:
+        """Would its intermediates together leave the near caches?"""
+        sizes = [info.written() for info in self._stages if info.store.buffers[0].memory != "argument"]
+        return None in sizes or sum(size or 0 for size in sizes) > self.machine.l2 // 2
 
     @cached_property
     def seconds(self) -> float:
@@ -107,9 +130,8 @@ class ProgramStrategy:
     @cached_property
     def _copying(self) -> float:
         """What the copies of an unfolded image take."""
-        if not isinstance(self.change, Unfolding) or self._main is None:
-            return 0.0
-        read = {tensor_of(load).name for load in self._main.loads}
+        unfolded = isinstance(self.change, Unfolding) and self._main is not None
+        read = {tensor_of(load).name for load in self._main.loads} if unfolded and self._main else set[str]()
         copies = [info for info in self._stages if info.name in read]
         return sum(seconds_in_lanes(info, info.loops[-1], self._parts, self.machine) for info in copies)
 
@@ -125,18 +147,14 @@ class ProgramStrategy:
     @cached_property
     def _packed_beforehand(self) -> frozenset[str]:
         """The constants, and what stages compute from one of them alone."""
-        found = self.constants
-        for info in self._stages:
-            names = [tensor_of(load).name for load in info.loads]
-            if len(names) == 1 and names[0] in found and not info.reduced:
-                found |= {buffer.name for buffer in info.store.buffers}
-        return found
+        return stage_kinds.made_of_constants(self._stages, self.constants)
 
     @cached_property
     def _main(self) -> StageInfo | None:
-        if self._placements is not None:
+        if not self.placed and self._placements is not None:
             return self._last
-        infos = [info for info in self._stages if info.name not in self._producers]
+        producers = frozenset[str]() if self.placed else self._producers
+        infos = [info for info in self._stages if info.name not in producers]
         return max(infos, key=lambda info: info.iterations) if infos else None
 
     @cached_property
@@ -152,29 +170,16 @@ class ProgramStrategy:
     @cached_property
     def _owners(self) -> frozenset[str]:
         """The stages in whose expressions others stand."""
-        names = frozenset(stage.name for stage in self._stages)
-        return frozenset(owner(name, names) for name in names if owner(name, names) != name)
+        return stage_kinds.with_sums_inside(self._stages)
 
     # How they run -----------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _fused(self) -> tuple[dict[str, TileStrategy], tuple[Fault, ...]]:
         """The stages that run as tiles, in program order, with the consumers that are computed from these; and what was refused."""
-        tiles, faults = dict[str, TileStrategy](), list[Fault]()
-        for info in self._stages:
-            tile = self._tile_of(info)
-            if tile is None:
-                continue
-            tiles[info.name] = tile
-            consumer = sole_reader(self._plain, info)
-            if consumer:
-                candidate = tile.with_consumer(consumer)
-                try:
-                    fits = perfectly_nested(self._plain.nest, info) and candidate.can_fuse(self._plain)
-                    tiles[info.name] = candidate if fits else tile
-                except ScheduleError as error:
-                    faults += _unexpected(info.name, error)
-        return tiles, tuple(faults)
+        if self.placed:
+            return {}, ()
+        return stage_kinds.with_consumers(self._plain, {info.name: self._kinds.tile(info, self._blocks) for info in self._stages})
 
     @cached_property
     def _tiles(self) -> dict[str, TileStrategy]:
@@ -192,26 +197,14 @@ class ProgramStrategy:
         """The other stages, in program order."""
         return {info.name: self._row_strategy(info) for info in self._stages if info.name not in self._tiles}
 
-    def _tile_of(self, info: StageInfo) -> TileStrategy | None:
-        if info.is_idle:
-            return None
-        if info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
-            return None
-        threads = 1 if info.name in self._blocks else self.threads
-        window = Windows.of(info, self.machine, threads, self._parts)
-        if window is not None:
-            return window
-        product = Contraction.of(info, self.machine, threads, self._parts, self._packed_beforehand)
-        if product is not None and info.name in self._blocks.moved:
-            return replace(product, pack_at=self._blocks.around)
-        return product
+    @cached_property
+    def _kinds(self) -> stage_kinds.StageKinds:
+        return stage_kinds.StageKinds(self.machine, self.threads, self._parts, self._packed_beforehand)
 
     def _row_strategy(self, info: StageInfo) -> RowStrategy:
-        if info.name in self._owners:  # the loop around a sum has no lanes
-            return replace(RowVectors.of(info, self.machine, self.threads, self._parts), vector=None, run=None)
-        transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self._parts)
-        rows = RowVectors.of(info, self.machine, self.threads, self._parts)
-        return transpose or (rows if self._tiles else rows.asking_ahead(self.machine))
+        lanes = info.name not in self._owners  # the loop around a sum has none
+        placed = self._kinds.placed_tile(info) if self.placed and lanes else None
+        return placed or self._kinds.row(info, lanes=lanes, asks_ahead=not self._tiles)
 
     @cached_property
     def _producers(self) -> frozenset[str]:
@@ -231,7 +224,7 @@ class ProgramStrategy:
         found = Placements.of(self._plain, {info.name: info for info in self._stages}, self._rows)
         if found is None or self._last is None:
             return None
-        follow = compute_in_rows(self._plain.copy(), self._last)
+        follow = () if self.placed else compute_in_rows(self._plain.copy(), self._last)
         return None if found.places.keys() <= set(follow) else found
 
     @property
@@ -249,11 +242,10 @@ class ProgramStrategy:
     @property
     def _rows_pay(self) -> bool:
         """Would what is written leave the caches if it were computed whole?"""
-        sizes = {info.name: info.written() for info in self._stages}
-        moved, result = [sizes[name] for name in self._in_rows], None if self._last is None else sizes[self._last.name]
-        if result is None or None in moved:
+        if self._last is None:
             return True
-        return sum(size or 0 for size in moved) > self.machine.l1 or result > self.machine.l2 // 2
+        moved = [info for info in self._stages if info.name in self._in_rows]
+        return stage_kinds.rows_pay(moved, self._last, self.machine)
 
     def _beside(self) -> Iterator[tuple[str, RowStrategy]]:
         """The stages beside the main one that have knobs of their own, with the prefix of these."""
@@ -324,7 +316,17 @@ class ProgramStrategy:
         return dict(self._searched[tile])
 
     def schedule(self, config: Config) -> Schedule:
-        """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule."""
+        """The schedule of a point; a stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule.
+
+        That of the default is remembered.
+        """
+        if config != self.default:
+            return self._schedule(config)
+        if "default" not in self._made:
+            self._made["default"] = self._schedule(config)
+        return self._made["default"].copy()
+
+    def _schedule(self, config: Config) -> Schedule:
         s = self._plain.copy()
         s.faults = self._fused[1]
         moved: Collection[str] = ()
@@ -347,19 +349,21 @@ class ProgramStrategy:
             try:
                 done = self._scheduled(name, trial, config, alone=alone)
             except ScheduleError as error:
-                s.faults += tuple(_unexpected(name, error))
+                s.faults += tuple(stage_kinds.unexpected(name, error))
                 continue
             if done:
                 s = trial
                 placed |= self._placed_by(name)
         if self.threads > 1:
             self._blocks.parallelize(s)
+            if self._placements is not None:
+                self._placements.share(s, config, self._prefixes)
         return self._with_sums(s, sums)
 
     def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
         """The sum of unknown length that a stage is, in a program without tiles: of those there is too much code for two versions."""
         rows = self._rows.get(name)
-        if self._tiles or not isinstance(rows, RowVectors):
+        if self._tiles or self.placed or not isinstance(rows, RowVectors):
             return None
         prefix = "" if name == self._main_name else f"{name}."
         return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)
@@ -369,7 +373,7 @@ class ProgramStrategy:
         try:
             schedule_sums(trial, tuple(sums.values()))
         except ScheduleError as error:
-            s.faults += tuple(_unexpected(next(iter(sums)), error))
+            s.faults += tuple(stage_kinds.unexpected(next(iter(sums)), error))
             return s
         return trial
 
@@ -391,10 +395,6 @@ class ProgramStrategy:
         if self._placements is not None:
             rows = self._placements.rows_in(s, name)
         rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
+        if self._placements is not None:
+            self._placements.fuse(s, name, config)
         return True
-
-
-def _unexpected(stage: str, error: ScheduleError) -> Iterator[Fault]:
-    """The fault of a refused step, unless it would make too much code: such a stage is built as it is written."""
-    if error.code != TOO_MUCH_CODE:
-        yield Fault.of(stage, error)

@@ -39,6 +39,10 @@ class TilingSketches:
 
     def parts(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
         """The loops and statements of a point."""
+        return numbered(self.sketch(config).parts())
+
+    def sketch(self, config: Mapping[str, Any]) -> Sketch:
+        """The stage after the steps of a point."""
         roles, present = self.kernel.roles, self.order.present(config)
         split = self._split(config, present)
         sketch, outer = split.sketch.copy(), split.outer
@@ -52,7 +56,7 @@ class TilingSketches:
                 along = {"": "", LANES: split.lanes, ROWS: split.unrolled[-1] if split.unrolled else ""}[panel.along]
                 sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready, along=along)
         sketch.accumulate(around[-1] if around else "", loads="k" in outer)
-        return numbered(sketch.parts())
+        return sketch
 
     def _split(self, config: Mapping[str, Any], present: str) -> SplitStage:
         rows = self.order.block_rows(config) if "b" in present else None

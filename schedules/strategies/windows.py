@@ -58,6 +58,8 @@ class Windows:
     producer: Producer | None = None
     copies: bool = False
     consumer: str = ""
+    placed: bool = False
+    """Does it stand in a strip, so that the last rows are told by minima?"""
 
     @classmethod
     def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...]) -> Windows | None:
@@ -167,7 +169,7 @@ class Windows:
 
     def schedule(self, s: Schedule, config: Mapping[str, Any], *, alone: bool = True) -> bool:
         """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
-        outer = self._tile(s, config)
+        outer = self.tile(s, config)
         fuse_epilogue(s, config, self.consumer)
         if config.get("stream"):
             stream(s, self.stage)
@@ -178,10 +180,10 @@ class Windows:
     def can_fuse(self, s: Schedule) -> bool:
         """May the consumer be computed from the tiles?"""
         trial = s.copy()
-        self._tile(trial, self.search.start())
+        self.tile(trial, self.search.start())
         return bool(trial.can("reverse_compute_inline", self.consumer))
 
-    def _tile(self, s: Schedule, config: Mapping[str, Any]) -> str:
+    def tile(self, s: Schedule, config: Mapping[str, Any]) -> str:
         """Append what comes before the epilogue; the outermost loop that repeats."""
         window, lanes = self.window, self.tiles.lanes
         place, unrolled = config.get("source", IN_PLACE), window.unrolled[config["unroll"]]
@@ -191,7 +193,7 @@ class Windows:
         inner: list[str] = []
         if window.row is not None and config["rows"] > 1:
             row = window.row.outer
-            tiles[row.loop], row_i = s.split(row.loop, config["rows"], tail_of(is_literal(row), "guard"))
+            tiles[row.loop], row_i = s.split(row.loop, config["rows"], tail_of(is_literal(row) or self.placed, "guard"))
             inner.append(row_i)
         vector = window.vector
         tiles[vector.loop], vector_i = s.split(vector.loop, config["vectors"] * lanes, tail_of(is_literal(vector), "mask"))

@@ -1,0 +1,118 @@
+"""How a stage runs by what it does: as tiles of a window or a contraction, as a transposition, or in rows.
+
+Where stages are placed in groups, the same tiles are ways to run a stage wherever it stands (`placed_windows`, `placed_contractions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.errors import ScheduleError
+from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, tensor_of
+from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.epilogue import sole_reader
+from tensorlang.schedules.strategies.fusion import owner
+from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
+from tensorlang.schedules.strategies.placed_windows import PlacedWindow
+from tensorlang.schedules.strategies.row_blocks import RowBlocks
+from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.transpose import Transpose
+from tensorlang.schedules.strategies.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class StageKinds:
+    """The ways to run the stages of a program that is `plain` before it is scheduled, the operands `constants` of it packed beforehand."""
+
+    machine: Machine
+    threads: int
+    plain: tuple[Part, ...]
+    constants: frozenset[str]
+
+    def tile(self, info: StageInfo, blocks: RowBlocks) -> TileStrategy | None:
+        """The stage as tiles; None where it is not run so."""
+        if info.is_idle or info.ragged.bounded:  # a range that data tells is one of its loop where that stays inside the loops that tell it
+            return None
+        threads = 1 if info.name in blocks else self.threads
+        window = Windows.of(info, self.machine, threads, self.plain)
+        if window is not None:
+            return window
+        product = Contraction.of(info, self.machine, threads, self.plain, self.constants)
+        if product is not None and info.name in blocks.moved:
+            return replace(product, pack_at=blocks.around)
+        return product
+
+    def placed_tile(self, info: StageInfo) -> RowStrategy | None:
+        """The stage as tiles that are placed; None where it is not run so."""
+        if info.is_idle or info.ragged.bounded:
+            return None
+        window = PlacedWindow.of(info, self.machine, self.threads, self.plain)
+        return window or PlacedContraction.of(info, self.machine, self.threads, self.plain, self.constants)
+
+    def row(self, info: StageInfo, *, lanes: bool, asks_ahead: bool) -> RowStrategy:
+        """The stage as a transposition or in rows, which have no `lanes` where a sum stands in them."""
+        rows = RowVectors.of(info, self.machine, self.threads, self.plain)
+        if not lanes:
+            return replace(rows, vector=None, run=None)
+        transpose = None if info.ragged.bounded else Transpose.of(info, self.machine, self.threads, self.plain)
+        return transpose or (rows.asking_ahead(self.machine) if asks_ahead else rows)
+
+
+def rows_pay(moved: Sequence[StageInfo], result: StageInfo, machine: Machine) -> bool:
+    """Would what is written leave the caches if it were computed whole, not in the rows of the result?"""
+    sizes, last = [info.written() for info in moved], result.written()
+    if last is None or None in sizes:
+        return True
+    return sum(size or 0 for size in sizes) > machine.l1 or last > machine.l2 // 2
+
+
+def with_consumers(s: Schedule, found: Mapping[str, TileStrategy | None]) -> tuple[dict[str, TileStrategy], tuple[Fault, ...]]:
+    """The stages that run as tiles, with the consumers that can be computed from these; and what was refused, by surprise."""
+    tiles, faults = dict[str, TileStrategy](), list[Fault]()
+    for name, tile in found.items():
+        if tile is None:
+            continue
+        tiles[name] = tile
+        consumer = sole_reader(s, tile.stage)
+        if consumer:
+            candidate = tile.with_consumer(consumer)
+            try:
+                fits = perfectly_nested(s.nest, tile.stage) and candidate.can_fuse(s)
+                tiles[name] = candidate if fits else tile
+            except ScheduleError as error:
+                faults += unexpected(name, error)
+    return tiles, tuple(faults)
+
+
+def unexpected(stage: str, error: ScheduleError) -> Iterator[Fault]:
+    """The fault of a refused step, unless it would make too much code: such a stage is built as it is written."""
+    if error.code != TOO_MUCH_CODE:
+        yield Fault.of(stage, error)
+
+
+def made_of_constants(infos: Iterable[StageInfo], constants: frozenset[str]) -> frozenset[str]:
+    """The constants, and what stages compute from one of them alone."""
+    found = constants
+    for info in infos:
+        names = [tensor_of(load).name for load in info.loads]
+        if len(names) == 1 and names[0] in found and not info.reduced:
+            found |= {buffer.name for buffer in info.store.buffers}
+    return found
+
+
+def with_sums_inside(infos: Sequence[StageInfo]) -> frozenset[str]:
+    """The stages in whose expressions sums stand; those that are computed before are stages like others."""
+    names = frozenset(info.name for info in infos)
+    return frozenset(owner(info.name, names) for info in infos if not info.outer and owner(info.name, names) != info.name)
+
+
+def stands_beside(s: Schedule, info: StageInfo, tiles: Mapping[str, TileStrategy]) -> bool:
+    """Is a stage one of the tiles, or does it make an operand for them alone, or take their result?"""
+    beside = info.name in tiles or any(tile.consumer == info.name for tile in tiles.values())
+    return beside or (not info.reduced and sole_reader(s, info) in tiles)
