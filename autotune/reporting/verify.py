@@ -92,9 +92,9 @@ def verify(tuned: Tuned) -> Verification:
 def _measured(runner: Runner, tuned: Tuned, best: Trial) -> Verification:
     found: list[Verification] = []
     other = _beside(tuned, best)
-    while len(found) < ATTEMPTS and not (found and found[-1].holds):
+    while len(found) < ATTEMPTS and (not found or found[-1].verdict is Verdict.SLOWER):
         found.append(_in_turns(runner, tuned, *other) if found and other is not None else _alone(runner, tuned, best))
-    return found[-1] if found[-1].holds else min(found, key=lambda one: one.now or math.inf)
+    return found[-1] if found[-1].verdict is not Verdict.SLOWER else min(found, key=lambda one: one.now or math.inf)
 
 
 def _alone(runner: Runner, tuned: Tuned, best: Trial) -> Verification:
