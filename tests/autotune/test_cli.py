@@ -133,7 +133,9 @@ def _spoilt(line: bytes) -> bytes:
     return to_line({**from_line(line), "schedule": "{}"}) if b'"kind":"trial"' in line else line
 
 
-@pytest.mark.parametrize(("number", "strategy"), [(signal.SIGINT, "bayesian"), (signal.SIGTERM, "random")])
+@pytest.mark.parametrize(
+    ("number", "strategy"), [(signal.SIGINT, "bayesian"), pytest.param(signal.SIGTERM, "random", marks=pytest.mark.slow)]
+)
 def test_a_signal_stops_it_at_once_with_a_whole_log_and_the_best(tmp_path: Path, number: signal.Signals, strategy: str) -> None:
     """At once: after the trial that was under way at most. The process stands still while its trials are counted."""
     log = tmp_path / "a.jsonl"

@@ -14,6 +14,9 @@ from tensorlang.autotune import Log, tune
 from tensorlang.schedules import trace
 
 
+pytestmark = pytest.mark.usefixtures("brief_jobs")
+
+
 def blurred() -> Any:
     """Two stages, the first of which can be computed whole, in strips or in its reader."""
     X = tl.placeholder((64, 66), name="X")
