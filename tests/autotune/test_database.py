@@ -367,10 +367,11 @@ def test_many_threads_look_up_while_one_refreshes(log: Log) -> None:
             failed.append(error)
 
     threads = [threading.Thread(target=look) for _ in range(4)]
+    later = {n: record(n, matmul(32 + n)) for n in range(20, 40)}
     for thread in threads:
         thread.start()
-    for n in range(20, 40):
-        log.append(record(n, matmul(32 + n)))
+    for n, fields in later.items():
+        log.append(fields)
         if n % 10 == 0:
             log.path.write_bytes(log.path.read_bytes())
         database.refresh()
