@@ -122,7 +122,9 @@ def test_a_child_forked_while_a_thread_calls_parallel_kernels_calls_them_too() -
     assert told.split() == str([0] * 20).split()
 
 
-@pytest.mark.parametrize(("cache", "children"), [("off", 4), ("on", 2), *(pytest.param(cache, 16, marks=pytest.mark.slow) for cache in ("off", "on"))])
+@pytest.mark.parametrize(
+    ("cache", "children"), [("off", 4), ("on", 2), *(pytest.param(cache, 16, marks=pytest.mark.slow) for cache in ("off", "on"))]
+)
 def test_a_child_forked_while_threads_build_builds_too(cache: str, children: int, tmp_path: Path) -> None:
     told = run(
         """

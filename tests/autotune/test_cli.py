@@ -16,6 +16,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import TuningError
 from tensorlang.ops.table import OPERATORS
 from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended, here
+from tests.thinned import crossed, few
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_log_without_trials_is_exit_1_and_says_what_was_skipped(tmp_path: Path
     assert "holds no trial (1 line skipped" in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(("--help",), 0), (("run", "--help"), 0), (("frobnicate",), 2), (("run",), 2)])
+@pytest.mark.parametrize(("arguments", "code"), few([(("--help",), 0), (("run", "--help"), 0), (("run",), 2), (("frobnicate",), 2)], 2))
 def test_help_and_wrong_usage_load_neither_compiler_nor_surrogates_nor_tables(arguments: tuple[str, ...], code: int) -> None:
     heavy = ["llvmlite", "skopt", "sklearn", "scipy", "rich", "pandas", "islpy", "tensorlang.autotune.jobs.session"]
     told = f"import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules.keys() & {heavy}))"
@@ -174,8 +175,12 @@ def test_extents_are_read_from_text() -> None:
             parse_shape(wrong)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["tensorlang", "numpy", "tensorlang.ir.nodes", "typer", "tensorlang.autotune.cli.main"])
+@crossed(
+    {
+        "number": [signal.SIGINT, signal.SIGTERM],
+        "module": ["tensorlang", "numpy", "tensorlang.ir.nodes", "typer", "tensorlang.autotune.cli.main"],
+    }
+)
 def test_a_signal_while_the_command_is_still_being_imported_ends_in_one_line(module: str, number: signal.Signals) -> None:
     sending = (
         "import os, sys\n"

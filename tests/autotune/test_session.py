@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from tensorlang.autotune.jobs import ledger, session as session_module
@@ -21,12 +20,11 @@ from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.status import Failure
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
-from tensorlang.autotune.workers.protocol import Candidate, Facts, Outcome
+from tensorlang.autotune.workers.protocol import Facts, Outcome
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import digest
 from tensorlang.errors import LogError, TuningError
@@ -61,44 +59,6 @@ def job(log: Path | None, offer: Plan | None = None, **settings: Any) -> Session
         **{"trials": 6, "policy": QUICK, "builder": "tests.autotune.simulated:build", "path": (ROOT,), "strategy": "random", **settings}
     )
     return Session(task(), offer or plan(), target(), wanted, None if log is None else Log(log))
-
-
-class Answering:
-    """An evaluator that starts no process: what the stand-ins would come to, for whatever is about the session alone."""
-
-    capacity = 2
-
-    def __init__(self, *_: object, **__: object) -> None:
-        self.machine, self._sent = host.machine(), list[tuple[str, Candidate]]()
-
-    def open(self, task: object) -> None: ...
-
-    def close(self) -> None:
-        self._sent.clear()
-
-    def submit(self, key: str, candidate: Candidate) -> None:
-        self._sent.append((key, candidate))
-
-    def next(self, _until: float | None) -> tuple[str, Outcome]:
-        key, candidate = self._sent.pop(0)
-        return key, self._outcome(candidate)
-
-    def paired(self, candidates: Sequence[Candidate], _until: float | None) -> Outcome:
-        return Outcome("ok", rows=tuple(msgspec.structs.replace(self._outcome(one).facts, runs=(5,)) for one in candidates))
-
-    def _outcome(self, candidate: Candidate) -> Outcome:
-        config = candidate.config or {}
-        if config.get("run") == "raise":
-            return Outcome("crash", error=Failure("RuntimeError", "as told"))
-        if config.get("run") == "wrong":
-            return Outcome("wrong_result", error=Failure("Wrong", "as told"))
-        return Outcome("ok", facts=Facts(schedule="{}", compile_s=1e-4, run_s=1e-3, samples=(config.get("takes", 1e-5),) * 5, number=1))
-
-
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates are answered for at once."""
-    monkeypatch.setattr(session_module, "LocalEvaluator", Answering)
 
 
 def test_a_job_finds_the_fastest_valid_point_and_survives_the_others(tmp_path: Path) -> None:
