@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,9 +112,11 @@ def test_every_command_of_the_contract_is_there() -> None:
         assert f"\n  {verb} " in shown
 
 
-def test_a_job_is_run_reported_and_verified(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("brief_jobs")
+@pytest.mark.parametrize("run", [here, pytest.param(autotune, marks=pytest.mark.slow)])
+def test_a_job_is_run_reported_and_verified(run: Any, tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
-    done = autotune("run", "matmul", "--shape", "M=32,N=32,K=32", "--trials", 2, "--threads", 1, "--log", log)
+    done = run("run", "matmul", "--shape", "M=32,N=32,K=32", "--trials", 2, "--threads", 1, "--log", log)
     assert done.returncode == 0, done.stderr
     assert "[   2/2]" in done.stdout
     assert "best configuration" in done.stdout

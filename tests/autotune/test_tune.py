@@ -26,8 +26,8 @@ def test_a_kernel_for_every_extent_is_tuned_at_one(tmp_path: Path, brief: Policy
     k = tl.reduce_axis(32, name="k")
     C = tl.compute((n, 16), lambda i, j: tl.sum(A[i, k] * B[k, j], axis=k), name="C")
     log = tmp_path / "a.jsonl"
-    at = {extent: session(C, log, trials=2, threads=1, policy=brief, dims={"n": extent}).run() for extent in (8, 512)}
-    assert [len(result.records) for result in at.values()] == [2, 2]
+    at = {extent: session(C, log, trials=1, threads=1, policy=brief, dims={"n": extent}).run() for extent in (8, 512)}
+    assert [len(result.records) for result in at.values()] == [1, 1]
     a, b = np.ones((5, 32), np.float32), np.ones((32, 16), np.float32)
     np.testing.assert_array_equal(at[512].kernel(a, b), a @ b)
     flops = {trial.task["dims"]["n"]: trial.fields["flops"] for trial in Log(log)}
