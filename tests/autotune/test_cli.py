@@ -17,7 +17,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import TuningError
 from tensorlang.ops.table import OPERATORS
 from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended, here
-from tests.thinned import crossed, few
+from tests.thinned import crossed
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,15 @@ def test_a_log_without_trials_is_exit_1_and_says_what_was_skipped(tmp_path: Path
     assert "holds no trial (1 line skipped" in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "code"), few([(("--help",), 0), (("run", "--help"), 0), (("run",), 2), (("frobnicate",), 2)], 2))
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("run", "--help"), 0),
+        (("frobnicate",), 2),
+        pytest.param(("--help",), 0, marks=pytest.mark.slow),
+        pytest.param(("run",), 2, marks=pytest.mark.slow),
+    ],
+)
 def test_help_and_wrong_usage_load_neither_compiler_nor_surrogates_nor_tables(arguments: tuple[str, ...], code: int) -> None:
     heavy = ["llvmlite", "skopt", "sklearn", "scipy", "rich", "pandas", "islpy", "tensorlang.autotune.jobs.session"]
     told = f"import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules.keys() & {heavy}))"

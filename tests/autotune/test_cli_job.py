@@ -12,7 +12,6 @@ from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.reporting import summary
 from tests.autotune.command import COMMAND, ENVIRONMENT, ended, here
-from tests.thinned import few
 
 SMALL = 'threads = 1\n[[task]]\noperator = "relu"\nshape = "N=64"\n'
 
@@ -59,7 +58,10 @@ def test_a_signal_stops_a_job_at_once_with_a_summary_and_a_whole_log(tmp_path: P
     assert [end.get("reason") for end in log.records("run_end") if isinstance(end, dict)] == ["interrupted", "interrupted"]
 
 
-@pytest.mark.parametrize(("where", "how"), few([("run", "segv"), ("compile", "abort"), ("run", "outside")], 1))
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [("run", "segv"), *(pytest.param(*fault, marks=pytest.mark.slow) for fault in (("compile", "abort"), ("run", "outside")))],
+)
 def test_a_candidate_that_misbehaves_is_recorded_as_what_it_did(where: str, how: str) -> None:
     assert candidate_faults.inject(where, how).kept
 
