@@ -157,7 +157,7 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
                 yield module, target_machine
 
 
-def _optimize(module: Any, target_machine: Any, passes: Passes, *, handwritten: bool = False) -> None:
+def _optimize(module: Any, target_machine: Any, passes: Passes, handwritten: bool = False) -> None:
     """LLVM's default pipeline, or a short one, built for one run: a second run of the same pass manager aborts the process."""
     llvm = _llvm()
     options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
@@ -207,7 +207,7 @@ def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_P
     Raises `BuildError` for a text beyond `MAX_TEXT` and `InternalError` for one that LLVM refuses.
     """
     with _module(text, machine, passes.level) as (module, target_machine):
-        _optimize(module, target_machine, passes, handwritten=handwritten)
+        _optimize(module, target_machine, passes, handwritten)
         return Compiled(target_machine.emit_object(module), text, machine, passes)
 
 
