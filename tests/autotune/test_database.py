@@ -275,7 +275,7 @@ def test_of_many_records_a_look_up_parses_only_what_it_serves(tmp_path: Path, mo
     from bench.database import matmul as tuned_matmul, write
 
     logs, parsed = write(tmp_path / "logs", 1_000, studies=20), list[str]()
-    honest = index.from_line
+    honest = from_line
 
     def counted(line: bytes) -> Any:
         parsed.append(fields := honest(line))
