@@ -243,7 +243,9 @@ def started(log: Path, temporary: Path, runs: str, workers: int = 1) -> tuple[su
     return parent, [int(pid) for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()]
 
 
-@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 3)])
+@pytest.mark.parametrize(
+    ("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 3), pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow)]
+)
 def test_a_job_that_is_ended_leaves_no_file_and_no_process_and_its_log_is_whole(tmp_path: Path, how: int, workers: int) -> None:
     parent, children = started(tmp_path / "a.jsonl", tmp_path / "temporary", "hang", workers)
     time.sleep(0.5)
