@@ -10,8 +10,10 @@ from tensorlang.ir import Axis, Buffer, Compare, Expr, For, If, Load, Nest, Sele
 from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import children, expressions, loads_of, statements, substatements
 from tensorlang.schedules.rewriting.edit import path_to
+from tensorlang.system.frozen import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Access:
     """One read or write of a buffer element, with the loops and conditions around it (outermost first)."""
