@@ -9,7 +9,7 @@ chosen, with everything that only it needs, so nodes under several such sides co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
@@ -81,8 +81,7 @@ class StatementSize:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(NamedTuple):
     """What stands around a statement: loops that copy it, and its vector loop with its lanes."""
 
     register: int
@@ -160,17 +159,17 @@ def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Context) ->
 def _looped(stmt: For, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
     extent = literal_extent(stmt)
     if stmt.kind == "vector" and not around.vector:
-        around = replace(around, vector=stmt.loop, lanes=extent or 1)
+        around = around._replace(vector=stmt.loop, lanes=extent or 1)
     elif stmt.kind == "tensor":  # one instruction, or loops
         yield StatementSize("", 10, around.copies)
     elif stmt.kind == "unroll":
-        around = replace(around, copies=(*around.copies, (stmt.loop, extent or 1)))
+        around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
         size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
         yield StatementSize("", 6 + size, around.copies, choices)
     if stmt.loop in splits and _has_rest(splits[stmt.loop]):
-        around = replace(around, copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
+        around = around._replace(copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
     yield from _parts(stmt.body, splits, around)
 
 

@@ -187,7 +187,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        stack.extend(children(node)[::-1])
 
 
 def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
