@@ -297,7 +297,7 @@ def _same_bits(left, right):
     return bool(((left.view(unsigned) == right.view(unsigned)) | (np.isnan(left) & np.isnan(right))).all())
 
 
-@crossed({"function, name": KINDS, "on": TARGETS})
+@crossed({"function, name": KINDS, "on": TARGETS}, count=30)
 def test_scalars_and_vectors_of_any_length_agree_to_the_bit(function, name, on):
     x = samples(name, 1000)  # huge arguments stand among small ones
     arrays = (x, x[::-1].copy())[: _arity(function)]

@@ -94,7 +94,7 @@ def grouped(layout: str, groups: int, own: int, share: int, **options: Any) -> t
         "stride": [1, 2],
         "groups, own, share": [(8, 4, 4), (3, 5, 7), (4, 1, 8), (2, 16, 32), (4, 8, 2), (6, 1, 1)],
     },
-    count=4,
+    count=3,
 )
 def test_grouped_convolutions_by_their_default_schedule(layout: str, groups: int, own: int, share: int, stride: int) -> None:
     defined, operands, want = grouped(layout, groups, own, share, stride=stride)
