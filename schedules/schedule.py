@@ -24,7 +24,7 @@ from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.faults import Fault
-from tensorlang.schedules.legality.budget import within_budget
+from tensorlang.schedules.legality.steps import applied
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
@@ -152,7 +152,7 @@ class Schedule(Methods):
         trace.require_fields(directive)
         if self.program.pinned and (stage := getattr(directive, "stage", "")) in self.program.pinned:
             raise Refusal("TL-S301", f"{stage!r} stays where it is: it was placed before", stage=stage)
-        return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
+        return applied(directive, self.nest)
 
     def _error(self, refusal: Refusal, directive: Directive | None) -> ScheduleError:
         marks = {refusal.loop: "<-- here"} if refusal.loop in axis_names(self.nest) else {}

@@ -121,7 +121,7 @@ def test_every_feasible_point_is_drawn_equally_often(constrained: bool) -> None:
     if constrained:
         space = space.where(lambda c: c["a"] != 2 or c.get("b") == 1, "a and b")
     rng = np.random.default_rng(3)
-    hits = Counter(spelling(space.sample(rng, 1)[0]) for _ in range(60 * space.count.feasible))
+    hits = Counter(spelling(space.sample(rng, 1)[0]) for _ in range(30 * space.count.feasible))
     assert len(hits) == space.count.feasible and scipy.stats.chisquare(list(hits.values())).pvalue > 1e-3
 
 
