@@ -21,21 +21,25 @@ def reduced(reducer: str, of: str) -> str:
 
 
 def with_total(draft: Draft, scope: Scope, of: str, body: Node) -> Node:
-    """The body of a stage, with a reduction over an operand added to it where the draft shall have one inside."""
+    """The body of a stage, with a reduction over an operand added to it where the draft shall have one inside, or two of one length."""
     if not draft.inner or not scope.axes:
         return body
-    if of == "bool":
-        return ["^", [">", total(draft, scope, "int32"), 2], body]
-    return [draft.rng.choice(("+", "max")), total(draft, scope, of), body]
+    length = draft.extent(7) if draft.joint else None
+    for _ in range(2 if draft.joint else 1):
+        if of == "bool":
+            body = ["^", [">", total(draft, scope, "int32", length), 2], body]
+        else:
+            body = [draft.rng.choice(("+", "max")), total(draft, scope, of, length), body]
+    return body
 
 
-def total(draft: Draft, scope: Scope, of: str) -> Node:
+def total(draft: Draft, scope: Scope, of: str, length: Extent | None = None) -> Node:
     """A reduction over a row of an operand, for each place along one of the axes: of bytes in wide sums where these are asked for."""
     if draft.narrow:
         lanes = [axis for axis, extent in scope.axes.items() if scope.known(extent) == LANES]
         if lanes:
             return cast(products(draft, lanes[-1], scope.axes), "int32", of)
-    axis, extent = draft.rng.choice(list(scope.axes)), draft.extent(7)
+    axis, extent = draft.rng.choice(list(scope.axes)), draft.extent(7) if length is None else length
     name = draft.operand([scope.axes[axis], extent], of)
     scope.mark(draft.tensors[name])
     reducer = draft.rng.choice(("sum", "sum", "max", "min"))

@@ -153,7 +153,7 @@ def scan(draft: Draft) -> None:
             body = scope.value(of, 1) if rng.random() < 0.7 else ["cast", of, ["ax", "t"]]
         off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
         body = cast_all(body if off is None else [rng.choice(("+", "max")), body, off], of)
-        own = draft.inner and not draft.narrow and rng.random() < 0.6
+        own = draft.inner and not draft.narrow and not draft.joint and rng.random() < 0.6
         if n == 0 and not own:
             body = with_total(draft, Scope(rng, wide.tensors, wide.extents, wide.symbolic, axes, scope.marks), of, body)
         if rng.random() < (0.9 if own else 0.2 if draft.inner else 0.3):
