@@ -108,6 +108,8 @@ class Evaluation:
 
 
 def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[Array, ...]:
+    if not isinstance(at, Sequence):
+        raise CallError(f"at= of {tensor!r} is a list of points, as in at=[(3, 5)], and not {at!r:.60}")
     for point in at:
         good = (
             isinstance(point, (tuple, list)) and len(point) == len(shape) and all(isinstance(entry, (int, np.integer)) for entry in point)

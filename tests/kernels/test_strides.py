@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -272,7 +273,7 @@ def test_an_operand_that_decides_a_range_is_replaced_there_too(kind: str, change
     if kind == "scatter":
         assert found.tolist() == [sum(x[r] for r in range(at[0], at[1]) if r % 2 == which) for which in (0, 1)]
     else:
-        assert found.tolist() == [x[low:high].sum() for low, high in zip(at, at[1:], strict=False)]
+        assert found.tolist() == [x[low:high].sum() for low, high in itertools.pairwise(at)]
 
 
 def test_what_a_scan_starts_from_lies_in_c_order() -> None:
