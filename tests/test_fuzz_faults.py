@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz import faults
+from tests.fuzz import faults, reached
 from tests.fuzz.faults import Life, live, main, table
+from tests.fuzz.weaken import around, constant
+from tests.fuzz.weaken_places import all_of
 
 NAMES = ("region-short", "init-lost", "guard-dropped")
 
@@ -77,6 +79,42 @@ def faults_but(names: tuple[str, ...]) -> list[str]:
     from tests.fuzz.mutants import FAULTS
 
     return [name for name in FAULTS if name not in names]
+
+
+def test_a_fault_counts_as_reached_where_its_replacement_would_answer_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Part:
+        """What a fault replaces."""
+
+        @staticmethod
+        def root(x: int) -> int:
+            """The square root of a square."""
+            if x < 0:
+                raise ValueError(x)
+            return x
+
+    inject = all_of(around(Part, "root", lambda old, x: 3 if x == 4 else old(x)), constant(Part, "root", 2))
+    monkeypatch.setattr(reached, "FAULTS", {"late": ("", around(Part, "root", lambda old, x: old(abs(x)))), "wrong": ("", inject)})
+    seen: set[str] = set()
+    for name in ("late", "wrong"):
+        reached.watch(name, seen)
+
+    def asked(x: int) -> set[str]:
+        seen.clear()
+        try:
+            assert Part.root(x) == x >= 0
+        except ValueError:
+            assert x < 0
+        return {*seen}
+
+    assert asked(2) == set() and asked(4) == {"wrong"} and asked(-2) == {"late", "wrong"}
+
+
+def test_only_the_cases_that_reach_a_fault_are_run_against_it(stand: type[Stand], tmp_path: Path) -> None:
+    lives, cases = tmp_path / "lives.json", tmp_path / "reached.json"
+    cases.write_text(json.dumps({NAMES[0]: [2, 7, 9], NAMES[1]: [3], NAMES[2]: []}))
+    main(["--results", str(lives), "--reached", str(cases)])
+    assert {name: (life["killer"], life["cases"]) for name, life in json.loads(lives.read_text()).items()} == {NAMES[0]: ("tags", 8)}
+    assert stand.asked == [(NAMES[0], 2), (NAMES[0], 7), (None, 7), (NAMES[1], 3), (None, 3)]
 
 
 def test_the_share_is_that_of_the_faults_which_are_through() -> None:

@@ -1,6 +1,7 @@
 """The fuzzer, tested: faults injected into the compiler one at a time, and how long each lives.
 
     python -m tests.fuzz.faults [--cases 2000] [--seed 0] [--only NAME*] [--shard 0/2] [--again] [--round 100] [--results docs/faults.json]
+    python -m tests.fuzz.faults --reached reached.json           only the cases in which a fault makes a difference (`reached`)
     python -m tests.fuzz.faults --table docs/fuzzing.md          the results into a page
 
 A fault is killed by the first case that fails with it and passes without it. Results accumulate in a file; a fault that has one is not
@@ -116,6 +117,27 @@ def through(life: Life | None, cases: int) -> bool:
     return life is not None and (life.killer is not None or life.cases >= cases)
 
 
+def among(name: str, numbers: list[int], arguments: argparse.Namespace) -> Life | None:
+    """The life of a fault that one of these cases kills, noted in the results; None where none does."""
+    from .mutants import FAULTS
+
+    worker, healthy = Worker(name), Worker()
+    spent = 0.0
+    try:
+        for number in numbers:
+            first = arguments.seed * STRIDE + number
+            life = live(FAULTS[name][0], range(first, first + 1), worker.ask, healthy.ask, Life("", number, spent, None, ""))
+            if life.killer is not None:
+                with locked(arguments.results) as kept:
+                    kept[name] = asdict(life)
+                return life
+            spent = life.seconds
+    finally:
+        worker.close()
+        healthy.close()
+    return None
+
+
 def run(name: str, arguments: argparse.Namespace, before: Life | None) -> Life:
     """Some more cases against a fault, noted in the results."""
     from .mutants import FAULTS
@@ -142,10 +164,15 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--shard", default="0/1", help="which part of the faults: I/N")
     parser.add_argument("--again", action="store_true", help="run faults that have a result, too")
     parser.add_argument("--round", type=int, default=1 << 30, help="how many cases a fault gets before the others get theirs")
+    parser.add_argument("--reached", type=Path, help="a file of `reached`: only these cases are run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file in which results accumulate")
     parser.add_argument("--table", type=Path, help="a page into which the results are put; nothing is run")
     arguments = parser.parse_args(words)
-    names = [] if arguments.table is not None else chosen(arguments)
+    if arguments.reached is not None:
+        for name, numbers in json.loads(arguments.reached.read_text()).items():
+            found = among(name, numbers, arguments)
+            tell(f"{name:24} {'lives' if found is None else found.killer:10} {len(numbers)} cases of {arguments.reached}")
+    names = [] if arguments.table is not None or arguments.reached is not None else chosen(arguments)
     known = {} if arguments.again or arguments.only else results(arguments.results)
     alive: dict[str, Life | None] = {name: known.get(name) for name in names}
     while alive:
