@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .case import Extent, Node
 from .draft import Draft
-from .nodes import FLOATS, Scope, cast
+from .nodes import FLOATS, Scope, cast, guarded
 
 LANES, TERMS = 16, 4
 """The tile of the instructions that sum products of bytes: so many sums of so many products."""
@@ -29,8 +29,21 @@ def with_total(draft: Draft, scope: Scope, of: str, body: Node) -> Node:
         if of == "bool":
             body = ["^", [">", total(draft, scope, "int32", length), 2], body]
         else:
-            body = [draft.rng.choice(("+", "max")), total(draft, scope, of, length), body]
+            alone = draft.narrow or draft.joint  # a choice around a reduction keeps it from what it is drawn for
+            chosen = not alone and draft.maybe(0.2) and draft.rng.random() < 0.5
+            part = chosen_total(draft, scope, of) if chosen else total(draft, scope, of, length)
+            body = [draft.rng.choice(("+", "max")), part, body]
     return body
+
+
+def chosen_total(draft: Draft, scope: Scope, of: str) -> Node:
+    """A reduction over a row that is there only where it is chosen."""
+    axis, extent, by = draft.rng.choice(list(scope.axes)), draft.extent(7), draft.offset()
+    name = draft.operand([scope.axes[axis], extent], of)
+    scope.mark(draft.tensors[name])
+    row: Node = [draft.rng.choice("-+"), ["ax", axis], ["ext", by] if isinstance(by, str) else by]
+    found: Node = ["red", draft.rng.choice(("max", "min")), [["k8", 0, extent]], ["ld", name, [row, ["ax", "k8"]]], None, of]
+    return guarded(found, [[">=", row, 0], ["<", row, ["ext", scope.axes[axis]]]], of)
 
 
 def total(draft: Draft, scope: Scope, of: str, length: Extent | None = None) -> Node:
