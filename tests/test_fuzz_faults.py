@@ -117,8 +117,9 @@ def test_only_the_cases_that_reach_a_fault_are_run_against_it(stand: type[Stand]
     assert stand.asked == [(NAMES[0], 2), (NAMES[0], 7), (None, 7), (NAMES[1], 3), (None, 3)]
 
 
-def test_the_share_is_that_of_the_faults_which_are_through() -> None:
+def test_the_share_is_that_of_all_faults_and_what_is_not_decided_is_told() -> None:
     lives = {"a": Life("x", 3, 1.0, "tags", ""), "b": Life("y", 2000, 9.0, None, ""), "c": Life("z", 60, 2.0, None, "")}
-    text = table(lives, 2000)
-    assert "1 of 2 faults (50.0 %) are killed within 2,000 cases" in text and "1 more have lived through fewer cases" in text
+    text = table(lives, 2000, 5)
+    assert "1 of 5 faults (20.0 %) are killed within 2,000 cases" in text
+    assert "1 live through these, and 3 are not decided, 1 of which have lived through some cases so far" in text
     assert "| `b` | y | **lives** |" in text and "| `c` | z | lives so far |" in text

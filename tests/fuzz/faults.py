@@ -73,16 +73,19 @@ def ended(life: Life, cases: int) -> str:
     return life.killer or ("**lives**" if life.cases >= cases else "lives so far")
 
 
-def table(lives: dict[str, Life], cases: int) -> str:
-    """The lives as a table."""
+def table(lives: dict[str, Life], cases: int, every: int) -> str:
+    """The lives as a table; `every`: how many faults there are."""
     killed = [life for life in lives.values() if life.killer is not None]
-    under_way = [life for life in lives.values() if life.killer is None and life.cases < cases]
-    done = len(lives) - len(under_way)
-    share = 100 * len(killed) / max(1, done)
-    median = sorted(life.cases for life in lives.values() if life not in under_way)[done // 2] if done else 0
-    left = f" {len(under_way)} more have lived through fewer cases so far, and are not counted." if under_way else ""
+    done = [life for life in lives.values() if through(life, cases)]
+    share = 100 * len(killed) / max(1, every)
+    median = sorted(life.cases for life in done)[len(done) // 2] if done else 0
+    left, begun = every - len(done), len(lives) - len(done)
+    summary = (
+        f"{len(killed)} of {every} faults ({share:.1f} %) are killed within {cases:,} cases, the median one after {median}; "
+        f"{len(done) - len(killed)} live through these, and {left} are not decided, {begun} of which have lived through some cases so far."
+    )
     rows = [
-        f"{len(killed)} of {done} faults ({share:.1f} %) are killed within {cases:,} cases; the median one after {median}.{left}",
+        summary,
         "",
         "| fault | what is wrong | killed by | after cases | seconds |",
         "| --- | --- | --- | ---: | ---: |",
@@ -157,6 +160,8 @@ def run(name: str, arguments: argparse.Namespace, before: Life | None) -> Life:
 
 def main(words: list[str] | None = None) -> int:
     """The command."""
+    from .mutants import FAULTS
+
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.faults", description="Does the fuzzer notice faults?")
     parser.add_argument("--cases", type=int, default=2000, help="how many cases a fault may live")
     parser.add_argument("--seed", type=int, default=0, help="the campaign")
@@ -183,8 +188,8 @@ def main(words: list[str] | None = None) -> int:
         alive = {name: life for name, life in alive.items() if not through(life, arguments.cases)}
     lives = results(arguments.results)
     if arguments.table is not None:
-        written(arguments.table, table(lives, arguments.cases), MARK)
-    tell(table(lives, arguments.cases))
+        written(arguments.table, table(lives, arguments.cases, len(FAULTS)), MARK)
+    tell(table(lives, arguments.cases, len(FAULTS)))
     done = [life for life in lives.values() if through(life, arguments.cases)]
     return int(sum(life.killer is not None for life in done) < SHARE * len(done))
 
