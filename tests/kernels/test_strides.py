@@ -260,7 +260,13 @@ def ragged(kind: str) -> tl.Tensor:
     if kind == "scatter":
         zero = tl.compute((2,), lambda i: tl.cast(0, "int32"), name="zero")
         return tl.scatter(zero, tl.reduce_axis((P[0], P[1]), name="r", within=6), lambda r: r % 2, lambda r: X[r], name="S")
-    return tl.compute((3,), lambda i: tl.sum(X[(r := tl.reduce_axis((P[i], P[i + 1]), name="r", within=6))], axis=r), name="S")
+
+    def total(i: tl.Expr) -> tl.Expr:
+        r = tl.reduce_axis((P[i], P[i + 1]), name="r", within=6)
+        return tl.sum(X[r], axis=r)
+
+    made: tl.Tensor = tl.compute((3,), total, name="S")
+    return made
 
 
 @pytest.mark.parametrize("kind", ["scatter", "reduction"])
