@@ -101,7 +101,7 @@ def _with(space: Space, knobs: Mapping[str, Any], kept: Schedule) -> Space:
     for name, value in knobs.items():
         try:
             space = space.fix(name, value)
-        except ValueError as error:
+        except TuningError as error:
             stage = name.rpartition(".")[0]
             steps = [trace.call(step) for step in kept.directives if stage and _speaks_of(step, stage)]
             why = f"{steps[-1]}, which fixed= keeps too, decides that" if steps else str(error)
