@@ -1,4 +1,4 @@
-"""The hot loop's machine code, and which line of the nest each instruction comes from.
+"""The innermost loops' machine code, and which line of the nest each instruction comes from.
 
 The program is compiled once more with debug information, which says so. That is only believed where it is the same code, instruction by
 instruction, as that of the kernel; else the code stands there without its lines.
@@ -6,8 +6,10 @@ instruction, as that of the kernel; else the code stands there without its lines
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,42 +23,60 @@ from tensorlang.ir import For, Nest, Store
 from tensorlang.ir.printer import printed_lines
 
 MOST: Final = 400
-"""Lines of code that are shown."""
+"""Lines of a loop that are shown."""
+LOOPS: Final = 6
+"""Loops that are shown."""
 _LOCATION: Final = re.compile(r"\t\.loc\t\d+ (\d+)")
 _CODE: Final = re.compile(r"\t[a-z]|\.LBB\w+:")
-_LABEL: Final = re.compile(r"\.\w+:")
 
 
 @dataclass(frozen=True, slots=True)
-class HotLoop:
-    """The instructions of the hot loop, each with its line of the nest, counted from 1 (None: unknown); `left_out` are not shown.
+class InnerLoop:
+    """An innermost loop: its instructions, each with its line of the nest, counted from 1 (None: of no line).
 
-    `instead` says why there is none, `loop` counts what is in it.
+    `left_out` more are not shown; `counts` says what is in it, `stages` whose code it is, `seconds` what these are predicted to take.
     """
 
-    code: tuple[tuple[str, int | None], ...] = ()
-    loop: assembly.InnerLoop | None = None
-    left_out: int = 0
+    code: tuple[tuple[str, int | None], ...]
+    counts: assembly.InnerLoop
+    left_out: int
+    stages: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """The innermost loops, hottest first. `traced`: instructions have lines; `instead` says why there are no loops."""
+
+    loops: tuple[InnerLoop, ...] = ()
     traced: bool = False
     instead: str = ""
 
 
-def hot_loop(kernel: Runnable, nest: Nest) -> HotLoop:
-    """That of a kernel whose scheduled nest this is."""
+def machine_code(kernel: Runnable, nest: Nest, stages: Mapping[str, float]) -> MachineCode:
+    """That of a kernel whose scheduled nest this is, where the stages are predicted to take so many seconds.
+
+    The hottest loop is the one whose stages take most time; of several with the same stages, that with the most arithmetic.
+    """
     if not kernel.target.is_x86:
-        return HotLoop(instead=f"The hot loop is found in code for x86-64; this is for {kernel.target.arch}.")
+        return MachineCode(instead=f"Loops are found in code for x86-64; this is for {kernel.target.arch}.")
     plain = kernel.inspect("asm")
-    found = assembly.read(plain).hot
-    if found is None:
-        return HotLoop(instead="The machine code has no instruction.")
+    rows = plain.splitlines()
+    code = [line for line in rows if _CODE.match(line)]
     traced = _with_lines(kernel, nest)
-    same = [line for line, _ in traced] == [line for line in plain.splitlines() if _CODE.match(line)]
-    own = [plain.splitlines()[place] for place in assembly.lines_of(found, plain)]
-    wanted = [line for line in own if _CODE.match(line)]
-    lines = traced if same else [(line, None) for line in wanted]
-    begin = next(place for place, (line, _) in enumerate(lines) if line == wanted[0])
-    code = lines[begin : begin + len(wanted)]
-    return HotLoop(tuple(code[:MOST]), found, max(0, len(code) - MOST), same)
+    same = [line for line, _ in traced] == code
+    located = traced if same else [(line, None) for line in code]
+    before = list(itertools.accumulate((_CODE.match(line) is not None for line in rows), initial=0))
+    names = {line: stage for stage, line in nest_lines(nest).stages.items()}
+    found = []
+    for loop in assembly.read(plain).loops:
+        place = assembly.lines_of(loop, plain)
+        own = located[before[place.start] : before[place.stop]]
+        whose = Counter(names[line] for _, line in own if line in names)
+        time = max((stages.get(stage, 0.0) for stage in whose), default=0.0)
+        found.append(InnerLoop(tuple(own[:MOST]), loop, max(0, len(own) - MOST), tuple(dict.fromkeys(s for s, _ in whose.most_common())), time))
+    found.sort(key=lambda loop: -loop.seconds)
+    return MachineCode(tuple(found[:LOOPS]), same)
 
 
 def nest_lines(nest: Nest) -> NestLines:
@@ -85,12 +105,11 @@ def _with_lines(kernel: Runnable, nest: Nest) -> list[tuple[str, int | None]]:
 
 
 def _located(text: str) -> Iterator[tuple[str, int | None]]:
-    """Labels and instructions. What stands between a label and the first location (spills, moves of a loop's values) has none."""
+    """Labels and instructions, each with the line that holds since the last location that was told."""
     line: int | None = None
     for row in text.splitlines():
         location = _LOCATION.match(row)
         if location:
             line = int(location[1]) or None
         elif _CODE.match(row):
-            line = None if _LABEL.match(row) else line
-            yield row, line
+            yield row, None if row.startswith(".") else line

@@ -18,7 +18,7 @@ from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.codegen.pictures import shown
-from tensorlang.codegen.pictures.machine_code import HotLoop, hot_loop
+from tensorlang.codegen.pictures.machine_code import MachineCode, machine_code
 from tensorlang.codegen.pictures.steps import steps
 from tensorlang.codegen.pictures.times import Measured, guessed, measured
 from tensorlang.codegen.pictures.walk import Walked, walk
@@ -30,7 +30,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError, TensorlangError, did_you_mean
 from tensorlang.ir import MOST
 from tensorlang.ir.printer import print_nest
-from tensorlang.schedules.model.estimate import estimate
+from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.system.files import replacing, require_regular
 
@@ -63,7 +63,7 @@ def visualize(
     call = guessed(schedule.nest, _extents(schedule, dims))
     small = _extents(schedule, {} if sizes is None else sizes)
     predicted = estimate(schedule.nest, machine, call)
-    kernel, timed, code = _built(schedule, compiled_for, call, predicted.seconds, measure=measure)
+    kernel, timed, code = _built(schedule, compiled_for, call, predicted, measure=measure)
     walked = _walked(schedule, small)
     page = (
         _templates()
@@ -91,21 +91,21 @@ def visualize(
 
 
 def _built(
-    schedule: Schedule, target: Target, call: Mapping[str, int], predicted: float, *, measure: bool
-) -> tuple[Kernel | None, Measured, HotLoop]:
+    schedule: Schedule, target: Target, call: Mapping[str, int], predicted: Estimate, *, measure: bool
+) -> tuple[Kernel | None, Measured, MachineCode]:
     """The kernel, its times and its code; what could not be had says why."""
     if not measure:
-        return None, Measured(instead="Nothing was built: the page was made with measure=False."), HotLoop(instead="Nothing was built.")
+        return None, Measured(instead="Nothing was built: the page was made with measure=False."), MachineCode(instead="Nothing was built.")
     try:
         kernel = build(schedule, target)
     except TensorlangError as error:
         told = f"The schedule cannot be built for {target}: {error}"
-        return None, Measured(instead=told), HotLoop(instead=told)
+        return None, Measured(instead=told), MachineCode(instead=told)
     try:
-        code = hot_loop(kernel, schedule.nest)
+        code = machine_code(kernel, schedule.nest, predicted.stages)
     except TensorlangError as error:
-        code = HotLoop(instead=f"The machine code cannot be shown: {error}")
-    return kernel, measured(kernel, schedule.nest, call, predicted), code
+        code = MachineCode(instead=f"The machine code cannot be shown: {error}")
+    return kernel, measured(kernel, schedule.nest, call, predicted.seconds), code
 
 
 def _walked(schedule: Schedule, sizes: Mapping[str, int]) -> Walked | str:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from tensorlang.codegen.kernel.kernel import Kernel
-from tensorlang.codegen.pictures.machine_code import HotLoop
+from tensorlang.codegen.pictures.machine_code import InnerLoop, MachineCode
 from tensorlang.codegen.pictures.steps import Steps
 from tensorlang.codegen.pictures.times import Measured
 from tensorlang.codegen.pictures.walk import Walked
@@ -43,7 +43,7 @@ def tiles(schedule: Schedule, predicted: Estimate, timed: Measured, kernel: Kern
         if timed.shared is not None:
             told.append((f"on {timed.threads} threads", seconds(timed.shared), f"{report.time / timed.shared:.2f} times as fast"))
         told.append(("bound by", report.bound, f"{percent(report.peak_share)} of the multiply-add peak"))
-    told.append(("steps", str(len(schedule.directives)), f"{len(schedule.stages())} stages"))
+    told.append(("steps", str(len(schedule.directives)), f"{len(schedule.stages())} stage{'s' * (len(schedule.stages()) > 1)} left"))
     if kernel is not None:
         told.append(("workspace", size(kernel.workspace_bytes), "beside inputs and outputs"))
     return told
@@ -74,18 +74,26 @@ def about_animation(walked: Walked | str, nest: Nest) -> dict[str, Any]:
     return {"instead": "", "notes": notes}
 
 
-def about_code(code: HotLoop) -> dict[str, Any]:
-    """What there is to say of the hot loop."""
-    loop = code.loop
-    if loop is None:
-        return {"instead": code.instead, "about": "", "notes": []}
-    kind = f"hot loop {loop.label}" if loop.label else "no loop: all code"
-    vectors = f"{loop.width}-bit vectors" if loop.width else "no vectors"
-    counts = f"{loop.instructions} instructions: {loop.vector} arithmetic on vectors, {loop.scalar} on single numbers, {loop.fused} multiply and add"
-    notes = [f"{code.left_out} more lines are not shown."] if code.left_out else []
-    if not code.traced:
-        notes.append("With debug information LLVM makes other code here, so no instruction is traced to its line.")
-    return {"instead": "", "about": f"{kind}, {vectors}, {loop.spills} spills. {counts}.", "notes": notes}
+def about_code(code: MachineCode) -> dict[str, Any]:
+    """What there is to say of the machine code."""
+    notes = [] if code.traced else ["With debug information LLVM makes other code here, so no instruction is traced to its line."]
+    return {"instead": code.instead, "notes": notes, "several": len(code.loops) > 1}
+
+
+def _loop(loop: InnerLoop) -> dict[str, Any]:
+    """An innermost loop for the script."""
+    counts = loop.counts
+    kind = f"Loop {counts.label}" if counts.label else "All code outside of loops"
+    whose = f" of {', '.join(loop.stages[:4])}" if loop.stages else ""
+    vectors = f"{counts.width}-bit vectors" if counts.width else "no vectors"
+    told = f"{counts.instructions} instructions: {counts.vector} arithmetic on vectors, {counts.scalar} on single numbers, {counts.fused} multiply and add"
+    more = f" {loop.left_out} more lines are not shown." if loop.left_out else ""
+    time = f"; by the model {whose[4:]} takes {seconds(loop.seconds)}" if len(loop.stages) == 1 and loop.seconds else ""
+    return {
+        "about": f"{kind}{whose}: {vectors}, {counts.spills} spills{time}. {told}.{more}",
+        "label": f"{loop.stages[0] if loop.stages else counts.label or 'outside of loops'}",
+        "code": [[text.replace("\t", "    "), line] for text, line in loop.code],
+    }
 
 
 def sets(found: Sequence[WorkingSet], machine: Machine) -> dict[str, Any]:
@@ -132,12 +140,12 @@ def times(predicted: Estimate, timed: Measured, machine: Machine) -> dict[str, A
     }
 
 
-def data(schedule: Schedule, walked: Walked | str, code: HotLoop, steps: Steps) -> dict[str, Any]:
+def data(schedule: Schedule, walked: Walked | str, code: MachineCode, steps: Steps) -> dict[str, Any]:
     """What the script draws."""
     lines = printed_lines(schedule.nest)
     return {
         "nest": [[line, stmt.stage if isinstance(stmt, Store) else ""] for line, stmt in lines],
-        "code": [[text.replace("\t", "    "), line] for text, line in code.code],
+        "loops": [_loop(loop) for loop in code.loops],
         "steps": {"lines": steps.lines, "first": steps.first, "calls": steps.calls},
         "film": None if isinstance(walked, str) else _film(walked, schedule.nest),
     }

@@ -57,4 +57,4 @@ def steps(schedule: Schedule) -> Steps:
 def meaning(directive: Directive) -> str:
     """What a directive does in general: the first sentence of its documentation."""
     told = inspect.getdoc(type(directive)) or ""
-    return " ".join(told.split("\n\n", 1)[0].split())
+    return " ".join(told.split("\n\n", 1)[0].replace("`", "").split())

@@ -11,8 +11,10 @@ from math import prod
 from typing import Final
 
 from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.codegen.reports.make import sample_call
 from tensorlang.codegen.reports.report import Report
 from tensorlang.codegen.runtime.threads import get_threads
+from tensorlang.codegen.runtime.timing import sample
 from tensorlang.codegen.target import why_foreign
 from tensorlang.errors import TensorlangError
 from tensorlang.ir import MOST, Nest
@@ -20,11 +22,11 @@ from tensorlang.ir.integers import known_value
 from tensorlang.schedules.model.program import UNKNOWN
 from tensorlang.schedules.rewriting.edit import loops
 
-LONGEST: Final = 2.0
+LONGEST: Final = 0.25
 """Seconds of a call that is measured, as predicted."""
 LARGEST: Final = 2 << 30
 """Bytes of the operands of a call that is measured."""
-REPEATS: Final = 7
+REPEATS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,10 @@ def measured(kernel: Kernel, nest: Nest, dims: Mapping[str, int], predicted: flo
         report = alone.report(repeats=REPEATS, **dims)
         if not shared or get_threads() == 1:
             return Measured(report)
-        together = kernel.report(repeats=REPEATS, **dims)
+        together = sample(sample_call(kernel, (), dims)[0], REPEATS).min
     except TensorlangError as error:
         return Measured(instead=f"A call could not be measured: {error}")
-    return Measured(report, together.time, together.threads)
+    return Measured(report, together, get_threads())
 
 
 def _bytes(nest: Nest, dims: Mapping[str, int]) -> list[int]:

@@ -29,7 +29,9 @@ VISIT: Final = 12_000.0
 """What coming to a leaf costs, in elements touched."""
 BUDGET: Final = 1.2e8
 """Elements that a walk touches, about: some two seconds."""
-FLOORS: Final = (48, 16, 6, 2)
+PRESSED: Final = 2.0
+"""How much more a walk may take before a loop keeps fewer iterations than a grid has rows."""
+FLOORS: Final = (96, 48, 16, 6, 2)
 """Iterations that a loop keeps at least, in the first round that leaves some out, in the second, ..."""
 
 
@@ -224,8 +226,13 @@ class Planner:
             return found[1] & names
 
         made: list[Touch] = []
+        seen: set[tuple[str, bool, tuple[Expr, ...], tuple[Expr, ...]]] = set()
         for access in accesses(store):
             name = access.buffer.name
+            key = name, access.writes, access.index, access.conditions
+            if key in seen:
+                continue
+            seen.add(key)
             slots = _offsets(access.index, self.shapes[name])
             own = self.elements[store.stage] if access.writes and name in self.moved else None
             elements = slots if own is None else _offsets(own, self.shapes[f"{name} whole"])
@@ -294,12 +301,13 @@ def _thinned(node: Node) -> None:
     found = list(loops_of(node))
     deepest = max((depth for depth, _ in found), default=-1)
     for place, floor in enumerate(FLOORS):
+        budget = BUDGET if place == 0 else PRESSED * BUDGET
         for depth in range(deepest + 1):
-            over = cost(node) / BUDGET
+            over = cost(node) / budget
             if over <= 1:
                 return
             for at, part in found:
-                if at != depth or (place == 0 and isinstance(part, Loop) and part.carries):
+                if at != depth or (place < 2 and isinstance(part, Loop) and part.carries):
                     continue
                 runs = part.kept or (part.trips if isinstance(part, Loop) else part.visits)
                 fewer = max(floor, math.ceil(runs / over))

@@ -29,24 +29,40 @@
   const asm = by("asm");
   if (asm) {
     const stripes = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#888888"];
-    const lines = [...new Set(data.code.map(([, line]) => line).filter((line) => line))].sort((one, other) => one - other);
-    const rows = data.code.map(([text, line]) => {
-      const row = made("div");
-      row.append(made("u", line || ""), text);
-      row.dataset.line = line || "";
-      if (line) row.firstChild.style.borderLeftColor = stripes[lines.indexOf(line) % stripes.length];
-      return asm.appendChild(row);
-    });
+    let rows = [], lines = [];
     const light = (line) => {
       rows.forEach((row) => row.classList.toggle("lit", Boolean(line) && row.dataset.line === String(line)));
-      nestLines.forEach((row, place) => row.classList.toggle("lit", place + 1 === Number(line)));
+      nestLines.forEach((row, place) => row.classList.toggle("lit", Boolean(line) && place + 1 === Number(line)));
     };
-    lines.forEach((line) => {
-      nestLines[line - 1].firstChild.style.borderLeftColor = stripes[lines.indexOf(line) % stripes.length];
+    const showLoop = (chosen) => {
+      const loop = data.loops[chosen];
+      lines = [...new Set(loop.code.map(([, line]) => line).filter((line) => line))].sort((one, other) => one - other);
+      const stripe = (line) => stripes[lines.indexOf(line) % stripes.length];
+      rows = loop.code.map(([text, line]) => {
+        const row = made("div");
+        row.append(made("u", line || ""), text);
+        row.dataset.line = line || "";
+        if (line) row.firstChild.style.borderLeftColor = stripe(line);
+        row.addEventListener("mouseenter", () => light(line || 0));
+        return row;
+      });
+      asm.replaceChildren(...rows);
+      asm.scrollTop = 0;
+      nestLines.forEach((row, place) => { row.firstChild.style.borderLeftColor = lines.includes(place + 1) ? stripe(place + 1) : ""; });
+      const row = nestLines[(lines[lines.length - 1] || 1) - 1];
+      nest.scrollTop = Math.max(0, row.offsetTop - nest.offsetTop - 200);
+      by("loop-told").textContent = loop.about;
+      choices.forEach((choice, place) => choice.setAttribute("aria-pressed", place === chosen));
+    };
+    const choices = data.loops.map((loop, place) => {
+      const choice = made("button", `${place + 1}: ${loop.label}`);
+      choice.type = "button";
+      choice.addEventListener("click", () => showLoop(place));
+      return by("loops").appendChild(choice);
     });
     nestLines.forEach((row, place) => row.addEventListener("mouseenter", () => light(lines.includes(place + 1) ? place + 1 : 0)));
-    rows.forEach((row) => row.addEventListener("mouseenter", () => light(Number(row.dataset.line))));
     [nest, asm].forEach((part) => part.addEventListener("mouseleave", () => light(0)));
+    if (data.loops.length) showLoop(0);
   }
 
   // What each directive did -------------------------------------------------------------------------------------------------------
@@ -119,9 +135,10 @@
     return flags;
   };
   const many = film.pictures.length;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
   const cividis = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
-  const ages = Array.from({ length: many }, (_, n) => {
-    const at = (n / Math.max(1, many - 1)) * (cividis.length - 1), low = Math.min(Math.floor(at), cividis.length - 2);
+  const agesFrom = (begin) => Array.from({ length: many }, (_, n) => {  // on a dark page the darkest colours would be lost
+    const at = begin + (n / Math.max(1, many - 1)) * (cividis.length - 1 - begin), low = Math.min(Math.floor(at), cividis.length - 2);
     const part = (hex, k) => parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);
     const mix = [0, 1, 2].map((k) => Math.round(part(cividis[low], k) + (at - low) * (part(cividis[low + 1], k) - part(cividis[low], k))));
     return `rgb(${mix.join(",")})`;
@@ -170,7 +187,7 @@
   let now = 0;
   const draw = () => {
     const paint = { now: colour("--now"), read: colour("--read"), gone: colour("--gone"), empty: colour("--empty"), given: colour("--given"), used: colour("--used") };
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = window.devicePixelRatio || 1, ages = agesFrom(dark.matches ? 1.6 : 0);
     panels.forEach(({ panel, pictures, canvas, size, tall }) => {
       canvas.width = panel.columns * size * ratio; canvas.height = panel.rows * tall * ratio;
       const pen = canvas.getContext("2d"), state = pictures[now], gap = size >= 5 ? 1 : 0;
@@ -192,7 +209,7 @@
   const bytes = (value) => value >= 1048576 ? `${(value / 1048576).toPrecision(3)} MiB` : value >= 1024 ? `${(value / 1024).toPrecision(3)} KiB` : `${value} B`;
   const live = by("live");
   const liveLines = data.nest.map(([text, stage], place) => {
-    const row = live.appendChild(lineOf(text, place + 1));
+    const row = live.appendChild(lineOf(text.replace(/ +# /, "  # "), place + 1));
     row.dataset.stage = stage;
     return row;
   });
@@ -257,6 +274,6 @@
     else return;
     event.preventDefault();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  dark.addEventListener("change", draw);
   show(Math.floor(many / 3));
 })();
