@@ -1,7 +1,7 @@
 """The film: for each picture which cells of each tensor are computed, read, and kept when it ends.
 
-A tensor is drawn as a grid. Its last dimension runs to the right, the others, folded into one another, downward; a cell is one element, or a
-block of neighbours where there are more than fit. A picture is an equal part of the iterations of all statements.
+A tensor is drawn as a grid. Its last dimension runs to the right, the others, folded into one another, downward; a cell is one element, or
+a block of neighbours where there are more than fit. A picture is an equal part of the iterations of all statements.
 """
 
 from __future__ import annotations

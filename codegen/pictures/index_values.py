@@ -1,7 +1,7 @@
 """The values of indices, bounds and conditions over many iterations at once, by the tables of `semantics.arithmetic`.
 
-Loops have values, either one or an array of them; derived axes follow from their relations. Inputs hold made-up numbers, so an index that is
-read from one has a value too; one that depends on what the program computes has none, and `Unknown` says so.
+Loops have values, either one or an array of them; derived axes follow from their relations. Inputs hold made-up numbers, so an index that
+is read from one has a value too; one that depends on what the program computes has none, and `Unknown` says so.
 """
 
 from __future__ import annotations

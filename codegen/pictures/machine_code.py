@@ -74,7 +74,9 @@ def machine_code(kernel: Runnable, nest: Nest, stages: Mapping[str, float]) -> M
         own = located[before[place.start] : before[place.stop]]
         whose = Counter(names[line] for _, line in own if line in names)
         time = max((stages.get(stage, 0.0) for stage in whose), default=0.0)
-        found.append(InnerLoop(tuple(own[:MOST]), loop, max(0, len(own) - MOST), tuple(dict.fromkeys(s for s, _ in whose.most_common())), time))
+        found.append(
+            InnerLoop(tuple(own[:MOST]), loop, max(0, len(own) - MOST), tuple(dict.fromkeys(s for s, _ in whose.most_common())), time)
+        )
     found.sort(key=lambda loop: -loop.seconds)
     return MachineCode(tuple(found[:LOOPS]), same)
 

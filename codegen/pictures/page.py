@@ -1,7 +1,7 @@
 """`s.visualize("page.html")`: the page itself, made of what the other files of this room find out.
 
-The page is one file: style and script stand in it, it asks for nothing from anywhere, and its policy forbids it to. Every text is escaped by the
-template, or put into the page by the script as text. A part that cannot be made says why in a sentence, in its place.
+The page is one file: style and script stand in it, it asks for nothing from anywhere, and its policy forbids it to. Every text is escaped
+by the template, or put into the page by the script as text. A part that cannot be made says why in a sentence, in its place.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ def visualize(
     """Write one self-contained page that shows a schedule, or the default schedule of tensors, to `path`, and return that path.
 
     It has the nest, what each directive did, an animation of what is computed, read and kept when, the working set of each loop against the
-    caches, the hot loop's machine code beside the nest, and predicted against measured time. `target` is what `s.estimate` takes, `dims` are
-    the extents of the call that is predicted and measured (those that are not given are guessed), `sizes` those of the animation (default
-    96); `measure=False` builds and runs nothing. What cannot be shown is replaced by the reason.
+    caches, the inner loops' machine code beside the nest, and predicted against measured time. `target` is what `s.estimate` takes, `dims`
+    are the extents of the call that is predicted and measured (those that are not given are guessed), `sizes` those of the animation
+    (default 96); `measure=False` builds and runs nothing. What cannot be shown is replaced by the reason.
 
-    Raises `BuildError` for an unknown target and for a path that cannot be written, `ScheduleError` for an unknown dim or one that is no extent.
+    Raises `BuildError` for an unknown target and for a path that cannot be written, `ScheduleError` for an unknown dim or one that is no
+    extent.
     """
     where = _writable(path)
     machine = find_machine(target)

@@ -66,6 +66,8 @@ def about_animation(walked: Walked | str, nest: Nest) -> dict[str, Any]:
         notes.append(f"The program is long: of the loops {loops} a part of the iterations is drawn, spread evenly, or the first ones.")
     if walked.unknown:
         notes.append(f"Where {', '.join(walked.unknown)} is read depends on values that are computed; these reads are not drawn.")
+    if walked.made:
+        notes.append(f"The values of {', '.join(walked.made)} decide what is touched; they are made up, at random.")
     if any(isinstance(stmt, For) and stmt.kind == "parallel" for _, stmt in printed_lines(nest)):
         notes.append("Iterations that threads share are drawn one after the other.")
     hidden = sum(1 for name in walked.held if name not in walked.film.panels)
@@ -77,7 +79,7 @@ def about_animation(walked: Walked | str, nest: Nest) -> dict[str, Any]:
 def about_code(code: MachineCode) -> dict[str, Any]:
     """What there is to say of the machine code."""
     notes = [] if code.traced else ["With debug information LLVM makes other code here, so no instruction is traced to its line."]
-    return {"instead": code.instead, "notes": notes, "several": len(code.loops) > 1}
+    return {"instead": code.instead, "notes": notes}
 
 
 def _loop(loop: InnerLoop) -> dict[str, Any]:
@@ -86,11 +88,11 @@ def _loop(loop: InnerLoop) -> dict[str, Any]:
     kind = f"Loop {counts.label}" if counts.label else "All code outside of loops"
     whose = f" of {', '.join(loop.stages[:4])}" if loop.stages else ""
     vectors = f"{counts.width}-bit vectors" if counts.width else "no vectors"
-    told = f"{counts.instructions} instructions: {counts.vector} arithmetic on vectors, {counts.scalar} on single numbers, {counts.fused} multiply and add"
+    told = f"{counts.vector} arithmetic on vectors, {counts.scalar} on single numbers, {counts.fused} multiply and add"
     more = f" {loop.left_out} more lines are not shown." if loop.left_out else ""
     time = f"; by the model {whose[4:]} takes {seconds(loop.seconds)}" if len(loop.stages) == 1 and loop.seconds else ""
     return {
-        "about": f"{kind}{whose}: {vectors}, {counts.spills} spills{time}. {told}.{more}",
+        "about": f"{kind}{whose}: {vectors}, {counts.spills} spills{time}. {counts.instructions} instructions: {told}.{more}",
         "label": f"{loop.stages[0] if loop.stages else counts.label or 'outside of loops'}",
         "code": [[text.replace("\t", "    "), line] for text, line in loop.code],
     }
@@ -131,7 +133,9 @@ def times(predicted: Estimate, timed: Measured, machine: Machine) -> dict[str, A
     stages = sorted(((value, name) for name, value in predicted.stages.items()), reverse=True)[:12]
     return {
         "both": [(name, seconds(value), round(100 * value / longest, 2)) for name, value in both],
-        "limits": [(RESOURCES.get(name, name), seconds(value), round(100 * min(value / predicted.seconds, 1.0), 2)) for value, name in limits],
+        "limits": [
+            (RESOURCES.get(name, name), seconds(value), round(100 * min(value / predicted.seconds, 1.0), 2)) for value, name in limits
+        ],
         "stages": [(name, seconds(value), round(100 * value / max(predicted.seconds, 1e-12), 2)) for value, name in stages],
         "moved": [(name, size(value)) for name, value in predicted.bytes.items() if value],
         "sentence": "" if report is None else report.sentence,
@@ -158,7 +162,9 @@ def _film(walked: Walked, nest: Nest) -> dict[str, Any]:
         panel, held, shape = film.panels[buffer.name], walked.held.get(buffer.name), walked.shapes[buffer.name]
         role = "input" if buffer in nest.inputs else "output" if buffer in nest.outputs else "intermediate"
         grid = panel.grid
-        notes = [] if held is None else _held(held.places, prod(shape), buffer.dtype, int(held.times.max(initial=0)), _mean(held.times), walked)
+        notes = (
+            [] if held is None else _held(held.places, prod(shape), buffer.dtype, int(held.times.max(initial=0)), _mean(held.times), walked)
+        )
         if role == "intermediate":
             notes = [_MEMORY.get(buffer.memory, ""), *notes]
         panels.append(

@@ -72,4 +72,6 @@ def measured(kernel: Kernel, nest: Nest, dims: Mapping[str, int], predicted: flo
 
 
 def _bytes(nest: Nest, dims: Mapping[str, int]) -> list[int]:
-    return [prod(known_value(extent, dims) or 0 for extent in buffer.shape) * buffer.dtype.bytes for buffer in (*nest.inputs, *nest.outputs)]
+    return [
+        prod(known_value(extent, dims) or 0 for extent in buffer.shape) * buffer.dtype.bytes for buffer in (*nest.inputs, *nest.outputs)
+    ]

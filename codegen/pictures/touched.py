@@ -4,8 +4,8 @@ The dimensions of an index hardly ever share loops. Loops that stand together, i
 each group is listed by itself: the offsets of its rows. What is touched is the sum of one row of each group. So a tile of a product
 that runs over 8 x 32 x 512 iterations touches 8 x 512 elements of one operand at the price of 8 + 512 rows.
 
-An offset is `constant + sum(coefficient * loop)` as far as the index is linear; only the rest is computed from the index itself. The rows of
-a group without such a rest are the same each time.
+An offset is `constant + sum(coefficient * loop)` as far as the index is linear; only the rest is computed from the index itself. The rows
+of a group without such a rest are the same each time.
 """
 
 from __future__ import annotations

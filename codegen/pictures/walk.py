@@ -1,9 +1,9 @@
 """A nest walked in program order, without its arithmetic: which elements each statement computes and reads, and what storage still holds.
 
-The nest is the scheduled one, read as the interpreter of nests reads it: derived axes follow from their relations, a statement runs where their
-conditions and those around it hold, loops of all kinds run one iteration after the other. Storage that is smaller than its tensor (a strip,
-a window that slides) holds other elements at other times. Which element a store computes is what the definition's own loops say, whose names
-the schedule keeps; which one a read finds is what was stored last in that place. Nothing is inferred from the directives.
+The nest is the scheduled one, read as the interpreter of nests reads it: derived axes follow from their relations, a statement runs where
+their conditions and those around it hold, loops of all kinds run one iteration after the other. Storage that is smaller than its tensor (a
+strip, a window that slides) holds other elements at other times. Which element a store computes is what the definition's own loops say,
+whose names the schedule keeps; which one a read finds is what was stored last in that place. Nothing is inferred from the directives.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What a walk saw. `partly` names loops of which some iterations were left out, `unknown` tensors whose reads depend on computed values."""
+    """What a walk saw.
+
+    `partly` names loops of which some iterations were left out, `unknown` tensors whose reads depend on computed values, `made` inputs that
+    held made-up numbers, which say where something is read or written.
+    """
 
     film: Film
     held: Mapping[str, Held]
@@ -65,6 +69,7 @@ class Walked:
     dims: Mapping[str, int]
     partly: tuple[str, ...]
     unknown: tuple[str, ...]
+    made: tuple[str, ...]
 
 
 def walk(nest: Nest, plain: Nest, dims: Mapping[str, int]) -> Walked:
@@ -94,7 +99,9 @@ class _Walker:
         elements = _elements(nest, plain)
         wholes = {buffer.name: _shape(buffer, dims) for buffer in (*allocations(plain.body), *plain.outputs)}
         moved = frozenset(
-            buffer.name for buffer in inner if buffer.name in elements and (shapes[buffer.name] != wholes[buffer.name] or _placed(nest, plain, buffer))
+            buffer.name
+            for buffer in inner
+            if buffer.name in elements and (shapes[buffer.name] != wholes[buffer.name] or _placed(nest, plain, buffer))
         )
         shapes |= {f"{name} whole": wholes[name] for name in moved}
         total = sum(prod(shape) for shape in shapes.values())
@@ -115,9 +122,7 @@ class _Walker:
             count, places = max(prod(shape), 1), max(prod(shapes[name]), 1)
             owner = np.full(places, -1, np.int32) if name in moved else None
             held[name] = Held(buffer, shape, places, np.zeros(count, bool), np.zeros(count, np.int16), owner)
-        panels = {
-            buffer.name: Panel.of(held[buffer.name].shape if buffer.name in held else shapes[buffer.name], side) for buffer in shown
-        }
+        panels = {buffer.name: Panel.of(held[buffer.name].shape if buffer.name in held else shapes[buffer.name], side) for buffer in shown}
         return cls(nest, plan, values, Film(panels, plan.instances / PICTURES), held, shown, shapes)
 
     def walked(self) -> Walked:
@@ -130,7 +135,9 @@ class _Walker:
             if part.kept and part.kept < runs:
                 partly[short(part.loop.loop if isinstance(part, Loop) else part.loops[0].loop)] = None
         shapes = {name: self.held[name].shape if name in self.held else shape for name, shape in self.shapes.items()}
-        return Walked(self.film, self.held, self.shown, shapes, self.values.dims, tuple(partly), tuple(self.unknown))
+        return Walked(
+            self.film, self.held, self.shown, shapes, self.values.dims, tuple(partly), tuple(self.unknown), tuple(self.values.made)
+        )
 
     def _run(self, node: Node) -> None:
         match node:
@@ -263,7 +270,12 @@ def _shape(buffer: Buffer, dims: Mapping[str, int]) -> tuple[int, ...]:
 
 def _elements(nest: Nest, plain: Nest) -> dict[str, dict[str, tuple[Expr, ...]]]:
     """For each tensor whose every store says by its axes which element it computes: by stage, that element."""
-    own = {(store.stage, buffer.name): store.index for store in statements(plain.body) if isinstance(store, ir.Store) for buffer in store.buffers}
+    own = {
+        (store.stage, buffer.name): store.index
+        for store in statements(plain.body)
+        if isinstance(store, ir.Store)
+        for buffer in store.buffers
+    }
     found: dict[str, dict[str, tuple[Expr, ...]]] = {}
     lost: set[str] = set()
     for access in accesses(nest.body):

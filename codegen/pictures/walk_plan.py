@@ -1,8 +1,8 @@
 """How a nest is walked: which loops iteration by iteration, which many at once, and of which only a part.
 
-A leaf is a store with the loops right around it; all of its iterations are looked at together (`touched`), so many that a picture of the film
-is some leaves. Where a walk would take too long, loops run over a part of their iterations: evenly spread ones, but the first ones where
-storage carries something from one iteration to the next, for there a gap would show what is not so.
+A leaf is a store with the loops right around it; all of its iterations are looked at together (`touched`), so many that a picture of the
+film is some leaves. Where a walk would take too long, loops run over a part of their iterations: evenly spread ones, but the first ones
+where storage carries something from one iteration to the next, for there a gap would show what is not so.
 """
 
 from __future__ import annotations
@@ -237,7 +237,11 @@ class Planner:
             own = self.elements[store.stage] if access.writes and name in self.moved else None
             elements = slots if own is None else _offsets(own, self.shapes[f"{name} whole"])
             everywhere = (*asked, *conditions, *access.conditions)
-            made.append(touch(access.buffer, access.writes, loops, everywhere, slots, () if elements is slots else elements, needs, trips, self.values))
+            made.append(
+                touch(
+                    access.buffer, access.writes, loops, everywhere, slots, () if elements is slots else elements, needs, trips, self.values
+                )
+            )
         return Leaf(loops, store, tuple(made), math.prod(trips.values()))
 
 

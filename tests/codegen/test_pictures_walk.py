@@ -1,4 +1,4 @@
-"""A walk sees what the interpreter of nests does, access by access, whatever the schedule; and many iterations at once what each of them does."""
+"""A walk sees what the interpreter of nests does, access by access, whatever the schedule; many iterations at once do what each does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Instance:
     writes: set[Place] = field(default_factory=set)
 
 
-def interpreted(nest: Any, feeds: dict[str, Any], dims: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Instance], dict[str, Any]]:
+def interpreted(
+    nest: Any, feeds: dict[str, Any], dims: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[Instance], dict[str, Any]]:
     """The statements of a nest as its interpreter runs them, and the arrays that they wrote last."""
     found, arrays = [Instance()], {}
     checked = nest_interpreter._checked
@@ -58,7 +60,9 @@ def interpreted(nest: Any, feeds: dict[str, Any], dims: dict[str, int], monkeypa
     return found, arrays
 
 
-def walked_each(nest: Any, plain: Any, dims: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> tuple[Walked, list[tuple[Instance, dict[Place, int]]]]:
+def walked_each(
+    nest: Any, plain: Any, dims: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Walked, list[tuple[Instance, dict[Place, int]]]]:
     """A walk of one iteration at a time: what each statement touched, and which elements it found in the places that it read."""
     seen: list[tuple[Instance, dict[Place, int]]] = []
     touch, visit = walking._Walker._touch, walking._Walker._visit
@@ -91,7 +95,9 @@ def feeds_of(schedule: tl.Schedule, dims: dict[str, int]) -> dict[str, Any]:
     shapes = {buffer.name: tuple(value_of(extent, dims) for extent in buffer.shape) for buffer in schedule.nest.inputs}
     rng = np.random.default_rng(3)
     found = {
-        buffer.name: (rng.permutation(max(prod(shapes[buffer.name]), 1))[: prod(shapes[buffer.name])].reshape(shapes[buffer.name]) + 1).astype(buffer.dtype.numpy)
+        buffer.name: (
+            rng.permutation(max(prod(shapes[buffer.name]), 1))[: prod(shapes[buffer.name])].reshape(shapes[buffer.name]) + 1
+        ).astype(buffer.dtype.numpy)
         for buffer in schedule.nest.inputs
     }
     return {**found, **walking._made(schedule.nest, shapes)}
@@ -141,7 +147,9 @@ def product(packed: bool = False) -> tl.Schedule:
 
 def skewed() -> tl.Schedule:
     A = tl.placeholder((7,), name="A")
-    S = tl.recurrence((5, 7), lambda t, i, self: tl.select(t >= 1, tl.select(i >= 1, self[t - 1, i - 1], 0.0) + self[t - 1, i], A[i]), name="S")
+    S = tl.recurrence(
+        (5, 7), lambda t, i, self: tl.select(t >= 1, tl.select(i >= 1, self[t - 1, i - 1], 0.0) + self[t - 1, i], A[i]), name="S"
+    )
     s = tl.Schedule(S)
     s.skew("i", by="t", factor=1)
     s.split("i_s", 4)
@@ -204,7 +212,9 @@ def test_a_read_finds_the_element_whose_value_the_interpreter_finds(name: str, m
     expected, _ = interpreted(schedule.nest, feeds, {}, monkeypatch)
     walked, seen = walked_each(schedule.nest, schedule.nests[0], {}, monkeypatch)
     moved = [held.buffer.name for held in walked.held.values() if held.owner is not None]
-    assert bool(moved) == (name in ("strips", "strips that do not fit", "strips that move back", "peeled strips", "a window that slides", "folded storage"))
+    assert bool(moved) == (
+        name in ("strips", "strips that do not fit", "strips that move back", "peeled strips", "a window that slides", "folded storage")
+    )
     compared = 0
     for one, (_, ids) in zip(expected, seen, strict=True):
         for (buffer, slot), value in one.reads.items():
