@@ -42,7 +42,13 @@ def tiles(schedule: Schedule, predicted: Estimate, timed: Measured, kernel: Kern
         told.append(("measured", seconds(report.time), f"{ratio(report.time / predicted.seconds)} of the prediction"))
         if timed.shared is not None:
             told.append((f"on {timed.threads} threads", seconds(timed.shared), f"{report.time / timed.shared:.2f} times as fast"))
-        told.append(("bound by", report.bound, f"{percent(report.peak_share)} of the multiply-add peak"))
+        told.append(
+            (
+                "bound by",
+                "no one limit" if report.bound == "unclear" else report.bound,
+                f"{percent(report.peak_share)} of the multiply-add peak",
+            )
+        )
     told.append(("steps", str(len(schedule.directives)), f"{len(schedule.stages())} stage{'s' * (len(schedule.stages()) > 1)} left"))
     if kernel is not None:
         told.append(("workspace", size(kernel.workspace_bytes), "beside inputs and outputs"))

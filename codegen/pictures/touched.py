@@ -17,12 +17,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorlang.codegen.pictures.index_values import Array, Unknown, Values
-from tensorlang.ir import Axis, Buffer, Dim, Expr, For
+from tensorlang.ir import Axis, Binary, Buffer, Dim, Expr, For
 from tensorlang.ir.linear import linear
-from tensorlang.ir.traverse import substitute
+from tensorlang.ir.traverse import axes_of, substitute
 
 WHOLE: Final = (0, 0)
 """No part of the outermost loop, but all of it."""
+
+KEPT: Final = 64
+"""Lists of rows of a group that are kept, for so many parts of the outermost loop."""
 
 Needs: TypeAlias = "Callable[[Expr], frozenset[str]]"
 
@@ -77,14 +80,19 @@ class Offset:
 
 @dataclass(slots=True)
 class Group:
-    """Loops that are listed together, the conditions on them, and what they add to both offsets. `steady` rows are kept in `known`."""
+    """Loops that are listed together, the conditions on them, and what they add to both offsets.
+
+    Where nothing of it depends on loops around the leaf it is `steady`: its rows are the same each time, and some are kept in `known`.
+    Those of a `linear` one, whose loops have known extents and no conditions, only move with the places where its loops begin.
+    """
 
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
     slots: Offset
     elements: Offset
     steady: bool
-    known: dict[int, tuple[Array, Array] | None] = field(default_factory=dict)
+    linear: bool
+    known: dict[tuple[int, int], tuple[Array, Array] | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -123,8 +131,11 @@ def touch(
         ours, in_tensor = in_tensor.split(joined, needs)
         asked = tuple(cond for cond in conditions if needs(cond) & joined)
         inside = tuple(loop for loop in loops if loop.loop in joined)
-        steady = not (asked or own.rest or ours.rest) and all(not linear(end).terms for loop in inside for end in (loop.lo, loop.hi))
-        groups.append(Group(inside, asked, own, ours, steady))
+        ends = [end for loop in inside for end in (loop.lo, loop.hi)]
+        others = [*asked, *(expr for expr, _ in (*own.rest, *ours.rest)), *ends]
+        steady = all(axes_of(resolved(expr, values.derived)) <= joined for expr in others)
+        known = all(linear(Binary("sub", loop.hi, loop.lo)).is_constant and not axes_of(loop.lo) & joined for loop in inside)
+        groups.append(Group(inside, asked, own, ours, steady, known and not (asked or own.rest or ours.rest)))
     moving = frozenset().union(*(needs(expr) for expr, _ in slots))
     size = float(np.prod([trips[name] for name in names if name in moving] or [1.0]))
     outside = tuple(cond for cond in conditions if not needs(cond))
@@ -150,7 +161,8 @@ def touched(one: Touch, values: Values, part: tuple[int, int]) -> tuple[Array, A
     slots = np.asarray([one.slots.value(values)], np.int64)
     elements = np.asarray([one.elements.value(values)], np.int64)
     for group in one.groups:
-        rows = _steady_rows(group, values, one.first, part) if group.steady else _rows(group, values, one.first, part)
+        known = group.steady or group.linear
+        rows = _steady_rows(group, values, one.first, part) if known else _rows(group, values, one.first, part)
         if rows is None:
             return None
         if group.slots.moves or group.elements.moves:
@@ -168,15 +180,47 @@ def holds(values: Values, cond: Expr) -> bool:
 
 
 def _steady_rows(group: Group, values: Values, first: str, part: tuple[int, int]) -> tuple[Array, Array] | None:
-    """The rows of a group that are the same each time, but for where a part of the outermost loop begins."""
-    begins = part[0] if part != WHOLE and group.loops[0].loop == first else 0
-    length = part[1] - begins if begins or (part != WHOLE and group.loops[0].loop == first) else -1
-    if length not in group.known:
-        group.known[length] = _rows(group, values, first, part if length < 0 else (0, length))
-    found = group.known[length]
-    if found is None or not begins:
+    """The rows of a group that are the same each time, but for where its loops begin."""
+    own = part if group.loops[0].loop == first else WHOLE
+    if group.linear:
+        return _linear_rows(group, values, own)
+    if own not in group.known:
+        found = _rows(group, values, first, own)
+        if len(group.known) < KEPT:
+            group.known[own] = found
         return found
-    return found[0] + begins * group.slots.terms.get(first, 0), found[1] + begins * group.elements.terms.get(first, 0)
+    return group.known[own]
+
+
+def _linear_rows(group: Group, values: Values, own: tuple[int, int]) -> tuple[Array, Array] | None:
+    """Multiples of the loops, counted from where each begins, or where the part of the outermost one does."""
+    begins = {loop.loop: values.number(loop.lo) for loop in group.loops}
+    extents = [values.number(loop.hi) - begins[loop.loop] for loop in group.loops]
+    if own != WHOLE:
+        begins[group.loops[0].loop], extents[0] = own[0], own[1] - own[0]
+    key = 0, extents[0]
+    if key not in group.known:
+        slots = elements = np.zeros(1, np.int64)
+        for loop, extent in zip(group.loops, extents, strict=True):
+            steps = np.arange(max(extent, 0), dtype=np.int64)
+            slots = np.add.outer(slots, steps * group.slots.terms.get(loop.loop, 0)).ravel()
+            elements = np.add.outer(elements, steps * group.elements.terms.get(loop.loop, 0)).ravel()
+        group.known[key] = _different(group, slots, elements) if len(slots) else None
+    found = group.known[key]
+    if found is None:
+        return None
+    ahead, forward = (sum(offset.terms.get(name, 0) * begin for name, begin in begins.items()) for offset in (group.slots, group.elements))
+    return found[0] + ahead, found[1] + forward
+
+
+def _different(group: Group, slots: Array, elements: Array) -> tuple[Array, Array]:
+    """The different ones of pairs of offsets."""
+    if len(slots) == 1 or not (group.slots.moves or group.elements.moves):
+        return slots, elements
+    least = int(elements.min())
+    joint = slots * (int(elements.max()) - least + 1) + elements - least if group.elements.moves else slots
+    kept = np.unique(joint, return_index=True)[1]
+    return (slots, elements) if len(kept) == len(slots) else (slots[kept], elements[kept])
 
 
 def _rows(group: Group, values: Values, first: str, part: tuple[int, int]) -> tuple[Array, Array] | None:
@@ -197,13 +241,7 @@ def _rows(group: Group, values: Values, first: str, part: tuple[int, int]) -> tu
     inside = values.at(columns)
     slots = np.broadcast_to(group.slots.value(inside), (count,))
     elements = np.broadcast_to(group.elements.value(inside), (count,))
-    if count == 1 or not (group.slots.moves or group.elements.moves):
-        return slots, elements
-    if not group.elements.moves:
-        kept = np.unique(slots, return_index=True)[1]
-    else:
-        kept = np.unique(slots * (int(elements.max()) + 1) + elements, return_index=True)[1]
-    return (slots, elements) if len(kept) == count else (slots[kept], elements[kept])
+    return _different(group, slots, elements)
 
 
 def _listed(loops: Sequence[For], values: Values, first: str, part: tuple[int, int]) -> tuple[dict[str, Array], int]:
