@@ -25,8 +25,10 @@ PICTURES: Final = 72
 """Pictures of a film, about."""
 AT_ONCE: Final = 1 << 21
 """Iterations of a leaf, at most."""
-VISIT: Final = 12_000.0
-"""What coming to a leaf costs, in elements touched."""
+VISIT: Final = 8_000.0
+"""What an access costs each time that its leaf is come to, in elements touched."""
+LISTED: Final = 12_000.0
+"""What a group of loops costs whose rows are listed each time."""
 BUDGET: Final = 1.2e8
 """Elements that a walk touches, about: some two seconds."""
 PRESSED: Final = 2.0
@@ -59,7 +61,9 @@ class Leaf:
     @property
     def cost(self) -> float:
         """What one visit costs."""
-        return VISIT + sum(one.size * (self.chunk / self.trips if self.chunk else 1.0) for one in self.touches)
+        share = self.chunk / self.trips if self.chunk else 1.0
+        listed = sum(not (group.steady or group.linear) for one in self.touches for group in one.groups)
+        return VISIT * len(self.touches) + LISTED * listed + share * sum(one.size for one in self.touches)
 
 
 @dataclass(slots=True, eq=False)
