@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tensorlang import ir
 from tensorlang.codegen.calling.sample_operands import values as sample
-from tensorlang.codegen.pictures.film import Film, Panel
+from tensorlang.codegen.pictures.film import SIDE, Film, Panel
 from tensorlang.codegen.pictures.index_values import Unknown, Values
 from tensorlang.codegen.pictures.touched import WHOLE, Touch, holds, touched
 from tensorlang.codegen.pictures.walk_plan import PICTURES, Choice, Leaf, Loop, Node, NotDrawn, Planner, Sequence, Storage, loops_of
@@ -36,7 +36,10 @@ ELEMENTS: Final = 40_000_000
 SHOWN: Final = 16
 """Tensors that are shown."""
 MANY: Final = 8
-"""From so many tensors on their grids are coarser."""
+FEWER: Final = 32
+"""From `MANY` tensors on their grids have fewer cells along a side."""
+LEAST: Final = 8
+"""Cells along a side, at least: of loops that are drawn in part, each cell should hold an iteration that is drawn."""
 
 
 @dataclass(slots=True)
@@ -114,7 +117,7 @@ class _Walker:
             raise NotDrawn("with these extents no statement runs")
         shown = tuple(dict.fromkeys([*nest.outputs, *nest.inputs, *inner]))[:SHOWN]
         shown = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer in shown)
-        side = 48 if len(shown) < MANY else 32
+        side = min([SIDE if len(shown) < MANY else FEWER, *(max(part.kept - 1, LEAST) for part in _spread(plan))])
         held = {}
         for buffer in (*inner, *nest.outputs):
             name = buffer.name
@@ -245,6 +248,11 @@ class _Walker:
         panel = self.film.panels.get(held.buffer.name)
         if panel is not None:
             panel.kept -= np.bincount(panel.cells[lost], minlength=panel.grid.cells)
+
+
+def _spread(plan: Node) -> list[Loop | Leaf]:
+    """What is walked in part, here and there."""
+    return [part for _, part in loops_of(plan) if part.kept and not (isinstance(part, Loop) and part.carries)]
 
 
 def _chosen(lo: int, hi: int, kept: int, *, first: bool) -> list[int]:
