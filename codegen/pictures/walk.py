@@ -251,8 +251,9 @@ class _Walker:
 
 
 def _spread(plan: Node) -> list[Loop | Leaf]:
-    """What is walked in part, here and there."""
-    return [part for _, part in loops_of(plan) if part.kept and not (isinstance(part, Loop) and part.carries)]
+    """What is walked in part, here and there, of more iterations than a grid has cells along a side."""
+    found = [(part, part.trips if isinstance(part, Loop) else part.visits) for _, part in loops_of(plan)]
+    return [part for part, runs in found if part.kept and runs >= SIDE and not (isinstance(part, Loop) and part.carries)]
 
 
 def _chosen(lo: int, hi: int, kept: int, *, first: bool) -> list[int]:

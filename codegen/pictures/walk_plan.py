@@ -31,7 +31,7 @@ LISTED: Final = 12_000.0
 """What a group of loops costs whose rows are listed each time."""
 BUDGET: Final = 1.2e8
 """Elements that a walk touches, about: some two seconds."""
-PRESSED: Final = 2.0
+PRESSED: Final = 3.0
 """How much more a walk may take before a loop keeps fewer iterations than a grid has rows."""
 FLOORS: Final = (96, 48, 16, 6, 2)
 """Iterations that a loop keeps at least, in the first round that leaves some out, in the second, ..."""
