@@ -14,6 +14,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from tensorlang import ir
+from tensorlang.codegen.emission.debug_lines import FunctionLines, NestLines
 from tensorlang.codegen.emission.frame import Frame, begin, define, finish, readable
 from tensorlang.codegen.emission.statement import statement
 from tensorlang.codegen.emission.types import I32, I64, POINTER, Builder, literal
@@ -21,8 +22,11 @@ from tensorlang.codegen.target import Target
 from tensorlang.errors import InternalError
 
 
-def emit(nest: ir.Nest, target: Target, *, name: str) -> str:
-    """The text of a module in LLVM IR that defines the function `name`. Raises `InternalError` for a nest that is not lowered."""
+def emit(nest: ir.Nest, target: Target, *, name: str, lines: NestLines | None = None) -> str:
+    """The text of a module in LLVM IR that defines the function `name`. Raises `InternalError` for a nest that is not lowered.
+
+    With `lines` every instruction says which line of the nest it comes from; the code is the same.
+    """
     if nest.relations:
         raise InternalError(f"the nest {nest.name} has derived axes; lower it before code is emitted")
     module = llvm.Module(name=name, context=llvm.Context())
@@ -30,6 +34,7 @@ def emit(nest: ir.Nest, target: Target, *, name: str) -> str:
     buffers = (*nest.inputs, *nest.outputs)
     function = define(module, target, name, I32, [POINTER] * len(buffers) + [I64] * len(nest.dims))
     frame = begin(function, target, _fail)
+    frame.lines = None if lines is None else FunctionLines.of(function, lines)
     written_over = {buffer.over for buffer in nest.outputs}
     for buffer, argument in zip(buffers, function.args, strict=False):
         argument.name = readable(buffer.name)

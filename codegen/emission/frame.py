@@ -16,6 +16,7 @@ from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import Polynomial, PolynomialScope
+from tensorlang.codegen.emission.debug_lines import FunctionLines
 from tensorlang.codegen.emission.memory import BufferAddress, VectorAccess
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
 from tensorlang.codegen.target import Target
@@ -37,7 +38,8 @@ class Frame:
 
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
-    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`).
+    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each instruction
+    which line it comes from, where somebody asked.
     """
 
     target: Target
@@ -63,6 +65,7 @@ class Frame:
     based: Value | None = None
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, bool] = field(default_factory=dict)
+    lines: FunctionLines | None = None
 
     def fresh(self) -> None:
         """Forget the values of the statement before: a store may have changed what they read."""
@@ -142,6 +145,7 @@ def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None
     frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
     if parent is not None:
         frame.space, frame.outlined = parent.space.within(), True
+        frame.lines = None if parent.lines is None else parent.lines.outlined(function, parent.builder, frame.builder)
     return frame
 
 

@@ -117,6 +117,8 @@ def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Bu
     entry = define(module, frame.target, name + ".thread", VOID, [POINTER])
     entry.linkage = "internal"
     builder = llvm.IRBuilder(entry.append_basic_block("entry"))
+    if frame.lines is not None:  # or what is inlined here would lose its lines
+        frame.lines.outlined(entry, frame.builder, builder)
     kind = llvm.LiteralStructType(kinds)
     builder.call(work, [builder.load(_field(builder, kind, entry.args[0], n), typ=part) for n, part in enumerate(kinds)])
     builder.ret_void()
