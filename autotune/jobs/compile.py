@@ -62,7 +62,7 @@ def best_known(
 
         passed = ""
         known = database if isinstance(database, Database) else Database(database)
-        for match in islice(known.matches(tensors, machine, threads), ATTEMPTS):
+        for match in islice(known.matches(tensors, machine, threads, constants=constants), ATTEMPTS):
             if match.kind is None:
                 why = "; ".join(filter(None, (passed, match.reason)))
                 break

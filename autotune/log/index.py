@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.autotune.log.glimpse import Glimpse, LineAt, Study, StudyAtDims, dims_of, study_of
+from tensorlang.autotune.log.identity import family_of
 from tensorlang.autotune.log.record import Trial, from_line, whole
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.quality import Quality, doubtful
@@ -240,8 +241,8 @@ class Index:
         known = StudyEntry(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(size for _, size in dims))
         self.studies[at] = known
         self.programs.setdefault(study[0], []).append(known)
-        family, extents = trial.task.get("family"), trial.task.get("extents")
-        if isinstance(family, str) and isinstance(extents, list) and all(isinstance(extent, int) for extent in extents):
+        family, extents = family_of(trial.task), trial.task.get("extents")
+        if family is not None and isinstance(extents, list) and all(isinstance(extent, int) for extent in extents):
             self.families.setdefault((family, *study[2:], len(extents)), Shapes()).add(known, extents)
         return known
 

@@ -50,14 +50,23 @@ def by_distance(distance: float) -> Loan | None:
     return Loan(None, f"the nearest shape is too far away: its extents differ by a factor of {math.exp(distance):.3g} in all")
 
 
-def by_model(outputs: Any, target: Target, threads: int, trial: Trial, distance: float, gain: float | None) -> Loan:
+def by_model(
+    outputs: Any,
+    target: Target,
+    threads: int,
+    trial: Trial,
+    distance: float,
+    gain: float | None,
+    constants: frozenset[str] = frozenset(),
+) -> Loan:
     """What a trial of another shape or CPU comes to here, by the model, that was found `gain` times as fast as the default there.
 
-    Costs two schedules that are made and two estimates of them, some tens of milliseconds.
+    `constants` are operands that are packed beforehand. Costs two schedules that are made and two estimates of them, some tens of
+    milliseconds.
     """
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - the index itself needs no compiler
 
-    strategy = choose(outputs, target, threads)
+    strategy = choose(outputs, target, threads, constants)
     if _strategy(trial) != strategy.name or (config := strategy.space.project(trial.config)) is None:
         return Loan(None, NO_COUNTERPART)
     if config == strategy.default:
