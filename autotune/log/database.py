@@ -161,12 +161,30 @@ class Database:
             if (loan := self._lent(kept.trial, asked, 0.0, known.gain)).config is not None:
                 told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
                 yield asked.match("nearest", kept.trial, told, foreign=True)
+        yield from self._of_sizes(asked)
         if not asked.places:
             yield from self._of_anchor(asked)
         nearest = self._nearest(asked)
         yield nearest
         if nearest.kind is not None:
             yield asked.match(None, None, "nothing else that was tuned applies")
+
+    def _of_sizes(self, asked: Asked) -> Iterator[Match]:
+        """What was found for this program of bounded dims at sizes of its range."""
+        from tensorlang.autotune.log.ranges import within  # noqa: PLC0415 - the index itself needs no compiler
+
+        def neighbours(family: str, extents: tuple[int, ...], limit: int) -> list[tuple[float, StudyEntry]]:
+            return self._neighbours(family, extents, asked.target, asked.threads, asked.cache, limit)
+
+        for _, known, sizes, span in within(asked, NEAREST_TRIED, neighbours):
+            if known.why_default is not None:
+                continue
+            kept, told = known.best, ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            key = (kept.trial.id, span.text, str(asked.target), asked.threads, known.gain)
+            loan = self._loans.get(key) or self._loans.setdefault(key, span.lent(kept.trial, sizes, known.gain))
+            if loan.config is not None:
+                reason = f"of this program at {told}: {_told(known, kept)}; {loan.reason}"
+                yield asked.match("nearest", kept.trial, reason, config=loan.config, sizes=sizes)
 
     def _of_anchor(self, asked: Asked) -> Iterator[Match]:
         """What was found for the stage with most work, tuned alone at these extents; nothing where its default won."""
@@ -200,7 +218,7 @@ class Database:
 
     def find(self, fingerprint: str, target: Target, threads: int, cache: str = "warm") -> Trial | None:
         """The best record of this very program that applies."""
-        asked = Asked(None, fingerprint, "", (), target, threads, cache)
+        asked = Asked(None, fingerprint, target, threads, cache)
         return next((kept.trial for _, kept in self._of_program(asked, foreign=False)), None)
 
     def near(

@@ -67,7 +67,7 @@ def by_model(
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - the index itself needs no compiler
 
     strategy = choose(outputs, target, threads, constants)
-    if _strategy(trial) != strategy.name or (config := strategy.space.project(trial.config)) is None:
+    if strategy_of(trial) != strategy.name or (config := strategy.space.project(trial.config)) is None:
         return Loan(None, NO_COUNTERPART)
     if config == strategy.default:
         return Loan(None, "its configuration is this shape's default")
@@ -84,7 +84,8 @@ def by_model(
     return Loan(config, f"by the model {ratio:.2f} times as fast as the default here")
 
 
-def _strategy(trial: Trial) -> object:
+def strategy_of(trial: Trial) -> object:
+    """The name of the strategy whose point a trial is."""
     strategy = trial.fields.get("strategy")
     return strategy.get("name") if isinstance(strategy, dict) else None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from tensorlang.autotune.log.identity import identity, operands_by_first_use
@@ -13,6 +13,7 @@ from tensorlang.autotune.measurement.host import software
 from tensorlang.codegen.target import Target
 from tensorlang.errors import TensorlangError
 from tensorlang.schedules.spaces.space import Config
+from tensorlang.system.lazy import cached_property
 
 _MAKERS: Final = ("tensorlang", "llvmlite")
 """The packages whose versions decide what code a schedule becomes."""
@@ -23,7 +24,7 @@ class Match:
     """What was found: `kind` is "tuned" (this very program, here), "nearest" (another shape or CPU) or None (the default is best known).
 
     `foreign` records were measured on another CPU of the same instruction set. `reason` says why this is the choice.
-    `constants` are the operands of the program at hand that stay fixed, by name.
+    `constants` are the operands of the program at hand that stay fixed, by name, `sizes` its dims where the record is of it at a size.
     """
 
     kind: Literal["tuned", "nearest"] | None
@@ -35,6 +36,7 @@ class Match:
     foreign: bool = False
     reason: str = ""
     constants: frozenset[str] = frozenset()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def stale(self) -> bool:
@@ -47,7 +49,7 @@ class Match:
     @property
     def dims(self) -> dict[str, int]:
         """The values at which extents known only at run time were measured."""
-        return {} if self.record is None else dims_of(self.record)
+        return dict(self.sizes) if self.sizes else {} if self.record is None else dims_of(self.record)
 
     @property
     def needs_validation(self) -> bool:
@@ -75,22 +77,18 @@ class Match:
             return None, (str(error).splitlines() or [type(error).__name__])[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
-    """A program on a target, with operands that stay fixed, in `places` by first use: as records are looked up.
-
-    `program` and `family` name it with these operands fixed, `fingerprint` and `plain_family` without.
-    """
+    """A program on a target, with operands that stay fixed, in `places` by first use: as records are looked up."""
 
     outputs: Any
     fingerprint: str
-    plain_family: str
-    extents: tuple[int, ...]
     target: Target
     threads: int
     cache: str
     places: tuple[int, ...] = ()
     constants: frozenset[str] = frozenset()
+    dims: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, outputs: Any, target: Target, threads: int, cache: str, constants: Iterable[str]) -> Asked:
@@ -104,24 +102,31 @@ class Asked:
 
             known = operands_by_first_use(as_outputs(outputs))
             places = tuple(place for place, name in enumerate(known) if name in names)
-        extents = tuple(canonical.extents(outputs))
-        return cls(
-            outputs, canonical.fingerprint(outputs), canonical.family(outputs), extents, target, threads, cache, places, frozenset(names)
-        )
+        fingerprint, dims = canonical.identity(outputs)
+        return cls(outputs, fingerprint, target, threads, cache, places, frozenset(names), dims)
 
-    @property
+    @cached_property
     def program(self) -> str:
         """What records of it are looked up by."""
         return identity(self.fingerprint, self.places)
 
-    @property
+    @cached_property
     def family(self) -> str:
         """What records of its other shapes are looked up by."""
-        return identity(self.plain_family, self.places)
+        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
+
+        return identity(canonical.family(self.outputs), self.places)
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """What its other shapes differ in."""
+        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
+
+        return tuple(canonical.extents(self.outputs))
 
     def as_given(self) -> Asked:
         """The same, looked up among what was tuned without anything fixed."""
-        return replace(self, places=())
+        return replace(self, places=()) if self.places else self
 
     def match(self, kind: Literal["tuned", "nearest"] | None, trial: Trial | None, reason: str, **more: Any) -> Match:
         """An answer."""

@@ -14,6 +14,7 @@ from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.task import Task
 from tensorlang.autotune.verification.reference import worker_task
 from tensorlang.autotune.workers.candidate import build, load, save
+from tensorlang.autotune.workers.packed import Packed
 from tensorlang.autotune.workers.protocol import Candidate
 from tensorlang.codegen.target import target
 from tensorlang.errors import TuningError
@@ -95,6 +96,7 @@ def test_a_candidate_travels_with_its_packing_and_computes_the_same() -> None:
     x, w = (np.random.default_rng(1).standard_normal(spec.shape, np.float32) for spec in task.inputs)
     want = tl.build(convolution)(x, w)
     for one in (made, load(task, save(made))):
+        assert isinstance(one, Packed)
         assert one.packers[1], "the default packs its weight"
         out = np.empty_like(want)
         one.bind(x, w, out=out)()

@@ -150,7 +150,7 @@ class Pretended:
 
     def __init__(self, outputs: Any, log: Log, *, name: str, **settings: Any) -> None:
         self.log = log
-        self.task = SimpleNamespace(fingerprint=f"{name}{outputs}", outputs=as_outputs(outputs), inputs=(), results=(), dims={})
+        self.task = SimpleNamespace(program=f"{name}{outputs}", outputs=as_outputs(outputs), inputs=(), results=(), dims={})
         self.target = target()
         self.settings = SimpleNamespace(threads=1, timeout=settings.get("timeout", 30.0), policy=SimpleNamespace(cache="warm"))
         self.given = settings
