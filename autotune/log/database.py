@@ -162,8 +162,7 @@ class Database:
                 told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
                 yield asked.match("nearest", kept.trial, told, foreign=True)
         yield from self._of_sizes(asked)
-        if not asked.places:
-            yield from self._of_anchor(asked)
+        yield from self._of_anchor(asked)
         nearest = self._nearest(asked)
         yield nearest
         if nearest.kind is not None:
@@ -173,7 +172,7 @@ class Database:
         """What was found for this program of bounded dims at sizes of its range."""
         from tensorlang.autotune.log.ranges import within  # noqa: PLC0415 - the index itself needs no compiler
 
-        def neighbours(family: str, extents: tuple[int, ...], limit: int) -> list[tuple[float, StudyEntry]]:
+        def neighbours(family: str, extents: tuple[float, ...], limit: int) -> list[tuple[float, StudyEntry]]:
             return self._neighbours(family, extents, asked.target, asked.threads, asked.cache, limit)
 
         for _, known, sizes, span in within(asked, NEAREST_TRIED, neighbours):
@@ -190,8 +189,11 @@ class Database:
         """What was found for the stage with most work, tuned alone at these extents; nothing where its default won."""
         from tensorlang.autotune.log.anchors import anchors  # noqa: PLC0415 - the index itself needs no compiler
 
-        for anchor in anchors(asked.outputs, asked.fingerprint):
-            for known, kept in self._of_program(replace(asked, fingerprint=anchor.fingerprint), foreign=False):
+        for anchor in anchors(asked.outputs, asked.fingerprint, asked.constants):
+            places = anchor.places if asked.places else ()
+            if asked.places and not places:
+                continue  # among what was tuned without anything fixed
+            for known, kept in self._of_program(replace(asked, fingerprint=anchor.fingerprint, places=places), foreign=False):
                 if known.why_default is not None:
                     continue
                 loan = self._lent(kept.trial, asked, 0.0, known.gain)
@@ -228,7 +230,7 @@ class Database:
         return (known.best.trial for _, known in self._neighbours(family, extents, target, threads, cache, limit))
 
     def _neighbours(
-        self, family: str, extents: tuple[int, ...], target: Target, threads: int, cache: str, limit: int
+        self, family: str, extents: tuple[float, ...], target: Target, threads: int, cache: str, limit: int
     ) -> list[tuple[float, StudyEntry]]:
         """Studies of at most `limit` other shapes of this family that apply, nearest first, with their distance."""
         fits = _Fits(target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -173,7 +173,7 @@ class Shapes:
         self.logs.append(_logs(extents))
         self.rows = None
 
-    def near(self, extents: tuple[int, ...]) -> Iterator[tuple[float, StudyEntry]]:
+    def near(self, extents: tuple[float, ...]) -> Iterator[tuple[float, StudyEntry]]:
         """Studies of other extents with their distance, nearest first: that is the sum of the logarithms of the ratios."""
         if self.rows is None:
             self.rows = np.array(self.logs)
@@ -259,5 +259,5 @@ class Index:
             return None
 
 
-def _logs(extents: list[int] | tuple[int, ...]) -> list[float]:
+def _logs(extents: Sequence[float]) -> list[float]:
     return [math.log(max(extent, 1)) for extent in extents]

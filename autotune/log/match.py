@@ -25,6 +25,7 @@ class Match:
 
     `foreign` records were measured on another CPU of the same instruction set. `reason` says why this is the choice.
     `constants` are the operands of the program at hand that stay fixed, by name, `sizes` its dims where the record is of it at a size.
+    `vouched`: it was validated before it was shipped.
     """
 
     kind: Literal["tuned", "nearest"] | None
@@ -37,6 +38,7 @@ class Match:
     reason: str = ""
     constants: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    vouched: bool = False
 
     @property
     def stale(self) -> bool:
@@ -54,7 +56,7 @@ class Match:
     @property
     def needs_validation(self) -> bool:
         """Must a kernel of this schedule be compared with the definition before it is used?"""
-        return self.foreign or self.stale
+        return not self.vouched and (self.foreign or self.stale)
 
     def schedule(self) -> Any:
         """The schedule, proved legal for the program at hand; None if there is none or it is no longer accepted."""

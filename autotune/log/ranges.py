@@ -123,7 +123,7 @@ class Range:
 def within(asked: Asked, limit: int, neighbours: Any) -> Iterator[tuple[float, Any, Mapping[str, int], Range]]:
     """Studies of sizes of the range that apply, with how far they are from its middle: at most `limit`, the nearest first.
 
-    `neighbours` gives studies of a family with their distance from some extents.
+    `neighbours` gives studies of a family with their distance from some extents, which need not be whole.
     """
     span = Range(asked)
     if not span or (probed := span.probe()) is None:
@@ -131,7 +131,10 @@ def within(asked: Asked, limit: int, neighbours: Any) -> Iterator[tuple[float, A
     first, places = probed
     middle = {name: max(1, math.isqrt(max(1, least) * most)) for name, (least, most) in span.limits.items()}
     at_middle = span.at(middle) or first
-    for distance, known in neighbours(first.family, at_middle.extents, limit):
+    between: list[float] = list(at_middle.extents)
+    for place in places.values():
+        between[place] += 0.5  # between two sizes: of what is asked for itself there are no neighbours
+    for distance, known in neighbours(first.family, tuple(between), limit):
         extents = known.best.trial.task.get("extents")
         sizes = span.sizes_of(extents, places) if isinstance(extents, list) and len(extents) == len(first.extents) else None
         found = None if sizes is None else span.at(sizes)

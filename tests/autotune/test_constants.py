@@ -8,6 +8,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import kernels
 from tensorlang.autotune import Database, Log, tune
+from tensorlang.autotune.log.anchors import anchors
 from tensorlang.autotune.log.identity import identity
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.measure import Policy
@@ -18,6 +19,7 @@ from tensorlang.autotune.workers.packed import Packed
 from tensorlang.autotune.workers.protocol import Candidate
 from tensorlang.codegen.target import target
 from tensorlang.errors import TuningError
+from tensorlang.serialization import canonical
 
 M, N, K = 48, 96, 160
 
@@ -70,6 +72,14 @@ def test_what_was_tuned_without_serves_where_nothing_was_tuned_with_these(tuned:
     asked = list(Database(path).matches((product(),), target(), 1, constants=("A",)))
     assert all(match.record is None or "constants" not in match.record.task for match in asked)
     assert asked[0].reason == next(Database(path).matches((product(),), target(), 1)).reason
+
+
+def test_a_fused_program_is_told_of_its_anchor_and_which_of_its_operands_stay_fixed() -> None:
+    C = product(weight_first=True)
+    fused = (tl.compute(C.shape, lambda i, j: tl.maximum(C[i, j], 0.0), name="relu"),)
+    (anchor,) = anchors(fused, canonical.fingerprint(fused), frozenset({"B"}))
+    assert (anchor.fingerprint, anchor.places) == (canonical.fingerprint(product()), (1,))
+    assert [one.places for one in anchors(fused, canonical.fingerprint(fused))] == [()]
 
 
 def test_the_kernel_library_serves_the_record_and_packs_by_its_schedule(tuned: Any) -> None:
