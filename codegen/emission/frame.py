@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from tensorlang.codegen.emission.affine import Polynomial, PolynomialScope
 from tensorlang.codegen.emission.debug_lines import FunctionLines
 from tensorlang.codegen.emission.memory import BufferAddress, VectorAccess
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
+from tensorlang.codegen.emission.workspace import Part
 from tensorlang.codegen.target import Target
 
 
@@ -32,6 +33,14 @@ class Pending:
     streamed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Heap storage, and the memory of the caller in which it may lie; None where it never does."""
+
+    storage: Value
+    within: Value | None = None
+
+
 @dataclass(slots=True)
 class Frame:
     """The state of emission in one function.
@@ -39,7 +48,8 @@ class Frame:
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
     says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each instruction
-    which line it comes from, where somebody asked.
+    which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it hands
+    over nothing), `limits` what dims can be.
     """
 
     target: Target
@@ -50,7 +60,7 @@ class Frame:
     space: PolynomialScope = field(default_factory=PolynomialScope)
     places: dict[str, BufferAddress] = field(default_factory=dict)
     scalars: dict[str, Value] = field(default_factory=dict)
-    heap: list[Value] = field(default_factory=list)
+    heap: list[Held] = field(default_factory=list)
     exits: list[Value] = field(default_factory=list)
     stack: int = 0
     outlined: bool = False
@@ -66,6 +76,8 @@ class Frame:
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, bool] = field(default_factory=dict)
     lines: FunctionLines | None = None
+    part: Part | None = None
+    limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
 
     def fresh(self) -> None:
         """Forget the values of the statement before: a store may have changed what they read."""
@@ -144,7 +156,7 @@ def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None
     entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
     frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
     if parent is not None:
-        frame.space, frame.outlined = parent.space.within(), True
+        frame.space, frame.outlined, frame.limits = parent.space.within(), True, parent.limits
         frame.lines = None if parent.lines is None else parent.lines.outlined(function, parent.builder, frame.builder)
     return frame
 
