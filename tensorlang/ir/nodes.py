@@ -29,11 +29,11 @@ Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from tensorlang.ir.dtype import INT64, DType
-from tensorlang.system.frozen import quickly_made
+from tensorlang.system.frozen import frozen
 
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "tensor"]
 Tail = Literal["guard", "mask", "peel", "shift"]
@@ -57,8 +57,7 @@ class Source(Protocol):
         ...
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Buffer:
     """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes.
 
@@ -84,8 +83,7 @@ class Buffer:
 # Expressions ---------------------------------------------------------------------------------------------------------------------
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Const:
     """A literal. Equality is by type and spelling, so that -0.0 and 0.0 stay apart and NaN equals itself."""
 
@@ -99,16 +97,14 @@ class Const:
         return hash((self.dtype, repr(self.value)))
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """A loop or a derived axis, by name."""
 
     name: str
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dim:
     """An extent known only at run time (int64), `least <= dim <= most`. Equal names are the same dim: bounds do not tell dims apart."""
 
@@ -117,8 +113,7 @@ class Dim:
     most: int = field(default=MOST, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """An operand of a reducer's combination."""
 
@@ -126,8 +121,7 @@ class Param:
     dtype: DType
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load:
     """One element of a buffer."""
 
@@ -135,8 +129,7 @@ class Load:
     index: tuple[Expr, ...]
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cast:
     """Conversion: saturating from floating point (NaN becomes 0), wrapping between integers."""
 
@@ -144,8 +137,7 @@ class Cast:
     dtype: DType
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unary:
     """`neg`, `abs` (integers wrap), `not` (bitwise; logical on bool)."""
 
@@ -153,8 +145,7 @@ class Unary:
     value: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary:
     """Arithmetic on two values of one type. `div` is floating; `floordiv` and `mod` are floored; all are total."""
 
@@ -163,8 +154,7 @@ class Binary:
     right: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compare:
     """A comparison of two values of one type; bool."""
 
@@ -173,8 +163,7 @@ class Compare:
     right: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Select:
     """`yes` where `cond`, else `no`; only the chosen side is read."""
 
@@ -183,8 +172,7 @@ class Select:
     no: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A named function of the table in `functions`."""
 
@@ -193,8 +181,7 @@ class Call:
     dtype: DType
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reducer:
     """An associative, commutative combination of states of one or several components.
 
@@ -206,8 +193,7 @@ class Reducer:
     results: tuple[Expr, ...]
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReduceAxis:
     """The range of a reduction axis, `lo <= name < hi`."""
 
@@ -216,8 +202,7 @@ class ReduceAxis:
     hi: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reduce:
     """The combination of `values` over `axes` where `where` holds; its value is component `component` of the final state."""
 
@@ -234,8 +219,7 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 # Statements ----------------------------------------------------------------------------------------------------------------------
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mentions:
     """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, all by runs."""
 
@@ -245,8 +229,7 @@ class Mentions:
     runs: tuple[frozenset[str], ...] = ()
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class For:
     """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
 
@@ -263,8 +246,7 @@ class For:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """One instance of a stage: `buffer[index] = value` for each buffer, or `combine(buffer[index], values)` under a reducer.
 
@@ -280,8 +262,7 @@ class Store:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """Statements in order."""
 
@@ -289,8 +270,7 @@ class Block:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class If:
     """A condition around statements."""
 
@@ -300,8 +280,7 @@ class If:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alloc:
     """Storage that lives while `body` runs; its first contents are undefined. `allocate` makes it.
 
@@ -313,8 +292,7 @@ class Alloc:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefetch:
     """A hint that an element is read soon. It has no effect, and the index may lie outside the buffer."""
 
@@ -329,8 +307,7 @@ Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
 # Relations and nests -------------------------------------------------------------------------------------------------------------
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitRelation:
     """`parent = lo + outer * factor + inner`, for `lo <= parent < hi`."""
 
@@ -343,8 +320,7 @@ class SplitRelation:
     tail: Tail = "guard"
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuseRelation:
     """`outer = outer_lo + fused // extent`, `inner = inner_lo + fused % extent`; `extent` is the inner loop's."""
 
@@ -356,8 +332,7 @@ class FuseRelation:
     extent: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowRelation:
     """`parent = base + inner`, for `parent < hi`: a region of constant size placed at `base`."""
 
@@ -373,8 +348,7 @@ Limit: TypeAlias = tuple[str, int, int]
 """The least and the most value of a dim, where they say more than 0 and `MOST`."""
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nest:
     """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims.
 
