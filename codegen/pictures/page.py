@@ -27,10 +27,11 @@ from tensorlang.codegen.pictures.working_sets import working_sets
 from tensorlang.codegen.target import machine as find_machine, target as find_target
 from tensorlang.codegen.target.description import Target
 from tensorlang.definition.tensor import Tensor
-from tensorlang.errors import BuildError, ScheduleError, TensorlangError, did_you_mean
-from tensorlang.ir import MOST
+from tensorlang.errors import BuildError, ScheduleError, TensorlangError
 from tensorlang.ir.printer import print_nest
+from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.model.estimate import Estimate, estimate
+from tensorlang.schedules.names import require_extents
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.system.files import replacing, require_regular
 
@@ -111,28 +112,20 @@ def _built(
 
 def _walked(schedule: Schedule, sizes: Mapping[str, int]) -> Walked | str:
     """What the animation shows, or why there is none."""
-    bounds = {name: (least, most) for name, least, most in schedule.nest.limits}
-    dims = {}
-    for name in schedule.nest.dims:
-        least, most = bounds.get(name, (0, MOST))
-        dims[name] = sizes.get(name, min(max(SIZE, least), most))
     try:
-        return walk(schedule.nest, schedule.nests[0], dims)
+        return walk(schedule.nest, schedule.nests[0], guessed(schedule.nest, sizes, SIZE))
     except NotDrawn as reason:
         return f"There is no animation: {reason}."
 
 
 def _extents(schedule: Schedule, given: Mapping[str, int]) -> Mapping[str, int]:
     """Raises `ScheduleError` for what is no extent of a dim of the schedule."""
-    bounds = {name: (least, most) for name, least, most in schedule.nest.limits}
     if not isinstance(given, Mapping):
         raise ScheduleError("TL-S005", f"sizes= takes a mapping from dims to extents, as {{'n': 32}}, not {given!r:.40}")
-    for name, value in given.items():
-        if name not in schedule.nest.dims:
-            raise ScheduleError("TL-S005", f"there is no dim {name!r}{did_you_mean(str(name), schedule.nest.dims)}")
-        least, most = bounds.get(name, (0, MOST))
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ScheduleError("TL-S005", f"{name} must be an extent in {least}..{most}, not {value!r:.40}")
+    try:
+        require_extents(schedule.nest, given, schedule.nest.bounds)
+    except Refusal as refusal:
+        raise ScheduleError(refusal.code, refusal.reason) from None
     return given
 
 

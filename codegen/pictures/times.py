@@ -17,7 +17,7 @@ from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.runtime.timing import sample
 from tensorlang.codegen.target import why_foreign
 from tensorlang.errors import TensorlangError
-from tensorlang.ir import MOST, Nest
+from tensorlang.ir import Nest
 from tensorlang.ir.integers import known_value
 from tensorlang.schedules.model.program import UNKNOWN
 from tensorlang.schedules.rewriting.edit import loops
@@ -39,14 +39,9 @@ class Measured:
     instead: str = ""
 
 
-def guessed(nest: Nest, dims: Mapping[str, int]) -> dict[str, int]:
-    """The extents of a call: those that are given, and for the others those that the cost model assumes."""
-    bounds = {name: (least, most) for name, least, most in nest.limits}
-    found = {}
-    for name in nest.dims:
-        least, most = bounds.get(name, (0, MOST))
-        found[name] = dims.get(name, min(max(int(UNKNOWN), least), most))
-    return found
+def guessed(nest: Nest, dims: Mapping[str, int], otherwise: int = int(UNKNOWN)) -> dict[str, int]:
+    """The extents of a call: those that are given, and `otherwise`, as far as a dim has it; that is what the cost model assumes."""
+    return {name: dims.get(name, min(max(otherwise, least), most)) for name, (least, most) in nest.bounds.items()}
 
 
 def measured(kernel: Kernel, nest: Nest, dims: Mapping[str, int], predicted: float) -> Measured:

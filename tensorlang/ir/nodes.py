@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from tensorlang.ir.expressions import Buffer, Expr, Reducer
+from tensorlang.ir.expressions import MOST, Buffer, Expr, Reducer
 from tensorlang.system.frozen import frozen
 
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "tensor"]
@@ -187,6 +187,11 @@ class Nest:
     relations: tuple[Relation, ...] = ()
     limits: tuple[Limit, ...] = ()
     products: tuple[Expr, ...] = ()
+
+    @property
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """The least and the most value of each dim."""
+        return dict.fromkeys(self.dims, (0, MOST)) | {name: (least, most) for name, least, most in self.limits}
 
     def _repr_html_(self) -> str:
         from tensorlang.ir.printer import print_nest  # noqa: PLC0415 - for notebooks alone, as the next
