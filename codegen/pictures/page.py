@@ -25,6 +25,7 @@ from tensorlang.codegen.pictures.walk import Walked, walk
 from tensorlang.codegen.pictures.walk_plan import NotDrawn
 from tensorlang.codegen.pictures.working_sets import working_sets
 from tensorlang.codegen.target import machine as find_machine, target as find_target
+from tensorlang.codegen.target.cores import is_description
 from tensorlang.codegen.target.description import Target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError, TensorlangError
@@ -60,7 +61,7 @@ def visualize(
     """
     where = _writable(path)
     machine = find_machine(target)
-    compiled_for = find_target("native" if _is_description(target) else target)
+    compiled_for = find_target("native" if is_description(target) else target)
     schedule = program if isinstance(program, Schedule) else default_schedule(program, compiled_for)
     call = guessed(schedule.nest, _extents(schedule, dims))
     small = _extents(schedule, {} if sizes is None else sizes)
@@ -142,11 +143,6 @@ def _writable(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError) as error:
         raise BuildError(f"the page cannot be written to {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
     return where
-
-
-def _is_description(target: Any) -> bool:
-    """Is a target the path of a machine's description, as `tl.machine` tells them?"""
-    return isinstance(target, os.PathLike) or (isinstance(target, str) and (os.sep in target or target.endswith(".json")))
 
 
 def _embedded(data: Any) -> str:
