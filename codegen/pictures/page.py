@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build
 from tensorlang.codegen.kernel.kernel import Kernel
@@ -35,6 +33,7 @@ from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.names import require_extents
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.system.files import replacing, require_regular
+from tensorlang.system.pages import rendered
 
 SIZE: Final = 96
 """The extent of a dim in the animation, where the caller does not give one."""
@@ -68,22 +67,19 @@ def visualize(
     predicted = estimate(schedule.nest, machine, call)
     kernel, timed, code = _built(schedule, compiled_for, call, predicted, measure=measure)
     walked = _walked(schedule, small)
-    page = (
-        _templates()
-        .get_template("page.html")
-        .render(
-            name=schedule.nest.name,
-            signature=print_nest(schedule.nest).split("\n", 1)[0],
-            where=shown.where(machine, compiled_for, call, schedule.nest.dims),
-            tiles=shown.tiles(schedule, predicted, timed, kernel),
-            animation=shown.about_animation(walked, schedule.nest),
-            code=shown.about_code(code),
-            sets=shown.sets(working_sets(schedule.nest, machine, call), machine),
-            times=shown.times(predicted, timed, machine),
-            python=repr(schedule),
-            faults=schedule.faults,
-            data=_embedded(shown.data(schedule, walked, code, steps(schedule))),
-        )
+    page = rendered(
+        "tensorlang.codegen.pictures",
+        name=schedule.nest.name,
+        signature=print_nest(schedule.nest).split("\n", 1)[0],
+        where=shown.where(machine, compiled_for, call, schedule.nest.dims),
+        tiles=shown.tiles(schedule, predicted, timed, kernel),
+        animation=shown.about_animation(walked, schedule.nest),
+        code=shown.about_code(code),
+        sets=shown.sets(working_sets(schedule.nest, machine, call), machine),
+        times=shown.times(predicted, timed, machine),
+        python=repr(schedule),
+        faults=schedule.faults,
+        data=_embedded(shown.data(schedule, walked, code, steps(schedule))),
     )
     try:
         with replacing(where) as file:
@@ -149,9 +145,3 @@ def _embedded(data: Any) -> str:
     """Data as text that can stand in a script element: nothing in it ends the element, or begins a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _templates() -> Environment:
-    """Where a name that a template misspells is an error, and everything is escaped but the data, which `_embedded` makes safe."""
-    loader = PackageLoader("tensorlang.codegen.pictures")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
