@@ -17,8 +17,7 @@ from tensorlang.codegen.runtime.timing import sample
 from tensorlang.codegen.target import why_foreign
 from tensorlang.errors import TensorlangError
 from tensorlang.ir import Nest
-from tensorlang.ir.integers import value_of
-from tensorlang.schedules.model.program import UNKNOWN
+from tensorlang.ir.integers import ASSUMED_EXTENT, value_of
 from tensorlang.schedules.rewriting.edit import loops
 
 LONGEST: Final = 0.25
@@ -38,7 +37,7 @@ class Measured:
     instead: str = ""
 
 
-def guessed(nest: Nest, dims: Mapping[str, int], otherwise: int = int(UNKNOWN)) -> dict[str, int]:
+def guessed(nest: Nest, dims: Mapping[str, int], otherwise: int = ASSUMED_EXTENT) -> dict[str, int]:
     """The extents of a call: those that are given, and `otherwise`, as far as a dim has it; that is what the cost model assumes."""
     return {name: dims.get(name, min(max(otherwise, least), most)) for name, (least, most) in nest.bounds.items()}
 
