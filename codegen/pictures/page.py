@@ -30,6 +30,7 @@ from tensorlang.errors import BuildError, ScheduleError, TensorlangError
 from tensorlang.ir.printer import print_nest
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.model.estimate import Estimate, estimate
+from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.names import require_extents
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.system.files import replacing, require_regular
@@ -60,7 +61,7 @@ def visualize(
     """
     where = _writable(path)
     machine = find_machine(target)
-    compiled_for = find_target("native" if is_description(target) else target)
+    compiled_for = find_target("native" if is_description(target) or isinstance(target, Machine) else target)
     schedule = program if isinstance(program, Schedule) else default_schedule(program, compiled_for)
     call = guessed(schedule.nest, _extents(schedule, dims))
     small = _extents(schedule, {} if sizes is None else sizes)

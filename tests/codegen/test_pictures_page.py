@@ -235,6 +235,11 @@ def test_no_word_of_others_reaches_the_page_as_markup(tmp_path: Path, monkeypatc
     assert "<" not in _embedded({"name": hostile}) and json.loads(_embedded({"name": hostile})) == {"name": hostile}
 
 
+def test_a_machine_is_a_target_of_a_page_as_of_an_estimate(tmp_path: Path) -> None:
+    machine = replace(tl.machine("znver3"), name="a machine of one's own")
+    assert machine.name in product().visualize(tmp_path / "page.html", machine, measure=False).read_text().replace("&#39;", "'")
+
+
 def test_tensors_are_shown_with_their_default_schedule(tmp_path: Path) -> None:
     path = tl.visualize(images(), tmp_path / "page.html", measure=False)
     assert path == tmp_path / "page.html" and shown(path)["steps"]["calls"]
