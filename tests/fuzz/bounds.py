@@ -204,11 +204,13 @@ class Bounds(Builder):
                     bound = bound / tl.maximum(tl.sum(tl.cast(1.0, "float64"), axis=ranges, where=condition), 1.0)
             else:
                 reach = tl.prod(tl.maximum(size(element), 1.0), axis=ranges, where=condition)
+                least = tl.prod(tl.select(size(element) > 0.0, tl.minimum(size(element), 1.0), 1.0), axis=ranges, where=condition)
+                reach = tl.select(least >= TINY["float32" if of in HALF else of], reach, float("inf"))  # else a part may lose digits
                 largest = tl.prod(size(element) + known(error), axis=ranges, where=condition)
                 bound = largest * unit * steps * 2.0
                 bound = bound if error is None else bound + (largest - tl.prod(size(element), axis=ranges, where=condition))
             top = tl.cast(LARGEST["float32" if of in HALF else of], "float64")
-            bound = tl.select(reach < top, bound + rounding(made), float("inf"))  # in another order a part of it may overflow
+            bound = tl.select(reach < top, bound + rounding(made), float("inf"))  # else a part may overflow in another order
         elif error is not None:
             bound = tl.max(error, axis=ranges, where=condition)
             bound = tl.maximum(bound, tl.cast(0.0, "float64"))
