@@ -29,6 +29,12 @@ def picked(builder: Builder, left: Value, right: Value, places: Iterable[int]) -
     return builder.shuffle_vector(left, right, llvm.Constant(llvm.VectorType(I32, len(wanted)), wanted))
 
 
+def resized(builder: Builder, value: Value, rest: Value, lanes: int) -> Value:
+    """A vector of so many lanes: the first ones of `value`, and where it has no more, lanes of `rest`."""
+    own = value.type.count
+    return value if own == lanes else picked(builder, value, rest, [min(lane, own) for lane in range(lanes)])
+
+
 def reverse(builder: Builder, value: Value) -> Value:
     """The lanes in opposite order."""
     count = value.type.count

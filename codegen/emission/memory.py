@@ -21,7 +21,7 @@ from typing import Final
 
 from llvmlite import ir as llvm
 
-from tensorlang.codegen.emission.lanes import picked, pieces, reverse
+from tensorlang.codegen.emission.lanes import picked, pieces, resized, reverse
 from tensorlang.codegen.emission.types import (
     I1,
     I8,
@@ -155,7 +155,9 @@ def store(builder: Builder, target: Target, access: VectorAccess, value: Value, 
         elif first := _leading(target, mask):
             store_parts(builder, dtype, base, value, pieces(first))
         else:
-            kept = _pinned(builder, target, value)
+            wide = _widened(target, mask, 8 * align)
+            kept, mask = (resized(builder, part, rest, wide) for part, rest in ((value, Poison(value.type)), (mask, filled(mask.type, 0))))
+            kept = _pinned(builder, target, kept)
             intrinsic(builder, "masked.store", VOID, [kept, base, mask], [value.type, POINTER], align={1: align})
     elif mask is None:
         for lane, place in enumerate(_addresses(builder, access)):
@@ -242,8 +244,22 @@ def _fenced(builder: Builder, target: Target, value: Value) -> Value:
 def _contiguous(builder: Builder, target: Target, name: str, base: Value, vector: llvm.Type, align: int, mask: Value | None) -> Value:
     if mask is None:
         return builder.load(base, name=name, align=align, typ=vector)
+    lanes = lanes_of(mask)
+    wide = _widened(target, mask, 8 * align)
+    vector, mask = shaped(vector.element, wide), resized(builder, mask, filled(mask.type, 0), wide)
     found = intrinsic(builder, "masked.load", vector, [base, mask, filled(vector, 0)], [vector, POINTER], align={0: align})
-    return _pinned(builder, target, found)
+    return resized(builder, _pinned(builder, target, found), Poison(vector), lanes)
+
+
+def _widened(target: Target, mask: Value, bits: int) -> int:
+    """The lanes of a masked access of elements of so many bits: a power of two where a register has as many.
+
+    What LLVM 22 adds to other masks for x86 is undefined, and it takes a mask that begins and ends with what is undefined for one that is
+    on at both ends: it loads all in between.
+    """
+    lanes = lanes_of(mask)
+    whole = 1 << (lanes - 1).bit_length()
+    return whole if target.is_x86 and whole * bits <= target.vector_bits else lanes
 
 
 def _pinned(builder: Builder, target: Target, value: Value) -> Value:

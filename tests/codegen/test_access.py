@@ -6,10 +6,12 @@ import itertools
 import mmap
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, PolynomialScope, Strided, Uniform, Varying, classify, number, of
 from tensorlang.codegen.emission.emit import emit
 from tensorlang.codegen.target import target
@@ -275,3 +277,23 @@ def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
             found = np.zeros(lanes, dtype.numpy)
             assert run(nest, guarded(reached), mask.astype(np.int32), found, on=on) == 0
             assert np.array_equal(found[mask], data[where[mask]]) and not found[~mask].any()
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "float64"])
+@pytest.mark.parametrize("lanes", [3, 5, 6, 7])
+def test_lanes_that_are_off_for_good_are_not_loaded(lanes: int, kind: str) -> None:
+    """LLVM adds lanes to what is no power of two; a mask that began and ended with these was one that is on."""
+    m = tl.dim("m")
+    A = tl.placeholder((4 * lanes,), kind, name="A")
+    for step in (1, 2, 3, 4):
+
+        def last(p: Any, step: int = step) -> Any:
+            at = step * p - m
+            return tl.select((p >= lanes - 1) & (at >= 0) & (at < 4 * lanes), tl.cast(A[at], "float64"), -1.0)
+
+        s = tl.Schedule(tl.compute((lanes,), last, name="Y"))
+        s.vectorize("Y.p")
+        kernel, data = tl.build(s), np.arange(4 * lanes).astype(kind)
+        for far in (0, 1, 1 << 27):
+            at = step * (lanes - 1) - far
+            assert kernel(data, m=far).tolist() == [-1.0] * (lanes - 1) + [float(at) if at >= 0 else -1.0]
