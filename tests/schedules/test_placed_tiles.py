@@ -21,6 +21,7 @@ from tensorlang.schedules.strategies.alternatives import Alternatives
 from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.placements import FUSED, STRIP, WHOLE, Placements
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples
 from tests.machines import MACHINES
 from tests.schedules.tiled_programs import PROGRAMS, blurred, chained, corners, edges, normed, separable, weights
@@ -171,3 +172,22 @@ def test_extents_that_a_call_tells_are_placed_too() -> None:
 def test_what_the_near_caches_hold_is_left_to_the_rules() -> None:
     strategy = choose(separable(6, 6), target("znver3"), 1)
     assert strategy.default["stages"] == "by_rule"
+
+
+def test_a_contraction_of_which_few_strips_need_anything_is_placed_all_the_same() -> None:
+    """Where strips are many and what is read of the contraction is narrow, none is needed in the middle, where the cost model looks."""
+    n, m = tl.dim("n", 1, 1 << 40), tl.dim("m")
+    rows, columns = tl.placeholder((n, n), name="A"), tl.placeholder((n, m), name="B")
+    index, k = tl.placeholder((n,), "int32", name="I"), tl.reduce_axis(n, name="k")
+    product = tl.compute((n, m), lambda i, j: tl.sum(rows[i, k] * columns[k, j], axis=k), name="C")
+    read = tl.compute((n,), lambda i: tl.select((index[i] >= 0) & (index[i] < n) & (i + 2 < m), product[index[i], i + 2], 0.0), name="D")
+    strategy = choose(read, target("cascadelake"), 3)
+    rng = np.random.default_rng(1)
+    a, b, i = rng.standard_normal((9, 9)), rng.standard_normal((9, 7)), rng.integers(-1, 10, 9).astype("int32")
+    expected = [(a @ b)[at, place + 2] if 0 <= at < 9 and place + 2 < 7 else 0 for place, at in enumerate(i)]
+    for config in (strategy.default, strategy.space.sample(rng, 1)[0]):
+        s = strategy.schedule(config)
+        assert not s.faults
+        arrays = {"A": a.astype("float32"), "B": b.astype("float32"), "I": i, "D": np.full(9, np.nan, "float32")}
+        run_nest(s.nest, arrays, {"n": 9, "m": 7})
+        np.testing.assert_allclose(arrays["D"], expected, rtol=1e-5, atol=1e-5)
