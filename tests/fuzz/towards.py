@@ -12,8 +12,7 @@ from tensorlang.schedules.rewriting.edit import literal_extent, loops, stage_of,
 from .inner import LANES, TERMS
 from .placements import compute_at_of
 from .rows import of_kind
-from .sequences import Coming
-from .view import Step, View, call, neighbours
+from .view import Coming, Step, View, call, neighbours
 
 
 def placed_first(view: View) -> list[Coming]:
