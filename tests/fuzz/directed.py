@@ -25,7 +25,9 @@ TEMPLATES: Final = {
     "scan": (scan,),
     "scatter": (scatter,),
 }
-PRODUCED: Final = ("compute_at", "compute_inline", "compute_root", "store_at", "set_memory", "align", "pad_to", "transform_layout")
+PRODUCED: Final = (
+    "compute_at", "compute_inline", "compute_root", "store_at", "fold_storage", "set_memory", "align", "pad_to", "transform_layout",
+)  # fmt: skip
 """Directives on an intermediate: the stage needs somebody who reads it."""
 CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 """Directives on a stage that reads an intermediate: somebody has to make it."""

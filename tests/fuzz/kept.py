@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tensorlang.ir import For, Store
+from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.edit import stage_of, stores
 
@@ -21,8 +22,13 @@ def in_partial_results(view: View) -> list[Coming]:
     filled = [store for store in found if not any(part.stage == f"{store.stage}.init" for part in stores(view.nest.body))]
     store = rng.choice(filled if filled and rng.random() < 0.7 else found)
     stage, still = store.stage, {loop.loop for loop in view.still(store)}
-    chain = view.around(store)
-    mixed = [(a.loop, b.loop) for a, b in pairwise(chain) if a.body is b and (a.loop in still) != (b.loop in still)]
+    mixed = [(a.loop, b.loop) for a, b in pairwise(view.around(store)) if a.body is b and (a.loop in still) != (b.loop in still)]
+    before: list[Coming] = []
+    if mixed and rng.random() < 0.5:
+        first, second = rng.choice(mixed)
+        if len(still) == 1 and second in still:  # a part of it is left for the partial results
+            before, second = [call("split", second, rng.choice(FACTORS[1:]))], f"{second}_o"
+        before = [*before, call("fuse", first, second)]
 
     def factored(now: View) -> Step | None:
         loops = [loop for part in now.combining(stage) for loop in now.still(part)]
@@ -37,8 +43,7 @@ def in_partial_results(view: View) -> list[Coming]:
         moving = [loop for loop in loops if loop not in still]
         return call("accumulate", part.buffers[0].name, at=now.rng.choice(moving if moving and now.rng.random() < 0.7 else loops).loop)
 
-    fused: list[Coming] = [call("fuse", *rng.choice(mixed))] if mixed and rng.random() < 0.5 else []
-    return [*fused, factored, *([tile] if rng.random() < 0.7 else [])]
+    return [*before, factored, *([tile] if rng.random() < 0.7 else [])]
 
 
 def across_still_loops(view: View) -> list[Coming]:
@@ -85,17 +90,27 @@ def copied_outside(view: View) -> list[Coming]:
 
 
 def window_exchanged(view: View) -> list[Coming]:
-    """A producer placed in a loop and kept outside of others, which then run in another order."""
+    """A producer, rather one that is read at several places, placed in a loop and kept outside of others, which then change their order."""
     found = [(stage, loops) for stage in view.movable() if len(loops := view.meeting(stage)) > 1]
     if not found:
         return []
-    rng, (stage, loops) = view.rng, view.rng.choice(found)
+    rng, wide = view.rng, [entry for entry in found if is_read_around(view, entry[0])]
+    stage, loops = rng.choice(wide if wide and rng.random() < 0.8 else found)
     outer, inner = sorted(rng.sample(range(len(loops)), 2))
     kept = call("store_root", stage) if rng.random() < 0.5 else call("store_at", stage, loops[outer].loop)
     name = loops[rng.choice((inner, inner, outer))].loop
     cut: list[Coming] = [call("split", name, rng.choice((2, 2, 3, 4))), call("reorder", f"{name}_i", f"{name}_o")]
     swapped: list[Coming] = [call("reorder", loops[inner].loop, loops[outer].loop)]
     return [call("compute_at", stage, loops[inner].loop), kept, *(swapped if rng.random() < 0.3 else cut)]
+
+
+def is_read_around(view: View, stage: str) -> bool:
+    """Does one store read what a stage computes at several places?"""
+    names = view.written(stage)
+    every = [
+        [load.index for value in store.values for load in loads_of(value) if name_of(load) in names] for store in stores(view.nest.body)
+    ]
+    return any(len(set(places)) > 1 for places in every)
 
 
 def reused(view: View) -> list[Coming]:

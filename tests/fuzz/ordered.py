@@ -36,7 +36,7 @@ def recurrence(draft: Draft) -> None:
             which = rng.randrange(len(types))
             component = [which] if len(types) > 1 else []
             earlier: Node = ["self", at, *component]
-            if first < len(names) - 1 and rng.random() < (0.9 if own else 0.2):  # a whole row of it, in a stage of its own
+            if first < len(names) - 1 and rng.random() < (0.9 if own else 0.3):  # a whole row of it, in a stage of its own
                 row: Node = ["self", [*at[:-1], ["ax", "k9"]], *component]
                 earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], row, None, types[which]]
             earlier = earlier if types[which] == to else ["cast", to, earlier]
@@ -63,7 +63,7 @@ def scatter(draft: Draft) -> None:
     over = draft.shape(rng.randint(1, 2), 200)
     names = ["p", "q"][: len(over)]
     scope = draft.scope(dict(zip(names, over, strict=True)))
-    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not bare else [])]
+    target = [draft.fresh(rng.choice((3, 9, 17)), least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not bare else [])]
     places = [inside(draft, scope, extent) if bare else place_of(draft, scope, extent) for extent in target]
     tests = [test for _, found in places for test in found]
     if draft.maybe(0.2) and not tests and not bare:
@@ -110,7 +110,7 @@ def inside(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]
     """
     rng, size = draft.rng, scope.known(extent)
     assert size
-    if rng.random() < 0.5:
+    if rng.random() < 0.45:
         return ["clamp", told(draft, scope), 0, size - 1], []
     axis, other = rng.choice(list(scope.axes)), rng.choice(list(scope.axes))
     here, own = ["ax", axis], scope.known(scope.axes[axis])
