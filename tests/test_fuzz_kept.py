@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tests.fuzz.kept import across_still_loops, copied_outside, in_partial_results, reused, window_exchanged
+from tests.fuzz.kept import copied_across, copied_outside, in_partial_results, reused, scattered_in_partial_results, window_exchanged
 from tests.fuzz.mutants import FAULTS
 from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder
@@ -74,9 +74,9 @@ SLANTED = case({"e0": 4, "e1": 5}, {"A": ["e0", "e1"]}, stage("S", "ij", ["e0", 
 
 SHOWN: dict[str, tuple[dict[str, Any], list[dict[str, Any]], Callable[[View], list[Coming]]]] = {
     "partials-twice": (ROWS, [call("fuse", "S.i", "S.k"), call("rfactor", "S.l")], in_partial_results),
-    "tile-visited-again": (TO_TWO, [call("rfactor", "S.q"), call("accumulate", "S_rf", at="S_rf.p")], in_partial_results),
+    "tile-visited-again": (TO_TWO, [call("rfactor", "S.q"), call("accumulate", "S_rf", at="S_rf.p")], scattered_in_partial_results),
     "copy-unreached": (
-        LAST, [call("split", "S.q", 4), call("split", "S.q_i", 3), call("cache_write", "S", at="S.q_i_o")], across_still_loops,
+        LAST, [call("split", "S.q", 4), call("split", "S.q_i", 3), call("cache_write", "S", at="S.q_i_o")], copied_across,
     ),
     "tile-bounds-vary": (PAIRS, [call("compute_at", "S", "T.j"), call("pack", "A", at="T.i")], copied_outside),
     "refilled-in-part": (

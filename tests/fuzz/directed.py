@@ -72,7 +72,8 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     if directive == "specialize":  # it needs a dim, which need not be one of this stage
         draft.case["dynamic"] = 1.0
     read = directive in PRODUCED or (directive == "reverse_compute_at" and kind.startswith("scan"))
-    if (read and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
+    often = 0.7 if kind in ("recurrence", "scan all") else 0.4  # what comes step by step is rather read by another stage
+    if (read and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < often:
         consumer(draft, main["name"])
     case = finished(draft, beside)
     if mode == "empty":

@@ -96,10 +96,9 @@ def table(lives: dict[str, Life], cases: int, every: int) -> str:
         "| fault | what is wrong | killed by | after cases | seconds | draws |",
         "| --- | --- | --- | ---: | ---: | --- |",
     ]
-    rows += [
-        f"| `{name}` | {life.what} | {ended(life, cases)} | {life.cases} | {life.seconds:.0f} | {('earlier', 'today')[life.draws == DRAWS]} |"
-        for name, life in sorted(lives.items(), key=lambda entry: (entry[1].killer is None, entry[1].cases))
-    ]
+    for name, life in sorted(lives.items(), key=lambda entry: (entry[1].killer is None, entry[1].cases)):
+        when = "today" if life.draws == DRAWS else "earlier"
+        rows.append(f"| `{name}` | {life.what} | {ended(life, cases)} | {life.cases} | {life.seconds:.0f} | {when} |")
     return "\n".join(rows)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tensorlang.ir import For, Store
-from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.edit import stage_of, stores
 
@@ -14,52 +13,79 @@ from .view import Coming, Step, View, call, name_of, neighbours
 
 
 def in_partial_results(view: View) -> list[Coming]:
-    """A reduction whose loops are fused at times, in partial results, and a tile of these."""
-    found = [store for store in view.reductions() if len(view.around(store)) > 1 and view.still(store)]
-    if not found:
-        return []
-    rng = view.rng
-    filled = [store for store in found if not any(part.stage == f"{store.stage}.init" for part in stores(view.nest.body))]
-    store = rng.choice(filled if filled and rng.random() < 0.7 else found)
-    stage, still = store.stage, {loop.loop for loop in view.still(store)}
+    """A reduction of which every element starts from the identity, in partial results, and a tile of these."""
+    found = [store for store in summing(view) if not is_scatter(view, store)]
+    return factored(view, view.rng.choice(found), 0.5) if found else []
+
+
+def scattered_in_partial_results(view: View) -> list[Coming]:
+    """The same of a scatter."""
+    found = [store for store in summing(view) if is_scatter(view, store)]
+    return factored(view, view.rng.choice(found), 0.2) if found else []
+
+
+def summing(view: View) -> list[Store]:
+    """The reductions in several loops, of which some do not move the element."""
+    return [store for store in view.reductions() if len(view.around(store)) > 1 and view.still(store)]
+
+
+def is_scatter(view: View, store: Store) -> bool:
+    """Is what a store combines into filled by another stage?"""
+    return any(part.stage == f"{store.stage}.start" for part in stores(view.nest.body))
+
+
+def factored(view: View, store: Store, often: float) -> list[Coming]:
+    """Loops of a reduction fused so often, its partial results along one that does not move the element, and a tile of these."""
+    rng, stage, still = view.rng, store.stage, {loop.loop for loop in view.still(store)}
     mixed = [(a.loop, b.loop) for a, b in pairwise(view.around(store)) if a.body is b and (a.loop in still) != (b.loop in still)]
     before: list[Coming] = []
-    if mixed and rng.random() < 0.5:
+    if mixed and rng.random() < often:
         first, second = rng.choice(mixed)
         if len(still) == 1 and second in still:  # a part of it is left for the partial results
             before, second = [call("split", second, rng.choice(FACTORS[1:]))], f"{second}_o"
         before = [*before, call("fuse", first, second)]
 
-    def factored(now: View) -> Step | None:
+    def parts(now: View) -> Step | None:
         loops = [loop for part in now.combining(stage) for loop in now.still(part)]
         return call("rfactor", now.rng.choice(loops).loop) if loops else None
 
     def tile(now: View) -> Step | None:
-        parts = [part for part in now.combining() if part.stage.startswith(f"{stage}_rf") and now.around(part)]
-        if not parts:
+        found = [part for part in now.combining() if part.stage.startswith(f"{stage}_rf") and now.around(part)]
+        if not found:
             return None
-        part = now.rng.choice(parts)
-        loops, still = now.around(part), now.still(part)
-        moving = [loop for loop in loops if loop not in still]
-        return call("accumulate", part.buffers[0].name, at=now.rng.choice(moving if moving and now.rng.random() < 0.7 else loops).loop)
+        part = now.rng.choice(found)
+        loops, fixed = now.around(part), now.still(part)
+        moving = [loop for loop in loops if loop not in fixed]
+        return call("accumulate", part.buffers[0].name, at=now.rng.choice(moving[-1:] if moving and now.rng.random() < 0.6 else loops).loop)
 
-    return [*before, factored, *([tile] if rng.random() < 0.7 else [])]
+    return [*before, parts, *([tile] if rng.random() < 0.8 else [])]
 
 
-def across_still_loops(view: View) -> list[Coming]:
-    """A loop that does not move what is stored inside, cut once or twice, and what one of its parts stores in a buffer of its own."""
+def copied_across(view: View) -> list[Coming]:
+    """A loop that does not move what is set inside, cut once or twice, and what one of its parts sets in a buffer of its own."""
+    found = [pair for pair in across(view) if pair[0].reducer is None]
+    return cut_across(view, *view.rng.choice(found), "cache_write") if found else []
+
+
+def summed_across(view: View) -> list[Coming]:
+    """The same of a reduction, in a tile or in a buffer."""
+    found = [pair for pair in across(view) if pair[0].reducer is not None]
+    return cut_across(view, *view.rng.choice(found), view.rng.choice(("accumulate", "accumulate", "cache_write"))) if found else []
+
+
+def across(view: View) -> list[tuple[Store, For]]:
+    """Stores, each with a loop that does not move its element, and in which it alone touches the tensor."""
     every = [store for store in stores(view.nest.body) if view.of_interest(store.stage)] or list(stores(view.nest.body))
-    found = [(store, loop) for store in every for loop in view.still(store) if loop.kind == "serial" and is_alone(store, loop)]
-    found = [pair for pair in found if pair[0].reducer is None] or found
-    if not found:
-        return []
-    rng, (store, loop) = view.rng, view.rng.choice(found)
-    tails = TAILS if store.reducer is None else TAILS[:-1]
+    return [(store, loop) for store in every for loop in view.still(store) if loop.kind == "serial" and is_alone(store, loop)]
+
+
+def cut_across(view: View, store: Store, loop: For, method: str) -> list[Coming]:
+    """A loop split, one part of it split again at times, and a copy at one of the parts."""
+    rng, tails = view.rng, TAILS if store.reducer is None else TAILS[:-1]
     first = call("split", loop.loop, rng.choice(FACTORS[1:]), tail=rng.choice(tails))
-    part = f"{loop.loop}_{rng.choice('iio')}"
-    twice: list[Coming] = [call("split", part, rng.choice((2, 2, 3, 4)), tail=rng.choice(tails))] if rng.random() < 0.7 else []
+    part = f"{loop.loop}_{rng.choice('iiio')}"
+    twice: list[Coming] = [call("split", part, rng.choice((2, 2, 3, 4)), tail=rng.choice(tails))] if rng.random() < 0.8 else []
     at = f"{part}_o" if twice else rng.choice((f"{loop.loop}_i", f"{loop.loop}_o"))
-    method = "cache_write" if store.reducer is None or rng.random() < 0.3 else "accumulate"
     return [first, *twice, call(method, store.buffers[0].name, at=at)]
 
 
@@ -89,28 +115,49 @@ def copied_outside(view: View) -> list[Coming]:
     return [call("compute_at", stage, rng.choice(loops[1:] or loops).loop), copy]
 
 
-def window_exchanged(view: View) -> list[Coming]:
-    """A producer, rather one that is read at several places, placed in a loop and kept outside of others, which then change their order."""
+def kept_exchanged(view: View) -> list[Coming]:
+    """A producer placed in a loop and kept outside of others, which then change their order."""
     found = [(stage, loops) for stage in view.movable() if len(loops := view.meeting(stage)) > 1]
     if not found:
         return []
-    rng, wide = view.rng, [entry for entry in found if is_read_around(view, entry[0])]
-    stage, loops = rng.choice(wide if wide and rng.random() < 0.8 else found)
+    rng, (stage, loops) = view.rng, view.rng.choice(found)
     outer, inner = sorted(rng.sample(range(len(loops)), 2))
     kept = call("store_root", stage) if rng.random() < 0.5 else call("store_at", stage, loops[outer].loop)
-    name = loops[rng.choice((inner, inner, outer))].loop
-    cut: list[Coming] = [call("split", name, rng.choice((2, 2, 3, 4))), call("reorder", f"{name}_i", f"{name}_o")]
-    swapped: list[Coming] = [call("reorder", loops[inner].loop, loops[outer].loop)]
-    return [call("compute_at", stage, loops[inner].loop), kept, *(swapped if rng.random() < 0.3 else cut)]
+    swapped = [call("reorder", loops[inner].loop, loops[outer].loop)]
+    ends = swapped if rng.random() < 0.3 else parts_exchanged(view, loops[rng.choice((inner, outer))].loop)
+    return [call("compute_at", stage, loops[inner].loop), kept, *ends]
 
 
-def is_read_around(view: View, stage: str) -> bool:
-    """Does one store read what a stage computes at several places?"""
-    names = view.written(stage)
-    every = [
-        [load.index for value in store.values for load in loads_of(value) if name_of(load) in names] for store in stores(view.nest.body)
+def window_exchanged(view: View) -> list[Coming]:
+    """What an iteration reads at several places computed or copied in it and kept outside, and the iterations in another order."""
+    rng, movable = view.rng, view.movable()
+    found = [
+        (loop, name, outer)
+        for chain in view.chains()
+        for outer, loop in pairwise([None, *chain])
+        if loop is not None and loop.kind == "serial"
+        for name in sorted(read_around(loop))
     ]
-    return any(len(set(places)) > 1 for places in every)
+    if not found:
+        return []
+    loop, name, outer = rng.choice(found)
+    made = next((stage for stage in movable if name in view.written(stage)), None)
+    start = call("cache_read", name, at=loop.loop) if made is None else call("compute_at", made, loop.loop)
+    stage = made or f"{name}_cache"
+    kept = call("store_root", stage) if outer is None or rng.random() < 0.5 else call("store_at", stage, outer.loop)
+    swapped = [] if outer is None else [call("reorder", loop.loop, outer.loop)]
+    return [start, kept, *(swapped if swapped and rng.random() < 0.2 else parts_exchanged(view, loop.loop))]
+
+
+def parts_exchanged(view: View, loop: str) -> list[Step]:
+    """A loop cut, and its parts exchanged."""
+    return [call("split", loop, view.rng.choice((2, 2, 3, 4))), call("reorder", f"{loop}_i", f"{loop}_o")]
+
+
+def read_around(loop: For) -> set[str]:
+    """The names of what is read at several places in an iteration of a loop."""
+    seen = {(name_of(load), load.index) for load in reads(loop.body)}
+    return {name for name, index in seen if any(other == name and place != index for other, place in seen)}
 
 
 def reused(view: View) -> list[Coming]:
@@ -131,8 +178,8 @@ def reused(view: View) -> list[Coming]:
         return call("compute_at", helper, loops[0].loop) if loops else None
 
     def joined(now: View) -> Step | None:
-        own = {loop.loop for loop in loops_of(now)}
-        pairs = [pair for pair in neighbours(now.nest.body) if not own.isdisjoint(pair)]
+        own = [loop.loop for loop in loops_of(now)][:1]
+        pairs = [pair for pair in neighbours(now.nest.body) if own and own[0] in pair]
         return call("fuse_loops", *now.rng.choice(pairs)) if pairs else None
 
     def late(now: View) -> Step | None:
@@ -140,7 +187,8 @@ def reused(view: View) -> list[Coming]:
         return call("compute_at", helper, loops[-1].loop) if loops else None
 
     first: list[Coming] = [whole] if helper.rsplit(".", 1)[-1].isdigit() else []
-    return [*first, joined, call("fold_storage", name, 0, rng.choice((1, 1, 1, 2, 3))), late]
+    folds: list[Coming] = [call("fold_storage", name, 0, places) for places in (3, 2, 1)]  # as few as will do
+    return [*first, joined, *folds, late]
 
 
 def carried(view: View) -> list[tuple[str, str, str]]:
@@ -151,7 +199,7 @@ def carried(view: View) -> list[tuple[str, str, str]]:
     return [
         (one.stage, two.stage, buffer.name)
         for one, two in pairs
-        if {buffer.name for buffer in one.buffers} & view.read(two)
+        if {buffer.name for buffer in one.buffers} & view.read(two) and len(two.buffers) == 1
         for buffer in two.buffers
         if buffer.name in kept & view.read(one)
     ]

@@ -60,7 +60,7 @@ def scatter(draft: Draft) -> None:
     """
     rng, of = draft.rng, draft.number()
     bare = draft.narrow or draft.joint  # a condition of the whole would stand around each of the reductions inside
-    over = draft.shape(rng.randint(1, 2), 200)
+    over = draft.shape(rng.choice((1, 2, 2)), 200)
     names = ["p", "q"][: len(over)]
     scope = draft.scope(dict(zip(names, over, strict=True)))
     target = [draft.fresh(rng.choice((3, 9, 17)), least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not bare else [])]

@@ -7,7 +7,16 @@ from typing import Final
 
 from tensorlang.schedules.rewriting.edit import literal_extent, loops
 
-from .kept import across_still_loops, copied_outside, in_partial_results, reused, window_exchanged
+from .kept import (
+    copied_across,
+    copied_outside,
+    in_partial_results,
+    kept_exchanged,
+    reused,
+    scattered_in_partial_results,
+    summed_across,
+    window_exchanged,
+)
 from .placements import compute_at, store_at
 from .rows import FACTORS, TAILS, copied
 from .view import Coming, Step, View, call, name_of
@@ -146,12 +155,15 @@ SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     placed_once_more: 1,
     cut_again: 1,
     in_partial_results: 2,
-    across_still_loops: 2,
+    scattered_in_partial_results: 6,
+    copied_across: 20,
+    summed_across: 1,
     copied_outside: 2,
-    window_exchanged: 2,
-    reused: 8,
+    kept_exchanged: 1,
+    window_exchanged: 3,
+    reused: 10,
 }
-"""How often each is tried, with 1 for those that nearly every nest allows; where one does not fit, the next one is."""
+"""How often each is tried, with 1 for those that nearly every nest allows, more for what few do; where one does not fit, the next is."""
 
 
 def sequence(view: View) -> list[Coming]:

@@ -10,7 +10,7 @@ from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.rewriting.edit import literal_extent, loops, stage_of, stages, stores
 
 from .inner import LANES, TERMS
-from .kept import across_still_loops, in_partial_results, reused
+from .kept import copied_across, reused, scattered_in_partial_results
 from .placements import compute_at_of
 from .rows import of_kind
 from .view import Coming, Step, View, call, neighbours
@@ -149,8 +149,8 @@ TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "store_root": lambda view: [*placed_first(view), aimed(view, "store_root")],
     "fold_storage": folded,
     "tensorize": tiled_first,
-    "rfactor": lambda view: (joined_twice if view.rng.random() < 0.5 else in_partial_results)(view),
-    "cache_write": across_still_loops,
+    "rfactor": lambda view: (joined_twice if view.rng.random() < 0.5 else scattered_in_partial_results)(view),
+    "cache_write": copied_across,
     "join_reductions": rooted_both,
     "reverse_compute_inline": completed_first,
     "accumulate": beside("accumulate"),
