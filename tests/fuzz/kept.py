@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
-from tensorlang.ir import For, Store
+from tensorlang.ir import Expr, For, Store
 from tensorlang.schedules.legality.accesses import reads
 from tensorlang.schedules.rewriting.edit import stage_of, stores
 
@@ -168,7 +169,8 @@ def reused(view: View) -> list[Coming]:
     found = carried(view)
     if not found:
         return []
-    rng, (helper, target, name) = view.rng, view.rng.choice(found)
+    helper, target, name = view.rng.choice(found)
+    shapes = shapes_of(view)
 
     def loops_of(now: View) -> list[For]:
         return [loop for part in stores(now.nest.body) if part.stage == target for loop in now.around(part)]
@@ -182,18 +184,26 @@ def reused(view: View) -> list[Coming]:
         pairs = [pair for pair in neighbours(now.nest.body) if own and own[0] in pair]
         return call("fuse_loops", *now.rng.choice(pairs)) if pairs else None
 
+    def folded(places: int) -> Callable[[View], Step | None]:
+        """As few places as will do: none where it has been folded."""
+        return lambda now: call("fold_storage", name, 0, places) if shapes_of(now).get(name) == shapes[name] else None
+
     def late(now: View) -> Step | None:
         loops = loops_of(now)
         return call("compute_at", helper, loops[-1].loop) if loops else None
 
     first: list[Coming] = [whole] if helper.rsplit(".", 1)[-1].isdigit() else []
-    folds: list[Coming] = [call("fold_storage", name, 0, places) for places in (3, 2, 1)]  # as few as will do
-    return [*first, joined, *folds, late]
+    return [*first, joined, *map(folded, (1, 2, 3)), late]
+
+
+def shapes_of(view: View) -> dict[str, tuple[Expr, ...]]:
+    """The shapes of all intermediates."""
+    return {buffer.name: buffer.shape for buffer in View(view.rng, view.nest).buffers()}
 
 
 def carried(view: View) -> list[tuple[str, str, str]]:
     """Stages that read an intermediate and are read by the stage that computes it: the first one, the other one, and the intermediate."""
-    kept, helpers = {buffer.name for buffer in View(view.rng, view.nest).buffers()}, view.movable()
+    kept, helpers = {*shapes_of(view)}, view.movable()
     every = list(stores(view.nest.body))
     pairs = [(one, two) for one in every if one.stage in helpers for two in every if one.stage != two.stage]
     return [
@@ -201,5 +211,5 @@ def carried(view: View) -> list[tuple[str, str, str]]:
         for one, two in pairs
         if {buffer.name for buffer in one.buffers} & view.read(two) and len(two.buffers) == 1
         for buffer in two.buffers
-        if buffer.name in kept & view.read(one)
+        if buffer.shape and buffer.name in kept & view.read(one)
     ]
