@@ -16,7 +16,7 @@ from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder
 from tests.fuzz.reached import replacements, watch
 from tests.fuzz.replay import Tally, Wrong, attempt
-from tests.fuzz.sequences import SEQUENCES, joined_and_cut, moved_inward, sequence, slanted
+from tests.fuzz.sequences import SEQUENCES, moved_inward, sequence, short_rows, slanted
 from tests.fuzz.view import Coming, View, call
 
 Node = Any
@@ -91,7 +91,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[dict[str, Any]], Callable[[View], li
         ],
         reused,
     ),
-    "fused-outer-short": (BOTH, [call("fuse", "S.i", "S.j"), call("parallel", "S.i_j")], joined_and_cut),
+    "fused-outer-short": (BOTH, [call("fuse", "S.i", "S.j"), call("parallel", "S.i_j")], short_rows),
     "slid-start-kept": (
         PRODUCT, [call("compute_at", "S", "T.j"), call("store_at", "S", "T.i"), call("compute_at", "S", "T.k")], moved_inward,
     ),

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tensorlang.ir import Expr, For, Store
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import stage_of, stores
+from tensorlang.schedules.rewriting.edit import literal_extent, stage_of, stores
 
 from .rows import FACTORS, TAILS
 from .view import Coming, Step, View, call, name_of, neighbours
@@ -211,5 +211,5 @@ def carried(view: View) -> list[tuple[str, str, str]]:
         for one, two in pairs
         if {buffer.name for buffer in one.buffers} & view.read(two) and len(two.buffers) == 1
         for buffer in two.buffers
-        if buffer.shape and buffer.name in kept & view.read(one)
+        if buffer.shape and buffer.name in kept & view.read(one) and all(literal_extent(loop) not in (0, 1) for loop in view.around(two))
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from tensorlang.schedules.rewriting.edit import literal_extent, loops
@@ -93,6 +94,21 @@ def joined_and_cut(view: View) -> list[Coming]:
     return [*before, fused, call("split", name, rng.choice(FACTORS[1:])), rng.choices(ends, (6, 1, 1))[0]]
 
 
+def short_rows(view: View) -> list[Coming]:
+    """A loop of two or three iterations fused with one of run time inside it, in threads or with its parts exchanged."""
+    rng, short = view.rng, (2, 3)
+    pairs = [(a, b) for chain in view.chains() for a, b in pairwise(chain)]
+    outside = [(a.loop, b.loop) for a, b in pairs if literal_extent(a) in short and literal_extent(b) is None]
+    inside = [(b.loop, a.loop) for a, b in pairs if literal_extent(b) in short and literal_extent(a) is None]
+    if not outside and not inside:
+        return []
+    first, second = rng.choice([*outside, *inside])
+    name = f"{first}_{second.rsplit('.', 1)[-1]}"
+    before: list[Coming] = [] if (first, second) in outside else [call("reorder", first, second)]
+    cut: list[Coming] = [call("split", name, rng.choice(FACTORS[1:])), call("reorder", f"{name}_i", f"{name}_o")]
+    return [*before, call("fuse", first, second), *([call("parallel", name)] if rng.random() < 0.5 else cut)]
+
+
 def cut_again(view: View) -> list[Coming]:
     """A loop split, at times by more than it has, one part split again, and a part run as lanes or copies, or exchanged with another."""
     if not view.loops():
@@ -155,13 +171,14 @@ SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     placed_once_more: 1,
     cut_again: 1,
     in_partial_results: 2,
-    scattered_in_partial_results: 6,
+    scattered_in_partial_results: 10,
     copied_across: 20,
     summed_across: 1,
     copied_outside: 2,
     kept_exchanged: 1,
     window_exchanged: 3,
-    reused: 10,
+    reused: 20,
+    short_rows: 6,
 }
 """How often each is tried, with 1 for those that nearly every nest allows, more for what few do; where one does not fit, the next is."""
 
