@@ -34,7 +34,7 @@ CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 COMBINED: Final = ("accumulate", "rfactor", "decompose_reduction", "tensorize")
 """Directives of reductions: the stage has one inside, or one stands beside it."""
 
-LOCAL: Final = ("compute_root", "cache_write")
+LOCAL: Final = ("compute_root", "compute_at", "fold_storage", "cache_write")
 """Directives that a stage whose steps come in order is refused, and that a reduction inside it is not."""
 
 

@@ -76,7 +76,9 @@ def summed_across(view: View) -> list[Coming]:
 
 def across(view: View) -> list[tuple[Store, For]]:
     """Stores, each with a loop that does not move its element, and in which it alone touches the tensor."""
-    every = [store for store in stores(view.nest.body) if view.of_interest(store.stage)] or list(stores(view.nest.body))
+    computed = set(View(view.rng, view.nest).computed())
+    found = [store for store in stores(view.nest.body) if store.stage in computed]
+    every = [store for store in found if view.of_interest(store.stage)] or found
     return [(store, loop) for store in every for loop in view.still(store) if loop.kind == "serial" and is_alone(store, loop)]
 
 

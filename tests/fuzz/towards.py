@@ -147,7 +147,7 @@ TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "compute_at": reused,
     "store_at": lambda view: [*placed_first(view), aimed(view, "store_at")],
     "store_root": lambda view: [*placed_first(view), aimed(view, "store_root")],
-    "fold_storage": folded,
+    "fold_storage": lambda view: (reused(view) if view.rng.random() < 0.5 else []) or folded(view),
     "tensorize": tiled_first,
     "rfactor": lambda view: (joined_twice if view.rng.random() < 0.5 else scattered_in_partial_results)(view),
     "cache_write": copied_across,
