@@ -15,7 +15,7 @@ from typing import Any
 from tensorlang.algebra.simplify import simplify
 from tensorlang.errors import ScheduleError
 from tensorlang.ir import Binary, For, const
-from tensorlang.schedules.model.program import Part, program as parts_of
+from tensorlang.schedules.model.program import Part, program as parts_of, statements
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.rewriting.region import trip_bound
 from tensorlang.schedules.schedule import Schedule
@@ -99,7 +99,8 @@ class PlacedContraction:
             self.tile.schedule(s, own)
             return
         plain, before = parts_of(s.nest), len(s.directives)
-        product = Contraction.of(_as_if_whole(stage), self.machine, 1, plain, self.constants)
+        needed = any(part.stage == stage.name for part in statements(plain))  # the model looks at the middle of the loops around
+        product = Contraction.of(_as_if_whole(stage), self.machine, 1, plain, self.constants) if needed else None
         try:
             tiled = product is not None and product.schedule(s, self._fitting(product, own), alone=False)
         except ScheduleError:  # a panel of rows whose number is known only at run time

@@ -25,14 +25,16 @@ TEMPLATES: Final = {
     "scan": (scan,),
     "scatter": (scatter,),
 }
-PRODUCED: Final = ("compute_at", "compute_inline", "compute_root", "store_at", "set_memory", "align", "pad_to", "transform_layout")
+PRODUCED: Final = (
+    "compute_at", "compute_inline", "compute_root", "store_at", "fold_storage", "set_memory", "align", "pad_to", "transform_layout",
+)  # fmt: skip
 """Directives on an intermediate: the stage needs somebody who reads it."""
 CONSUMED: Final = ("reverse_compute_at", "reverse_compute_inline")
 """Directives on a stage that reads an intermediate: somebody has to make it."""
 COMBINED: Final = ("accumulate", "rfactor", "decompose_reduction", "tensorize")
 """Directives of reductions: the stage has one inside, or one stands beside it."""
 
-LOCAL: Final = ("compute_root", "cache_write")
+LOCAL: Final = ("compute_root", "compute_at", "fold_storage", "cache_write")
 """Directives that a stage whose steps come in order is refused, and that a reduction inside it is not."""
 
 
@@ -70,7 +72,8 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     if directive == "specialize":  # it needs a dim, which need not be one of this stage
         draft.case["dynamic"] = 1.0
     read = directive in PRODUCED or (directive == "reverse_compute_at" and kind.startswith("scan"))
-    if (read and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < 0.4:
+    often = 0.7 if kind in ("recurrence", "scan all") else 0.4  # what comes step by step is rather read by another stage
+    if (read and (kind, directive) != ("recurrence", "compute_root")) or directive == "specialize" or rng.random() < often:
         consumer(draft, main["name"])
     case = finished(draft, beside)
     if mode == "empty":

@@ -19,6 +19,8 @@ from .nodes import FLOATS, TYPES, Info, Scope
 EXTENTS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 7, 8, 8, 9, 9, 15, 16, 17, 31, 33)
 WORK: Final = 3000
 """Points that one stage may have, reductions included."""
+SHORT: Final = 0.25
+"""The share of shapes with extents of run time that begin with a short literal one: channels, sides, both parts of a complex number."""
 LETTERS: Final = "ijklm"
 
 
@@ -90,8 +92,10 @@ class Draft:
         return math.prod(max(1, self.value(extent)) for extent in shape)
 
     def shape(self, rank: int, budget: int = WORK) -> list[Extent]:
-        """A shape of at most `budget` elements."""
+        """A shape of at most `budget` elements; where extents are known at run time only, at times with a short one before that is not."""
         found: list[Extent] = []
+        if rank > 1 and self.case["dynamic"] and self.rng.random() < SHORT:
+            found, rank = [self.fixed(self.rng.choice((1, 2, 2, 3)))], rank - 1
         for left in range(rank, 0, -1):
             most = int((budget / self.points(found)) ** (1 / left) * (1.6 if left > 1 else 1))
             found.append(self.extent(max(2, most)) if left > 1 or not self.narrow else self.fixed(16))

@@ -27,17 +27,20 @@ from .worker import Worker, tell
 MARK: Final = "<!-- time to kill -->"
 RESULTS: Final = Path("docs/faults.json")
 SHARE: Final = 0.95
+DRAWS: Final = 2
+"""Which draws a life belongs to: one more wherever what is drawn changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How a fault ended: after how many cases and seconds, by which oracle (none: it lives), and what that said."""
+    """How a fault ended: after how many cases and seconds, by which oracle (none: it lives), what that said, and in which draws."""
 
     what: str
     cases: int
     seconds: float
     killer: str | None
     kind: str
+    draws: int = 1
 
 
 def inject(name: str) -> None:
@@ -57,6 +60,7 @@ def live(
     """Run cases against a fault until one kills it: `ask` judges with the fault, `healthy` without; `before` is what it lived through."""
     start = time.monotonic()
     seen, spent = (before.cases, before.seconds) if before is not None else (0, 0.0)
+    draws = DRAWS if before is None else before.draws
     for count, number in enumerate(numbers):
         answer = ask({"seed": number})
         if answer["done"] is None:
@@ -64,8 +68,8 @@ def live(
         case = answer["case"]
         if healthy({"seed": number} if case is None else {"case": case})["done"] is None:
             spent += time.monotonic() - start
-            return Life(what, seen + count + 1, round(spent, 1), str(answer["done"]), signature(answer))
-    return Life(what, seen + len(numbers), round(spent + time.monotonic() - start, 1), None, "")
+            return Life(what, seen + count + 1, round(spent, 1), str(answer["done"]), signature(answer), draws)
+    return Life(what, seen + len(numbers), round(spent + time.monotonic() - start, 1), None, "", draws)
 
 
 def ended(life: Life, cases: int) -> str:
@@ -80,20 +84,21 @@ def table(lives: dict[str, Life], cases: int, every: int) -> str:
     share = 100 * len(killed) / max(1, every)
     median = sorted(life.cases for life in done)[len(done) // 2] if done else 0
     left, begun = every - len(done), len(lives) - len(done)
+    fresh = sum(life.draws == DRAWS for life in killed)
     summary = (
         f"{len(killed)} of {every} faults ({share:.1f} %) are killed within {cases:,} cases, the median one after {median}; "
-        f"{len(done) - len(killed)} live through these, and {left} are not decided, {begun} of which have lived through some cases so far."
+        f"{len(done) - len(killed)} live through these, and {left} are not decided, {begun} of which have lived through some cases so far. "
+        f"{fresh} lives are of today's draws, the others of earlier ones."
     )
     rows = [
         summary,
         "",
-        "| fault | what is wrong | killed by | after cases | seconds |",
-        "| --- | --- | --- | ---: | ---: |",
+        "| fault | what is wrong | killed by | after cases | seconds | draws |",
+        "| --- | --- | --- | ---: | ---: | --- |",
     ]
-    rows += [
-        f"| `{name}` | {life.what} | {ended(life, cases)} | {life.cases} | {life.seconds:.0f} |"
-        for name, life in sorted(lives.items(), key=lambda entry: (entry[1].killer is None, entry[1].cases))
-    ]
+    for name, life in sorted(lives.items(), key=lambda entry: (entry[1].killer is None, entry[1].cases)):
+        when = "today" if life.draws == DRAWS else "earlier"
+        rows.append(f"| `{name}` | {life.what} | {ended(life, cases)} | {life.cases} | {life.seconds:.0f} | {when} |")
     return "\n".join(rows)
 
 
@@ -129,7 +134,7 @@ def among(name: str, numbers: list[int], arguments: argparse.Namespace) -> Life 
     try:
         for number in numbers:
             first = arguments.seed * STRIDE + number
-            life = live(FAULTS[name][0], range(first, first + 1), worker.ask, healthy.ask, Life("", number, spent, None, ""))
+            life = live(FAULTS[name][0], range(first, first + 1), worker.ask, healthy.ask, Life("", number, spent, None, "", DRAWS))
             if life.killer is not None:
                 with locked(arguments.results) as kept:
                     kept[name] = asdict(life)

@@ -172,5 +172,5 @@ STEPS: Final[dict[str, Fault]] = {
     ),
     "choices-swapped": ("proofs take the two sides of a choice for each other", around(accesses, "_reads", choices_swapped)),
     "conditions-unread": ("what conditions read is overlooked by proofs", around(accesses, "_reads", reads_unconditional)),
-    "lanes-aligned": ("loops all of whose lanes store to one element may be vectors", constant(loop_kinds, "store_to_one_element", None)),
+    "lanes-bounds-vary": ("loops inside lanes may have bounds that depend on the lane", constant(loop_kinds, "closure", frozenset())),
 }

@@ -36,7 +36,7 @@ def recurrence(draft: Draft) -> None:
             which = rng.randrange(len(types))
             component = [which] if len(types) > 1 else []
             earlier: Node = ["self", at, *component]
-            if first < len(names) - 1 and rng.random() < (0.9 if own else 0.2):  # a whole row of it, in a stage of its own
+            if first < len(names) - 1 and rng.random() < (0.9 if own else 0.3):  # a whole row of it, in a stage of its own
                 row: Node = ["self", [*at[:-1], ["ax", "k9"]], *component]
                 earlier = ["red", rng.choice(("max", "min")), [["k9", 0, shape[-1]]], row, None, types[which]]
             earlier = earlier if types[which] == to else ["cast", to, earlier]
@@ -60,10 +60,10 @@ def scatter(draft: Draft) -> None:
     """
     rng, of = draft.rng, draft.number()
     bare = draft.narrow or draft.joint  # a condition of the whole would stand around each of the reductions inside
-    over = draft.shape(rng.randint(1, 2), 200)
+    over = draft.shape(rng.choice((1, 2, 2)), 200)
     names = ["p", "q"][: len(over)]
     scope = draft.scope(dict(zip(names, over, strict=True)))
-    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not bare else [])]
+    target = [draft.fresh(rng.choice((3, 9, 17)), least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not bare else [])]
     places = [inside(draft, scope, extent) if bare else place_of(draft, scope, extent) for extent in target]
     tests = [test for _, found in places for test in found]
     if draft.maybe(0.2) and not tests and not bare:
@@ -104,13 +104,20 @@ def place_of(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Nod
 
 
 def inside(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]]:
-    """An index that is inside by itself, into a dimension whose extent is known and not 0."""
+    """An index that is inside by itself, into a dimension whose extent is known and not 0: told by data, or by axes alone.
+
+    Axes lead to a place of its own for each iteration, or many of them to one: every so many, blocks, diagonals, all beyond the ends.
+    """
     rng, size = draft.rng, scope.known(extent)
     assert size
-    if rng.random() < 0.4:
-        axis = rng.choice(list(scope.axes))
-        return rng.choice((["%", ["ax", axis], size], ["clamp", ["-", ["ax", axis], rng.randint(0, 2)], 0, size - 1])), []
-    return ["clamp", told(draft, scope), 0, size - 1], []
+    if rng.random() < 0.45:
+        return ["clamp", told(draft, scope), 0, size - 1], []
+    axis, other = rng.choice(list(scope.axes)), rng.choice(list(scope.axes))
+    here, own = ["ax", axis], scope.known(scope.axes[axis])
+    ways: list[Node] = [["%", here, size], ["%", ["+", here, ["ax", other]], size], ["%", ["//", here, rng.randint(2, 4)], size]]
+    ways += [["clamp", ["-", here, rng.randint(0, 2)], 0, size - 1]]
+    ways += [here, ["-", size - 1, here]] if own is not None and own <= size else []
+    return rng.choice(ways), []
 
 
 def raw(draft: Draft, scope: Scope, extent: Extent) -> tuple[Node, list[Node]]:
@@ -142,7 +149,15 @@ def scan(draft: Draft) -> None:
     scope = draft.scope({**axes, "t": length})
     old = {f"STATE{n}": Info(tuple(shape), of, rough=True) for n in range(len(states))}
     for n in range(rng.randint(0, 1)):
-        body: Node = [rng.choice(("+", "max")), ["ld", f"STATE{rng.randrange(len(states))}", here], scope.value(of, 1)]
+        before = f"STATE{rng.randrange(len(states))}"
+        earlier: Node = ["ld", before, here]
+        if rng.random() < 0.3:  # any other element of it, or all that stand in a line
+            wide = Scope(
+                rng, {before: Info(tuple(shape), of, rough=True)}, draft.case["extents"], draft.case["symbolic"], axes, scope.marks
+            )
+            line: Node = ["red", "max", [["k8", 0, shape[0]]], ["ld", before, [["ax", "k8"], *here[1:]]], None, of]
+            earlier = wide.load(before, of) if draft.joint or rng.random() < 0.5 else line
+        body: Node = [rng.choice(("+", "max")), earlier, scope.value(of, 1)]
         inner.append({"name": f"H{n}", "type": of, "axes": list(axes), "shape": shape, "body": [body]})
         old[f"H{n}"] = Info(tuple(shape), of, rough=True)
     for n in range(len(states)):

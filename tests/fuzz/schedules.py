@@ -13,9 +13,9 @@ from tensorlang.schedules.rewriting.edit import edit_loops, literal_extent, loop
 
 from .placements import window
 from .rows import drawn, of_kind
-from .sequences import Coming, sequence
+from .sequences import sequence
 from .towards import towards
-from .view import Step, View, call, siblings
+from .view import Coming, Step, View, call, siblings
 
 MAX_CODE: Final = 2500
 """Instructions beyond which compiling would take too long for a test."""
@@ -103,7 +103,7 @@ def steps(schedule: Any, rng: random.Random, perform: Callable[[Any, Step], bool
         view = View(rng, schedule.nest, focus)
         if not coming and rng.random() < 0.04:
             coming = list(window(view))
-        elif not coming and rng.random() < 0.12:
+        elif not coming and rng.random() < 0.16:
             coming = list(sequence(view))
         aimed = aim is not None and turn >= wanted and not coming
         led = aimed or (led and bool(coming))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from itertools import pairwise
+from typing import Final
 
 from tensorlang.schedules.rewriting.edit import literal_extent, loops
 
+from .kept import (
+    copied_across,
+    copied_outside,
+    in_partial_results,
+    kept_exchanged,
+    reused,
+    scattered_in_partial_results,
+    summed_across,
+    window_exchanged,
+)
 from .placements import compute_at, store_at
-from .rows import FACTORS, copied
-from .view import Step, View, call, name_of
-
-Coming: TypeAlias = "Step | Callable[[View], Step | None]"
-"""A step, or what draws it from the nest that there is by then."""
+from .rows import FACTORS, TAILS, copied
+from .view import Coming, Step, View, call, name_of
 
 
 def moved(view: View) -> list[Coming]:
@@ -30,6 +38,16 @@ def moved(view: View) -> list[Coming]:
         return draw
 
     return [again("compute_at"), again("store_at"), again("compute_at"), *([again("store_at")] if view.rng.random() < 0.3 else [])]
+
+
+def moved_inward(view: View) -> list[Coming]:
+    """A producer placed, its storage placed further outside, and the producer placed again further inside."""
+    found = [(stage, loops) for stage in view.movable() if len(loops := view.meeting(stage)) > 2]
+    if not found:
+        return []
+    stage, loops = view.rng.choice(found)
+    first, second, third = sorted(view.rng.sample(range(len(loops)), 3))
+    return [call(method, stage, loops[at].loop) for method, at in (("compute_at", second), ("store_at", first), ("compute_at", third))]
 
 
 def copied_away(view: View) -> list[Coming]:
@@ -60,14 +78,51 @@ def copied_away(view: View) -> list[Coming]:
 
 
 def joined_and_cut(view: View) -> list[Coming]:
-    """Loops fused, the fused one split, its parts exchanged."""
+    """Loops fused, at times exchanged before; the fused one in threads, or split, and its parts exchanged or run as lanes or threads."""
     rng, chains = view.rng, view.chains()
     if not chains:
         return []
     first, second, *_ = rng.choice(chains)
+    before: list[Coming] = []
+    if rng.random() < 0.3:
+        first, second, before = second, first, [call("reorder", second.loop, first.loop)]
     name = f"{first.loop}_{second.loop.rsplit('.', 1)[-1]}"
-    end: list[Coming] = [call("reorder", f"{name}_i", f"{name}_o")] if rng.random() < 0.8 else [call("vectorize", f"{name}_i")]
-    return [call("fuse", first.loop, second.loop), call("split", name, rng.choice(FACTORS[1:])), *end]
+    fused = call("fuse", first.loop, second.loop)
+    ends = (call("reorder", f"{name}_i", f"{name}_o"), call("vectorize", f"{name}_i"), call("parallel", f"{name}_o"))
+    if rng.random() < 0.2:
+        return [*before, fused, call("parallel", name)]
+    return [*before, fused, call("split", name, rng.choice(FACTORS[1:])), rng.choices(ends, (6, 1, 1))[0]]
+
+
+def short_rows(view: View) -> list[Coming]:
+    """A loop of two or three iterations fused with one of run time inside it, in threads or with its parts exchanged."""
+    rng, short = view.rng, (2, 3)
+    pairs = [(a, b) for chain in view.chains() for a, b in pairwise(chain)]
+    outside = [(a.loop, b.loop) for a, b in pairs if literal_extent(a) in short and literal_extent(b) is None]
+    inside = [(b.loop, a.loop) for a, b in pairs if literal_extent(b) in short and literal_extent(a) is None]
+    if not outside and not inside:
+        return []
+    first, second = rng.choice([*outside, *inside])
+    name = f"{first}_{second.rsplit('.', 1)[-1]}"
+    before: list[Coming] = [] if (first, second) in outside else [call("reorder", first, second)]
+    cut: list[Coming] = [call("split", name, rng.choice(FACTORS[1:])), call("reorder", f"{name}_i", f"{name}_o")]
+    return [*before, call("fuse", first, second), *([call("parallel", name)] if rng.random() < 0.5 else cut)]
+
+
+def cut_again(view: View) -> list[Coming]:
+    """A loop split, at times by more than it has, one part split again, and a part run as lanes or copies, or exchanged with another."""
+    if not view.loops():
+        return []
+    rng, loop = view.rng, view.loop()
+    extent = literal_extent(loop)
+    factor = rng.choice(FACTORS[1:]) if extent is None or rng.random() < 0.5 else max(1, extent + rng.choice((0, 1, 1, 5)))
+    name = f"{loop.loop}_{rng.choice('oi')}"
+    ends = [call(rng.choice(("vectorize", "vectorize", "unroll")), f"{name}_{rng.choice('oi')}"), call("reorder", f"{name}_i", f"{name}_o")]
+    first, second = (
+        call("split", loop.loop, factor, tail=rng.choice(TAILS)),
+        call("split", name, rng.choice(FACTORS[1:]), tail=rng.choice(TAILS)),
+    )
+    return [first, second, rng.choice(ends)]
 
 
 def slanted(view: View) -> list[Coming]:
@@ -106,11 +161,29 @@ def placed_once_more(view: View) -> list[Coming]:
     return [step, cut, call("compute_at", stage, f"{loop}_{view.rng.choice('oi')}"), store_at]
 
 
-SEQUENCES: Final[tuple[Callable[[View], list[Coming]], ...]] = (
-    moved, copied_away, joined_and_cut, slanted, peeled_lanes, placed_once_more,
-)  # fmt: skip
+SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
+    moved: 1,
+    moved_inward: 3,
+    copied_away: 1,
+    joined_and_cut: 2,
+    slanted: 1,
+    peeled_lanes: 1,
+    placed_once_more: 1,
+    cut_again: 1,
+    in_partial_results: 2,
+    scattered_in_partial_results: 10,
+    copied_across: 20,
+    summed_across: 1,
+    copied_outside: 2,
+    kept_exchanged: 1,
+    window_exchanged: 3,
+    reused: 20,
+    short_rows: 6,
+}
+"""How often each is tried, with 1 for those that nearly every nest allows, more for what few do; where one does not fit, the next is."""
 
 
 def sequence(view: View) -> list[Coming]:
-    """One of the sequences."""
-    return view.rng.choice(SEQUENCES)(view)
+    """One of the sequences for which there is something in the nest; none where there is none."""
+    order = sorted(SEQUENCES, key=lambda draw: view.rng.random() ** (1 / SEQUENCES[draw]), reverse=True)
+    return next((found for draw in order if (found := draw(view))), [])

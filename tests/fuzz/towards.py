@@ -10,10 +10,10 @@ from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.rewriting.edit import literal_extent, loops, stage_of, stages, stores
 
 from .inner import LANES, TERMS
+from .kept import copied_across, reused, scattered_in_partial_results
 from .placements import compute_at_of
 from .rows import of_kind
-from .sequences import Coming
-from .view import Step, View, call, neighbours
+from .view import Coming, Step, View, call, neighbours
 
 
 def placed_first(view: View) -> list[Coming]:
@@ -144,11 +144,13 @@ def aimed(view: View, method: str) -> Coming:
 
 TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "compute_root": lambda view: [*(rooted_first(view) or placed_first(view)), aimed(view, "compute_root")],
+    "compute_at": reused,
     "store_at": lambda view: [*placed_first(view), aimed(view, "store_at")],
     "store_root": lambda view: [*placed_first(view), aimed(view, "store_root")],
-    "fold_storage": folded,
+    "fold_storage": lambda view: (reused(view) if view.rng.random() < 0.5 else []) or folded(view),
     "tensorize": tiled_first,
-    "rfactor": joined_twice,
+    "rfactor": lambda view: (joined_twice if view.rng.random() < 0.5 else scattered_in_partial_results)(view),
+    "cache_write": copied_across,
     "join_reductions": rooted_both,
     "reverse_compute_inline": completed_first,
     "accumulate": beside("accumulate"),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from tensorlang.ir import Alloc, Buffer, For, Load, Nest, Stmt, Store
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.traverse import substatements
+from tensorlang.ir.relations import closure
+from tensorlang.ir.traverse import axes_of, loads_of, substatements
 from tensorlang.schedules.legality.accesses import reads
-from tensorlang.schedules.rewriting.edit import loops, stage_of, stages, stores
+from tensorlang.schedules.rewriting.edit import loops, path_to, stage_of, stages, stores
 
 Step = dict[str, Any]
+Coming: TypeAlias = "Step | Callable[[View], Step | None]"
+"""A step, or what draws it from the nest that there is by then."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -120,6 +123,42 @@ class View:
         """The combining stores."""
         every = [store for store in stores(self.nest.body) if store.reducer is not None]
         return [store for store in every if self.of_interest(store.stage)] or every
+
+    def read(self, store: Store) -> set[str]:
+        """The names of the buffers of which a store needs values."""
+        return {name_of(load) for value in store.values for load in loads_of(value)}
+
+    def movable(self) -> list[str]:
+        """The intermediate stages that nothing keeps where they are: each alone writes its tensor, once, and does not read it."""
+        every = list(stores(self.nest.body))
+        found = [
+            store.stage
+            for store in every
+            if all(other is store or other.stage == f"{store.stage}.init" for other in every if {*other.buffers} & {*store.buffers})
+            and not {buffer.name for buffer in store.buffers} & self.read(store)
+        ]
+        return [stage for stage in self.intermediates() if stage in found and not stage.endswith((".load", ".store", ".add"))]
+
+    def meeting(self, stage: str) -> list[For]:
+        """The loops inside which everything stands that reads what a stage computes, and the stage does not; outermost first."""
+        names, every = self.written(stage), list(stores(self.nest.body))
+        chains = [self.around(store) for store in every if store.stage != stage and names & self.read(store)]
+        own = {loop.loop for store in every if store.stage == stage for loop in self.around(store)}
+        common = [loop for loop in chains[0] if all(loop in chain for chain in chains)] if chains else []
+        return [loop for loop in common if loop.loop not in own and loop.kind == "serial"]
+
+    def combining(self, stage: str = "") -> list[Store]:
+        """All combining stores, or those of a stage, whatever is looked at."""
+        return [store for store in stores(self.nest.body) if store.reducer is not None and stage in ("", store.stage)]
+
+    def around(self, store: Store) -> list[For]:
+        """The loops around a store, outermost first."""
+        return [part for part in path_to(self.nest.body, lambda part: part is store) if isinstance(part, For)]
+
+    def still(self, store: Store) -> list[For]:
+        """The loops around a store that do not move its element."""
+        moving = closure(self.nest, frozenset().union(*map(axes_of, store.index)))
+        return [loop for loop in self.around(store) if loop.loop not in moving]
 
 
 def name_of(load: Load) -> str:

@@ -39,8 +39,13 @@ class Statement:
 
     @property
     def computes(self) -> bool:
-        """Does it make values, and not only hand them on? What is combined counts each time, also where it is a constant."""
-        return self.store.reducer is not None or not all(isinstance(value, Load) or is_constant(value) for value in self.store.values)
+        """Does it make values, and not only hand them on? What is combined counts each time, also where it is a constant.
+
+        One that stores a copy beside another value makes both: each of them alone would hand on something else.
+        """
+        values = self.store.values
+        handed = all(map(is_constant, values)) or (len(values) == 1 and isinstance(values[0], Load))
+        return self.store.reducer is not None or not handed
 
 
 def is_constant(value: Expr) -> bool:

@@ -21,6 +21,7 @@ from tensorlang.schedules.strategies.alternatives import Alternatives
 from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.placements import FUSED, STRIP, WHOLE, Placements
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples
 from tests.machines import MACHINES
 from tests.schedules.tiled_programs import PROGRAMS, blurred, chained, corners, edges, normed, separable, weights
@@ -171,3 +172,20 @@ def test_extents_that_a_call_tells_are_placed_too() -> None:
 def test_what_the_near_caches_hold_is_left_to_the_rules() -> None:
     strategy = choose(separable(6, 6), target("znver3"), 1)
     assert strategy.default["stages"] == "by_rule"
+
+
+def test_a_contraction_of_which_few_strips_need_anything_is_placed_all_the_same() -> None:
+    """Where strips are many and what is read of the contraction is narrow, none is needed in the middle, where the cost model looks."""
+    n, m = tl.dim("n", 1, 1 << 40), tl.dim("m")
+    rows, columns = tl.placeholder((n, n), name="A"), tl.placeholder((n, m), name="B")
+    index, k = tl.placeholder((n,), "int32", name="I"), tl.reduce_axis(n, name="k")
+    product = tl.compute((n, m), lambda i, j: tl.sum(rows[i, k] * columns[k, j], axis=k), name="C")
+    read = tl.compute((n,), lambda i: tl.select((index[i] >= 0) & (index[i] < n) & (i + 2 < m), product[index[i], i + 2], 0.0), name="D")
+    strategy = choose(read, target("cascadelake"), 1)
+    s = strategy.schedule(strategy.default)
+    assert not s.faults
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype("float32") for shape in ((3, 3), (3, 4)))
+    arrays = {"A": a, "B": b, "I": np.array([2, -1, 0], "int32"), "D": np.full(3, np.nan, "float32")}
+    run_nest(s.nest, arrays, {"n": 3, "m": 4})
+    np.testing.assert_allclose(arrays["D"], [(a @ b)[2, 2], 0, 0], rtol=1e-5, atol=1e-5)
