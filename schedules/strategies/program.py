@@ -50,24 +50,29 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point; `change` is made to the program before."""
+    """Every stage by the default of its kind, the main one by the point.
+
+    `change` was made to the program before, which is `prepared` then.
+    """
 
     program: LoweredProgram
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
+    prepared: tuple[Schedule, RowBlocks] | None = field(default=None, compare=False, repr=False)
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
 
     # The stages -------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
+        if self.prepared is not None:
+            return self.prepared
         s = Schedule(self.program)
         inline_pointwise(s)
         s, blocks = block_rows(split_digits(raise_contractions(s), self.machine), self.machine)
-        s = interleave_operands(s, self.machine, self.constants)
-        return (self.change and self.change.applied(s)) or s, blocks
+        return interleave_operands(s, self.machine, self.constants), blocks
 
     @property
     def _plain(self) -> Schedule:
@@ -78,25 +83,25 @@ class ProgramStrategy:
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
 
-    @property
-    def unfolding(self) -> Unfolding | None:
-        """What the stage of most iterations may read unfolded; None where it may not, or nothing is to be gained."""
+    @cached_property
+    def unfolded(self) -> ProgramStrategy | None:
+        """The strategy with what the stage of most iterations reads unfolded; None where it may not be, or nothing is to be gained."""
         main = max(self._stages, key=lambda info: info.iterations, default=None)
         if main is None or main.name in self._blocks or dot_kernels(main, self.machine) or not roles_of(main):
             return None
         found = Unfolding.of(main, self._packed_beforehand)
-        useful = found is not None and found.promises(self.machine.lanes(main.widest)) and found.applied(self._plain) is not None
-        return found if useful else None
+        return self._with(found) if found is not None and found.promises(self.machine.lanes(main.widest)) else None
 
-    @property
-    def recomputing(self) -> Recomputing | None:
-        """What may be computed anew where it is read, in a program that runs in rows."""
+    @cached_property
+    def recomputed(self) -> ProgramStrategy | None:
+        """The strategy with what may be computed anew where it is read, in a program that runs in rows."""
         found = None if self._tiles else Recomputing.of(self._plain, self.machine)
-        return found if found is not None and found.applied(self._plain) is not None else None
+        return None if found is None else self._with(found)
 
-    def prepared_with(self, change: Unfolding | Recomputing) -> ProgramStrategy:
-        """The strategy of the program with a change that is legal."""
-        return replace(self, change=change, _searched={})
+    def _with(self, change: Unfolding | Recomputing) -> ProgramStrategy | None:
+        """The strategy of the program with a change; None where that is not legal."""
+        s = change.applied(self._plain)
+        return None if s is None else replace(self, change=change, prepared=(s, self._blocks), _searched={})
 
     @cached_property
     def seconds(self) -> float:

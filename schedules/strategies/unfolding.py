@@ -18,6 +18,7 @@ from math import prod
 from typing import Final
 
 from tensorlang.ir import For, Load, Store
+from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size, tensor_of, utilization
 from tensorlang.schedules.strategies.cost_model import TRANSPOSE_CYCLES
@@ -96,11 +97,7 @@ class Unfolding:
                 return None
             at, inside = s.split(first.loop, size(first), names=(f"{label(first.loop)}_all", f"{label(first.loop)}_i"))
             layout = [inside if name == first.loop else name for name in layout]
-        operand = tensor_of(self.load).name
-        if not s.can("pack", operand, at, tuple(layout)):
-            return None
-        s.pack(operand, at, tuple(layout))
-        return s
+        return s if s.attempt(Pack(tensor_of(self.load).name, str(at), tuple(map(str, layout)))) else None
 
 
 def _as_one(stage: StageInfo, access: Load | Store, outer: For, inner: For) -> bool:
