@@ -91,6 +91,14 @@ class Sketch:
             if loop.name == name:
                 self.loops[place] = loop._replace(kind=kind)
 
+    def trips(self, name: str) -> float:
+        """How often a loop runs."""
+        return next((loop.trips for loop in self.loops if loop.name == name), 1.0)
+
+    def lengthen(self, name: str, factor: float) -> None:
+        """Let a loop run so many times as often, for iterations that take longer."""
+        self.loops = [loop._replace(trips=loop.trips * factor) if loop.name == name else loop for loop in self.loops]
+
     def pack(self, buffer: str, at: str, lanes: int, *, copied: bool = True) -> None:
         """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes.
 

@@ -90,7 +90,7 @@ class ProgramStrategy:
         if main is None or main.name in self._blocks or dot_kernels(main, self.machine) or not roles_of(main):
             return None
         found = Unfolding.of(main, self._packed_beforehand)
-        return self._with(found) if found is not None and found.promises(self.machine.lanes(main.widest)) else None
+        return self._with(found) if found is not None and found.promises(self.machine) else None
 
     @cached_property
     def recomputed(self) -> ProgramStrategy | None:
@@ -107,7 +107,7 @@ class ProgramStrategy:
     def seconds(self) -> float:
         """What the main stage takes by the cost model before its sizes are searched, with the copies that an unfolded image needs."""
         tile = self._tiles.get(self._main_name)
-        return tile.search.whole_seconds() + self._copying if isinstance(tile, Contraction) else math.inf
+        return tile.search.tile_seconds() + self._copying if isinstance(tile, Contraction) else math.inf
 
     @cached_property
     def _copying(self) -> float:

@@ -35,15 +35,19 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileOrder:
-    """The loops around the tiles of a micro-kernel.
-
-    `block_bytes` is the room of a cache block of rows, and `blocked` tells whether blocks of rows are a choice.
-    """
+    """The loops around the tiles of a micro-kernel; `block_bytes` is the room of a cache block of rows: half of a second-level cache."""
 
     kernel: MicroKernel
     threads: int
     block_bytes: int
-    blocked: bool
+
+    @property
+    def blocked(self) -> bool:
+        """Are blocks of rows a choice: is the cache smaller than the operand of the rows, which every panel reads again?"""
+        roles = self.kernel.roles
+        if roles.row is None or roles.reduced or not is_packable(self.kernel, roles.row_operand):
+            return False
+        return roles.row.size * size(roles.depth) * self.kernel.panel_bytes > 2 * self.block_bytes
 
     def knob(self) -> Choice:
         """The orders to choose from."""
@@ -134,6 +138,11 @@ class TileOrder:
                 loops.append(ThreadLoop({"j": "vector", "i": "row", "b": "block"}[letter], trips[letter], forks, packed))
             forks *= trips[letter]
         return loops
+
+
+def is_packable(kernel: MicroKernel, load: Load | None) -> bool:
+    """Is it a choice whether an operand is packed?"""
+    return not kernel.fixed_packing and load is not None and kernel.roles.packable and kernel.roles.row is not None
 
 
 def _outside(present: str, letter: str) -> str | None:

@@ -21,7 +21,7 @@ from tensorlang.ir import For, Load, Store
 from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size, tensor_of, utilization
-from tensorlang.schedules.strategies.cost_model import TRANSPOSE_CYCLES
+from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.sliding import sliding
 
 MOST_BYTES: Final = 1 << 28
@@ -80,11 +80,12 @@ class Unfolding:
         """Is it copied in each iteration of a loop?"""
         return any(size(loop) > 1 for loop in self.around)
 
-    def promises(self, lanes: int) -> bool:
-        """May it be faster: are rows sampled, or do their ends leave more lanes idle than the copy takes?"""
-        sampled = self.stage.stride(self.load, self.inner) != 1
-        copied = prod(size(loop) for loop in (*self.around, *self.moving)) * TRANSPOSE_CYCLES
-        return sampled or copied * 2 * lanes / self.stage.iterations < 1 / utilization(size(self.inner), lanes) - 1
+    def promises(self, machine: Machine) -> bool:
+        """May it be faster: are rows sampled, or are the ends of rows that leave lanes idle more cycles than the stores of the copy?"""
+        lanes, ports = machine.lanes(self.stage.widest), machine.core.ports
+        copying = prod(size(loop) for loop in (*self.around, *self.moving)) / ports.stores
+        idle = self.stage.iterations / lanes / ports.arithmetic * (1 / utilization(size(self.inner), lanes) - 1)
+        return self.stage.stride(self.load, self.inner) != 1 or copying < idle
 
     def applied(self, s: Schedule) -> Schedule | None:
         """The schedule with the operand unfolded; None where that is not legal."""
