@@ -67,7 +67,9 @@ class BlockingSearch:
 
     def tile_seconds(self) -> float:
         """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""
-        whole = descend(self.start(), (self._packings, self._tiles), self._seconds)
+        whole = descend(self.start(), (self._packed_lanes, self._tiles), self._seconds)
+        if self._middle == whole["depth"]:
+            return self._seconds(whole)
         parts = {**whole, "depth": self._middle, "order": self.values["order"][1]}
         return min(self._seconds(whole), PARTS_COST * self._seconds(parts))
 
@@ -105,6 +107,10 @@ class BlockingSearch:
             if fitting:
                 rows = max(fitting, key=lambda rows: (tiles.value(rows, vectors), rows))
                 yield {"vectors": vectors, **self._rows(rows)}
+
+    def _packed_lanes(self, _: Mapping[str, Any]) -> Iterator[dict[str, bool]]:
+        """Both choices for the operand of the lanes."""
+        return ({PACKS[0]: packed} for packed in (False, True) if PACKS[0] in self.values)
 
     def _unrolled(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
         """Steps of the depth at a time, where no other loop of the reduction runs inside of it."""

@@ -50,10 +50,7 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point.
-
-    `change` was made to the program before, which is `prepared` then.
-    """
+    """Every stage by the default of its kind, the main one by the point; where a `change` was made before, the program is `prepared`."""
 
     program: LoweredProgram
     machine: Machine
@@ -89,18 +86,16 @@ class ProgramStrategy:
         main = max(self._stages, key=lambda info: info.iterations, default=None)
         if main is None or main.name in self._blocks or dot_kernels(main, self.machine) or not roles_of(main):
             return None
-        found = Unfolding.of(main, self._packed_beforehand)
-        return self._with(found) if found is not None and found.promises(self.machine) else None
+        return self._with(Unfolding.of(main, self.machine, self._packed_beforehand))
 
     @cached_property
     def recomputed(self) -> ProgramStrategy | None:
         """The strategy with what may be computed anew where it is read, in a program that runs in rows."""
-        found = None if self._tiles else Recomputing.of(self._plain, self.machine)
-        return None if found is None else self._with(found)
+        return None if self._tiles else self._with(Recomputing.of(self._plain, self.machine))
 
-    def _with(self, change: Unfolding | Recomputing) -> ProgramStrategy | None:
-        """The strategy of the program with a change; None where that is not legal."""
-        s = change.applied(self._plain)
+    def _with(self, change: Unfolding | Recomputing | None) -> ProgramStrategy | None:
+        """The strategy of the program with a change; None where there is none, or it is not legal."""
+        s = None if change is None else change.applied(self._plain)
         return None if s is None else replace(self, change=change, prepared=(s, self._blocks), _searched={})
 
     @cached_property

@@ -42,8 +42,8 @@ class Unfolding:
     around: tuple[For, ...]
 
     @classmethod
-    def of(cls, stage: StageInfo, constants: Collection[str]) -> Unfolding | None:
-        """The operand that a contraction may read unfolded; None where there is none, or it may not be copied."""
+    def of(cls, stage: StageInfo, machine: Machine, constants: Collection[str]) -> Unfolding | None:
+        """The operand that a contraction may read unfolded; None where there is none, it may not be copied, or nothing is to be gained."""
         if stage.store.reducer is None or stage.scatters or not all(map(is_literal, stage.loops)) or sliding(stage) is not None:
             return None
         for outer, inner in pairwise(loop for loop in stage.outer if size(loop) > 1):
@@ -60,7 +60,7 @@ class Unfolding:
             reused = any(loop not in around and stage.stride(load, loop) == 0 for loop in stage.outer if size(loop) > 1)
             found = cls(stage, load, outer, inner, tuple(around))
             if alone and reused and tensor_of(load).name not in constants and found.bytes <= MOST_BYTES:
-                return found
+                return found if found.promises(machine) else None
         return None
 
     @property
