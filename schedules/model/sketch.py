@@ -185,7 +185,7 @@ class Sketch:
             along = next((loop for loop in reversed(self.loops[:-1]) if abs(steps.get(loop.name, 0.0)) == 1), None)
             if along is None:
                 return
-            tiles, vector = self.split(along.name, lanes)
+            tiles, vector = self.split(self._fused_run(along, steps), lanes)
             around, panel = last.name, last.name
             if last.trips > UNROLLED:
                 around, panel = self.split(last.name, UNROLLED)
@@ -195,6 +195,15 @@ class Sketch:
         else:
             vector = self.split(last.name, lanes)[1] if last.trips > 4 * lanes else last.name
         self.mark(vector, "vector")
+
+    def _fused_run(self, last: Loop, steps: Mapping[str, float]) -> str:
+        """One loop of those that walk neighbours, of which `last` is innermost."""
+        name, run = last.name, last.trips
+        for loop in reversed(self.loops[: self._find(last.name)[0]]):
+            if abs(steps.get(loop.name, 0.0)) != run:
+                break
+            name, run = self.fuse(loop.name, name), run * loop.trips
+        return name
 
 
 def _made_of(loops: frozenset[str], axes: Mapping[str, Terms]) -> frozenset[str]:
