@@ -27,6 +27,8 @@ NEAR: Final = 4
 MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
 """Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's
 value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
+INSTRUCTION: Final = 1.0
+"""Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 
@@ -85,8 +87,11 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     """The cycles of one statement in a body that runs `times` times."""
     ports = machine.ports
     vector = next((loop for loop in path if loop.kind != "unroll"), None)
+    products = [loop for loop in path if loop.kind == "tensor" and loop is not vector]  # what an instruction adds in each lane
     lanes = machine.lanes(statement.bits)
-    copies = {loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path}
+    copies = {
+        loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path if loop not in products
+    }
     number = math.prod(copies.values())
     loads = stores = shuffles = 0.0
     anew = serial is not None and serial.name in statement.moving
@@ -97,6 +102,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
         step = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = _elements(access, offsets, copies, "" if vector is None else vector.name)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
+        if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
+            apart = 1.0
         each = 1.0
         if apart not in (0.0, 1.0):
             across = any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
@@ -105,7 +112,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
             elif apart <= NEAR and not access.writes:
                 each, farthest, shuffles = apart, max(farthest, 2 * apart), shuffles + vectors * apart
             else:
-                each, shuffles = float(lanes), shuffles + vectors * lanes
+                each = min(float(lanes), vector.trips if vector is not None else 1.0)
+                shuffles += vectors * each
         waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
         done = vectors * each
         if serial is not None and serial.name not in moving:
@@ -116,7 +124,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
             done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
         loads += done if access.reads else 0.0
         stores += done if access.writes else 0.0
-    work = statement.operations * number
+    work = (statement.operations if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
     levels = math.log2(lanes) if statement.combines and vector is not None and vector.name not in statement.moving else 0.0
     if levels:  # lanes are combined with one another before they join the result
         joined = math.prod(count for name, count in copies.items() if name in statement.moving)

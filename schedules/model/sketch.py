@@ -99,6 +99,14 @@ class Sketch:
             if loop.name == name:
                 self.loops[place] = loop._replace(kind=kind)
 
+    def trips(self, name: str) -> float:
+        """How often a loop runs."""
+        return next((loop.trips for loop in self.loops if loop.name == name), 1.0)
+
+    def lengthen(self, name: str, factor: float) -> None:
+        """Let a loop run so many times as often, for iterations that take longer."""
+        self.loops = [loop._replace(trips=loop.trips * factor) if loop.name == name else loop for loop in self.loops]
+
     def pack(self, buffer: str, at: str, lanes: int, *, copied: bool = True, along: str = "") -> None:
         """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes.
 
@@ -195,7 +203,7 @@ class Sketch:
             along = next((loop for loop in reversed(self.loops[:-1]) if abs(steps.get(loop.name, 0.0)) == 1), None)
             if along is None:
                 return
-            tiles, vector = self.split(along.name, lanes)
+            tiles, vector = self.split(self._fused_run(along, steps), lanes)
             around, panel = last.name, last.name
             if last.trips > UNROLLED:
                 around, panel = self.split(last.name, UNROLLED)
@@ -205,6 +213,15 @@ class Sketch:
         else:
             vector = self.split(last.name, lanes)[1] if last.trips > 4 * lanes else last.name
         self.mark(vector, "vector")
+
+    def _fused_run(self, last: Loop, steps: Mapping[str, float]) -> str:
+        """One loop of those that walk neighbours, of which `last` is innermost."""
+        name, run = last.name, last.trips
+        for loop in reversed(self.loops[: self._find(last.name)[0]]):
+            if abs(steps.get(loop.name, 0.0)) != run:
+                break
+            name, run = self.fuse(loop.name, name), run * loop.trips
+        return name
 
 
 def _without(statement: Statement, buffers: Collection[str]) -> Statement:

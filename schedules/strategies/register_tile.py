@@ -59,11 +59,8 @@ class RegisterTiles:
         sums = rows * roles.results + max(1, len(roles.operands))
         return sums * vectors * roles.interleaving + elements <= self.machine.registers
 
-    def value(self, rows: int, vectors: int, *, memory_bound: bool) -> float:
-        """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number.
-
-        `memory_bound`: vectors come from memory, more slowly than they are multiplied, so that long runs of them are an advantage.
-        """
+    def value(self, rows: int, vectors: int) -> float:
+        """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number."""
         roles = self.kernel.roles
         used = utilization(roles.vector.size, vectors * self.kernel.lanes)
         if roles.row is not None:
@@ -75,10 +72,11 @@ class RegisterTiles:
         rows, vectors = rows * tiles, vectors * tiles
         independent: float = min(1.0, rows * vectors / tiles / INDEPENDENT_SUMS)
         loads = rows * max(1, len(roles.row_operands))
-        loads += vectors * max(1, len(roles.operands)) * (1 if memory_bound else 2)  # a vector is dearer than an element that is broadcast
+        loads += vectors * max(1, len(roles.operands)) * 2  # a vector is dearer than an element that is broadcast
         return float(used * independent * (2 * rows * vectors / tiles / loads) ** 0.25)
 
-    def best(self, *, memory_bound: bool) -> tuple[int, int]:
+    @property
+    def best(self) -> tuple[int, int]:
         """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
         if self.kernel.roles.row is None:
             return 1, max(
@@ -87,7 +85,7 @@ class RegisterTiles:
                 if count * self.kernel.roles.results <= max(MAX_VECTORS_ALONE, self.kernel.roles.results)
             )
         tiles = [(rows, vectors) for rows in self.row_sizes for vectors in self.vector_sizes if self.fits(rows, vectors)]
-        return max(tiles, key=lambda tile: (self.value(*tile, memory_bound=memory_bound), tile), default=(1, 1))
+        return max(tiles, key=lambda tile: (self.value(*tile), tile), default=(1, 1))
 
 
 def vector_counts(extent: int, lanes: int, most: int) -> tuple[int, ...]:
