@@ -61,8 +61,7 @@ def tune(
     operator's in the log; `dims` are the values at which extents known only at run time are measured, as `dims={"n": 512}`. `outputs` may
     be a `tensorlang.kernels.Spec`; `epilogue` and `prologue` are what `kernels.compile` takes, and tune just that kernel. `fixed`
     is a partial schedule of these outputs whose directives every trial keeps, the default too, a mapping of knobs to values, or a pair of
-    both. On Ctrl-C every
-    process is killed, the log is complete, and `KeyboardInterrupt` propagates.
+    both. On Ctrl-C every process is killed, the log is complete, and `KeyboardInterrupt` propagates.
 
     Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
     """

@@ -34,15 +34,15 @@ def test_every_trial_begins_with_the_directives_that_are_kept(tmp_path: Path) ->
     C = product()
     kept = tl.Schedule(C)
     kept.split("k", 8, tail="peel")
-    result = tune(C, trials=3, fixed=kept, log=tmp_path / "log.jsonl", seed=0)
+    result = tune(C, trials=3, threads=1, fixed=kept, log=tmp_path / "log.jsonl", seed=0)
     begun = steps(kept.to_json())
     assert all(steps(trial.schedule)[: len(begun)] == begun for trial in result.records if trial.status == "ok")
     assert result.best.schedule.directives[: len(kept.directives)] == kept.directives
     a, b = np.ones((48, 32), "f4"), np.ones((32, 40), "f4")
     assert (result.kernel(a, b) == 32).all()
-    plain = tune(C, trials=1, log=tmp_path / "log.jsonl", seed=0)
+    plain = tune(C, trials=1, threads=1, log=tmp_path / "log.jsonl", seed=0)
     assert len(plain.records) == 1  # what kept something is no trial of the whole space
-    assert len(tune(C, trials=3, fixed=kept, log=tmp_path / "log.jsonl", seed=0).records) == 3
+    assert len(tune(C, trials=3, threads=1, fixed=kept, log=tmp_path / "log.jsonl", seed=0).records) == 3
     assert sum(1 for _ in Log(tmp_path / "log.jsonl")) == 4
 
 
@@ -50,13 +50,13 @@ def test_a_stage_that_was_placed_is_not_placed_again() -> None:
     v = blurred()
     kept = tl.Schedule(v)
     kept.compute_at("h", "v.i")
-    result = tune(v, trials=3, fixed=kept, seed=0)
+    result = tune(v, trials=3, threads=1, fixed=kept, seed=0)
     for trial in result.records:
         assert sum(fields.get("stage") == "h" for _, fields in steps(trial.schedule)) == (trial.status == "ok")
 
 
 def test_a_knob_is_fixed_by_its_name() -> None:
-    result = tune(product(), trials=3, fixed={"vectors": 2}, seed=0)
+    result = tune(product(), trials=3, threads=1, fixed={"vectors": 2}, seed=0)
     assert {trial.config["vectors"] for trial in result.records} == {2}
 
 

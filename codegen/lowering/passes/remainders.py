@@ -37,13 +37,13 @@ _Rows: TypeAlias = tuple[Expr, int]
 def rows_counted(stmt: Stmt, scope: frozenset[str] = frozenset()) -> Stmt:
     """The statement with the partial tiles in it in versions for each number of rows; `scope` are the loops around."""
     if isinstance(stmt, If) and stmt.orelse is not None:
-        return replace(stmt, then=rows_counted(stmt.then, scope), orelse=_versions(rows_counted(stmt.orelse, scope), scope))
+        return replace(stmt, then=rows_counted(stmt.then, scope), orelse=_versions(rows_counted(stmt.orelse, scope), scope, stmt.cond))
     inside = scope | {stmt.loop} if isinstance(stmt, For) else scope
     return map_statements(stmt, lambda part: rows_counted(part, inside))
 
 
-def _versions(stmt: Stmt, scope: frozenset[str]) -> Stmt:
-    """A partial tile in versions; itself where its rows are not counted in one way."""
+def _versions(stmt: Stmt, scope: frozenset[str], whole: Expr) -> Stmt:
+    """What runs where `whole` does not hold, in versions; itself where its rows are not counted in one way."""
     found = set(_counted(stmt, scope))
     if len(found) != 1:
         return stmt
@@ -52,11 +52,36 @@ def _versions(stmt: Stmt, scope: frozenset[str]) -> Stmt:
         parts = substatements(stmt)
         holding = [part for part in parts if any(True for _ in _counted(part, scope))]
         if len(holding) == 1:
-            return map_statements(stmt, lambda part: _versions(part, scope) if part is holding[0] else part)
+            return map_statements(stmt, lambda part: _versions(part, scope, whole) if part is holding[0] else part)
     made = _with_rows(stmt, scope, 1, held=False)
-    for rows in range(2, most):
+    for rows in _possible(count, most, whole):
         made = If(simplify(Compare("ge", count, ir.const(rows))), _with_rows(stmt, scope, rows, held=True), made)
     return made
+
+
+def _possible(count: Expr, most: int, whole: Expr) -> list[int]:
+    """The numbers of rows above one that a tile may have where `whole` does not hold, least first.
+
+    Where extents are literals that is one number, what is left of them by tiles. A tile may also have all of its rows, and `whole` fail by
+    something else: a range that begins inside of the tile.
+    """
+    form = linear(count)
+    told = not any(factor % most for factor in form.terms.values())
+    found = [form.constant % most] if told else list(range(2, most))
+    return [rows for rows in found if rows > 1] + ([] if _is_whole(whole, count, most) else [most])
+
+
+def _is_whole(cond: Expr, count: Expr, most: int) -> bool:
+    """Does a condition say that there are `most` rows, and nothing else?"""
+    match cond:
+        case Compare("lt" | "le" as op, low, high):
+            pass
+        case Compare("gt" | "ge" as op, high, low):
+            pass
+        case _:
+            return False
+    spare = linear(Binary("sub", high, low)).plus(linear(ir.const(1)), -1 if op in ("lt", "gt") else 0)
+    return spare == linear(Binary("sub", count, ir.const(most)))
 
 
 def _with_rows(stmt: Stmt, scope: frozenset[str], rows: int, *, held: bool) -> Stmt:

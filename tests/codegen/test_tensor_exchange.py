@@ -133,7 +133,11 @@ def test_a_class_that_inherits_the_table_is_not_taken_by_it(add: Any) -> None:
     assert exported(lambda: add(Derived(a), b)) == 0
 
 
-@pytest.mark.parametrize("odd", [None, 3, tables.capsule(b"dltensor"), tables.capsule(table=(ctypes.c_uint64 * 7)(2)), "text"], ids=str)
+@pytest.mark.parametrize(
+    "odd",
+    [None, 3, tables.capsule(b"dltensor"), tables.capsule(table=(ctypes.c_uint64 * 7)(2)), "text"],
+    ids=["none", "a number", "a capsule of another name", "a table of another version", "text"],
+)
 def test_an_odd_table_is_left_alone(add: Any, odd: Any) -> None:
     kind = type("Odd", (handmade.Exporter,), {"__dlpack_c_exchange_api__": odd})
     for _ in range(2):

@@ -1,0 +1,96 @@
+"""A call tells the dims of a kernel, by the shapes of inputs and outputs or by keyword; what contradicts itself is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensorlang import ir
+from tensorlang.codegen.cache.signature import Signature
+from tensorlang.errors import CallError
+from tests.codegen import handmade
+from tests.codegen.handmade import argument, build
+
+a, b = np.arange(16, dtype="f4"), np.linspace(0, 1, 16, dtype="f4")
+N, M = ir.Dim("n"), ir.Dim("m")
+
+
+def test_a_dim_comes_from_the_input() -> None:
+    kernel = handmade.copy("n", dims=("n",))
+    for size in (5, 0, 1, 7000, 5000):
+        x = np.random.default_rng(size).random(size).astype("f4")
+        np.testing.assert_array_equal(kernel(x), x)
+        np.testing.assert_array_equal(kernel(x, n=size), x)
+        np.testing.assert_array_equal(kernel(x, out=np.empty(size, "f4")), x)
+    assert kernel._fast
+    assert kernel(np.zeros(7000, "f4")).ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "out"),
+    [
+        (("n", 3), ("n", 3)),
+        ((3, "n"), (ir.Binary("mul", N, ir.const(3)),)),
+        ((ir.Binary("add", N, ir.const(2)),), (ir.Binary("add", N, ir.const(2)),)),
+    ],
+)
+def test_derived_extents_are_solved_and_computed(shape: Any, out: Any) -> None:
+    kernel = build(
+        handmade.COPY.format(pointers="ptr %a, ptr %out", dims=", i64 %n", count="add i64 0, 6", size=4),
+        Signature("copy", (argument("A", *shape),), (argument("C", *out),), ("n",)),
+    )
+    x = np.arange(6, dtype="f4").reshape({2: (2, 3) if shape[0] == "n" else (3, 2), 1: (6,)}[len(shape)])
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(x).ravel(), x.ravel())
+    assert kernel._fast
+
+
+@pytest.fixture(scope="module", params=["careful", "native"])
+def pair(request: Any) -> Any:
+    """`C: [n, m]` from `A: [n, 2 m]` and `B: [m]`; it copies nothing."""
+    text = "define i32 @shape(ptr %a, ptr %b, ptr %c, i64 %n, i64 %m) {\n  ret i32 0\n}"
+    inputs = (argument("A", "n", ir.Binary("mul", ir.const(2), M)), argument("B", "m"))
+    kernel = build(text, Signature("shape", inputs, (argument("C", "n", "m"),), ("n", "m")))
+    if request.param == "careful":
+        return kernel._linked
+    kernel(np.zeros((3, 4), "f4"), np.zeros(2, "f4"))
+    assert kernel._fast
+    return kernel
+
+
+def test_dims_agree_between_inputs(pair: Any) -> None:
+    assert pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4")).shape == (3, 2)
+    with pytest.raises(CallError, match=r"'A' .*expected shape \(3, 6\) with m = 3, n = 3, got \(3, 4\)"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(3, "f4"))
+    with pytest.raises(CallError, match=r"expected shape"):
+        pair(np.zeros((3, 5), "f4"), np.zeros(2, "f4"))
+    with pytest.raises(CallError, match=r"expected shape \(3, 2\)"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4"), out=np.zeros((2, 3), "f4"))
+    with pytest.raises(CallError, match=r"with m = 2, n = 4, got"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4"), n=4)
+
+
+@pytest.mark.parametrize("n", [-1, 2.0, "3", None, True, 2**63])
+def test_a_dim_is_an_integer_from_zero(pair: Any, n: Any) -> None:
+    with pytest.raises(CallError, match="dim 'n': expected an integer >= 0"):
+        pair(np.zeros((3, 4), "f4"), np.zeros(2, "f4"), n=n)
+
+
+def test_a_dim_that_no_input_fixes_is_passed_by_keyword() -> None:
+    text = "define i32 @free(ptr %a, ptr %c, i64 %n) {\n  ret i32 0\n}"
+    kernel = build(text, Signature("free", (argument("A", ir.Binary("floordiv", N, ir.const(2))),), (argument("C", N),), ("n",)))
+    with pytest.raises(CallError, match=r"do not fix dim 'n'; pass it by keyword \(n=...\)"):
+        kernel(np.zeros(2, "f4"))
+    assert kernel(np.zeros(2, "f4"), n=5).shape == (5,)
+    assert kernel(np.zeros(2, "f4"), n=4).shape == (4,)
+    with pytest.raises(CallError, match=r"expected shape \(3,\) with n = 6, got \(2,\)"):
+        kernel(np.zeros(2, "f4"), n=6)
+
+
+def test_a_negative_extent_is_refused() -> None:
+    text = "define i32 @short(ptr %a, ptr %c, i64 %n) {\n  ret i32 0\n}"
+    kernel = build(text, Signature("short", (argument("A", N),), (argument("C", ir.Binary("sub", N, ir.const(2))),), ("n",)))
+    assert kernel(np.zeros(2, "f4")).shape == (0,)
+    for _ in range(2):
+        with pytest.raises(CallError, match="extent n - 2 would be negative"):
+            kernel(np.zeros(1, "f4"))
