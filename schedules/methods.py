@@ -51,11 +51,11 @@ class Methods(ABC):
 
     def compute_at(self, stage: str, loop: str, within: str = "") -> None:
         """Compute a producer where it is needed; see `directives.compute_at`."""
-        self._step("compute_at", stage, loop, **({"within": within} if within else {}))
+        self._step("compute_at", stage, loop, **_inside(within))
 
     def compute_inline(self, stage: str, within: str = "") -> None:
         """Write a producer's expression into its uses; see `directives.compute_inline`."""
-        self._step("compute_inline", stage, **({"within": within} if within else {}))
+        self._step("compute_inline", stage, **_inside(within))
 
     def cache_read(self, tensor: str, at: str) -> None:
         """Copy the region of a tensor used inside a loop; see `directives.cache_read`."""
@@ -91,7 +91,7 @@ class Methods(ABC):
 
     def reverse_compute_inline(self, stage: str, within: str = "") -> None:
         """Write a consumer into the statement that completes its operand; see `directives.reverse_compute_inline`."""
-        self._step("reverse_compute_inline", stage, **({"within": within} if within else {}))
+        self._step("reverse_compute_inline", stage, **_inside(within))
 
     def cache_write(self, tensor: str, at: str) -> None:
         """Compute into a local buffer and copy it back; see `directives.cache_write`."""
@@ -160,3 +160,8 @@ class Methods(ABC):
     def join_reductions(self, first: str, second: str) -> None:
         """Compute two reductions over equal ranges in one pass; see `directives.join_reductions`."""
         self._step("join_reductions", first, second)
+
+
+def _inside(within: str) -> dict[str, str]:
+    """The argument that names a version, unless none is named."""
+    return {} if isinstance(within, str) and not within else {"within": within}

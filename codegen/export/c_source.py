@@ -47,8 +47,11 @@ def source(program: Program, interface: Interface, declarations: str) -> str:
     writer.nest(nest)
     lines = _marked(_used(writer.lines))
     fails = "end" in writer.used
-    body = ["  int32_t status = 0;", *lines, "end:", "  return status;"] if fails else [*lines, "  return 0;"]
     words = {argument.name: writer.places[argument.name][0] for argument in interface.arguments}
+    spoken = set(re.findall(r"\w+", "\n".join(lines)))
+    unread = [word for word in (*words.values(), *(writer.names[":" + dim] for dim in interface.dims)) if word not in spoken]
+    lines = [*(f"  (void){word};" for word in unread), *lines]
+    body = ["  int32_t status = 0;", *lines, "end:", "  return status;"] if fails else [*lines, "  return 0;"]
     parameters = [*header.pointers(interface, words, "restrict "), *(f"int64_t {writer.names[':' + dim]}" for dim in interface.dims)]
     kernel = [f"static int32_t tensorlang_{interface.name}({', '.join(parameters) or 'void'}) {{", *body, "}"]
     checked = entries(program, interface, helpers)

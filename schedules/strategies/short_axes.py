@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from math import lcm, prod
 from typing import Final
 
-from tensorlang.ir import For, Load, Store
+from tensorlang.ir import Buffer, For, Load, Select, Store
+from tensorlang.ir.traverse import axes_of, loads_of, walk
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, is_literal, size
 
 NEAR: Final = 2
 """How many times the elements of a vector those that its lanes read may lie apart: so many loads are shuffled into one."""
+MASKED_BITS: Final = 32
+"""The narrowest elements that every vector unit loads under a mask (VMASKMOVPS; bytes wait for AVX-512BW)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,28 @@ def run_of(stage: StageInfo, lanes: int, most: int) -> Run | None:
         if prod(map(size, loops)) >= lanes or not all(map(is_literal, loops)) or not _joins(stage, loop, loops):
             break
         loops = (loop, *loops)
-    if len(loops) < 2:
+    if len(loops) < 2 or (2 * size(loops[-1]) >= lanes and _inserts(stage, loops)):
         return None
     walked: list[Load | Store] = [load for load in stage.loads if any(stage.stride(load, loop) != 0 for loop in loops)]
     period = 1 if all(_as_one(stage, access, loops) for access in walked) else lcm(lanes, prod(map(size, loops[1:])))
     if period > most or not all(_is_near(stage, access, loops, max(period, lanes)) for access in walked):
         return None
     return Run(loops, period)
+
+
+def _inserts(stage: StageInfo, loops: tuple[For, ...]) -> bool:
+    """Would elements be loaded one by one, as conditions tell lanes apart and no instruction loads elements of this width under a mask?
+
+    That takes longer than half of the lanes idle do: images of bytes with a border of zeros, a row of which fills half a vector.
+    """
+    names = {loop.loop for loop in loops}
+    return any(
+        isinstance(load.buffer, Buffer) and load.buffer.dtype.bits < MASKED_BITS
+        for value in stage.store.values
+        for part in walk(value)
+        if isinstance(part, Select) and axes_of(part.cond) & names
+        for load in loads_of(part)
+    )
 
 
 def _joins(stage: StageInfo, loop: For, inside: tuple[For, ...]) -> bool:
