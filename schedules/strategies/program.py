@@ -219,7 +219,7 @@ class ProgramStrategy:
     @cached_property
     def _placements(self) -> Placements | None:
         """Where stages can be computed, of a program in rows; None where nothing can be but what follows the rows of the last stage."""
-        if self._tiles or self._blocks.moved or len(self._stages) > MOST_STAGES or any(info.is_idle for info in self._stages):
+        if self._tiles or self._blocks.moved or len(self._stages) > MOST_STAGES or not stage_kinds.all_run(self._parts, self._stages):
             return None
         found = Placements.of(self._plain, {info.name: info for info in self._stages}, self._rows)
         if found is None or self._last is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.errors import ScheduleError
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
-from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.program import Part, paths
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
@@ -116,3 +116,8 @@ def stands_beside(s: Schedule, info: StageInfo, tiles: Mapping[str, TileStrategy
     """Is a stage one of the tiles, or does it make an operand for them alone, or take their result?"""
     beside = info.name in tiles or any(tile.consumer == info.name for tile in tiles.values())
     return beside or (not info.reduced and sole_reader(s, info) in tiles)
+
+
+def all_run(parts: Iterable[Part], infos: Iterable[StageInfo]) -> bool:
+    """Does every stage run, as far as literals tell? The model has none of those in loops of no iterations."""
+    return {statement.stage for statement, _ in paths(parts)}.issuperset(info.name for info in infos)

@@ -53,7 +53,13 @@ class Impossible:
 
 
 IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
-    Impossible(("rfactor", "tensorize"), "it takes the loops of a reduction alone, and a store with one inside is a reduction", ("store",)),
+    Impossible(("tensorize",), "it takes the loops of a reduction alone, and a store with one inside is a reduction", ("store",)),
+    Impossible(
+        ("rfactor",),
+        "the same; but for a sum over nothing, of which the initialisation is left",
+        ("store",),
+        ("plain", "where", "symbolic"),
+    ),
 )
 
 

@@ -195,3 +195,17 @@ def test_a_program_of_which_a_stage_never_runs_is_built_by_default() -> None:
     empty, full = tl.build((u, v))(np.ones(2, np.float32))
     assert empty.shape == (1, 2, 0)
     np.testing.assert_array_equal(full, np.full((1, 2), 9, np.float32))
+
+
+def test_a_scan_of_no_steps_beside_stages_in_rows_is_built_by_default() -> None:
+    x = tl.placeholder((4,), name="X")
+    s = tl.compute((4, 3), lambda i, j: x[i] * 0.5, name="S")
+
+    def step(t: tl.Expr, before: Tensor) -> Tensor:
+        half = tl.compute((4,), lambda i: before[i] + s[i, t % 3], name="H")
+        found: Tensor = tl.compute((4,), lambda i: half[i] * half[3 - i], name="N")
+        return found
+
+    last = tl.scan(step, x, 0, keep="last")
+    found = tl.build(tl.compute((4,), lambda i: last[i] * 2, name="Y"))(np.arange(4, dtype=np.float32))
+    np.testing.assert_array_equal(found, 2 * np.arange(4))
