@@ -8,7 +8,7 @@ does not move is the same box outside of the loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -173,11 +173,11 @@ def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
         else:
             places |= found.places
     inside = frozenset().union(*(part.inside for part in within))
-    once = _merged(boxes, inside)
+    once = within[0].whole if len(parts) == len(within) == 1 else _merged(boxes, inside)
     if loop is None:
         return Scope(loop, once, once, tuple(inner), inside, frozenset(places))
     inside |= {loop.name}
-    return Scope(loop, once, _merged((box.over(loop) for box in once), inside), tuple(inner), inside, frozenset(places))
+    return Scope(loop, once, _merged([box.over(loop) for box in once], inside), tuple(inner), inside, frozenset(places))
 
 
 def _point(access: LinearAccess, place: int) -> BufferFootprint:
@@ -185,9 +185,11 @@ def _point(access: LinearAccess, place: int) -> BufferFootprint:
     return BufferFootprint(access, sides, access.reads, access.writes, access.streams, place, access.buffer.name)
 
 
-def _merged(boxes: Iterable[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:
+def _merged(boxes: Sequence[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:
     """Boxes, those of one buffer joined that move alike outside."""
     found: list[BufferFootprint] = []
+    if len({box.name for box in boxes}) == len(boxes):
+        return tuple(boxes)
     for box in boxes:
         for place, old in enumerate(found):
             if old.name == box.name and old.moves_with(box, inside):

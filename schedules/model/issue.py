@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Loop, Part, Statement, statements
@@ -29,6 +29,8 @@ MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
 value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
 INSTRUCTION: Final = 1.0
 """Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
+MASKED_SUMS: Final = (512,)
+"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before, a slot and a cycle for each."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 
@@ -92,11 +94,10 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
     copies = {
         loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path if loop not in products
     }
-    number = math.prod(copies.values())
-    loads = stores = shuffles = 0.0
     anew = serial is not None and serial.name in statement.moving
+    moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
-    kept, waiting, farthest = 0.0, 0.0, 1.0
+    waiting, farthest = 0.0, 1.0
     for access, offsets in _alike(statement):
         moving = access.steps()
         step = 0.0 if serial is None else moving.get(serial.name, 0.0)
@@ -104,53 +105,126 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
             apart = 1.0
-        each = 1.0
+        each, shuffles = 1.0, 0.0
         if apart not in (0.0, 1.0):
             across = any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
             if across:  # a square is transposed in registers
-                shuffles += vectors * math.log2(lanes)
+                shuffles = vectors * math.log2(lanes)
             elif apart <= NEAR and not access.writes:
-                each, farthest, shuffles = apart, max(farthest, 2 * apart), shuffles + vectors * apart
+                each, farthest, shuffles = apart, max(farthest, 2 * apart), vectors * apart
             else:
                 each = min(float(lanes), vector.trips if vector is not None else 1.0)
-                shuffles += vectors * each
+                shuffles = vectors * each
         waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
-        done = vectors * each
+        done, kept = vectors * each, 0.0
         if serial is not None and serial.name not in moving:
-            kept, done = kept + (done if access.reads else 0.0), done / serial.trips
+            kept, done = done if access.reads else 0.0, done / serial.trips
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
         lines.append((access.buffer.name, touched, touched * min(1.0, abs(step) * access.element / machine.line)))
         if vector is not None and apart == 1:
             done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
-        loads += done if access.reads else 0.0
-        stores += done if access.writes else 0.0
-    work = (statement.operations if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
-    levels = math.log2(lanes) if statement.combines and vector is not None and vector.name not in statement.moving else 0.0
-    if levels:  # lanes are combined with one another before they join the result
-        joined = math.prod(count for name, count in copies.items() if name in statement.moving)
-        work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
-    chain, free = 0.0, machine.registers - 1 - waiting
-    if statement.combines:
-        kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
-        sums = math.prod(count for name, count in copies.items() if name in kept_apart)
-        if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
-            free -= sums
-            loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
-        loads += max(0.0, kept - max(0.0, free))
-        chain = number / sums * (ports.latency + max(0.0, statement.joining - 1))
-        if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
-            slots = work + loads + stores + shuffles + STEP
-            chain /= 1 + ports.window / (slots * (1.0 if anew else serial.trips))
+        moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
-    work += masks / 2
-    slots = work + masks / 2 + loads + stores + shuffles
+    body = _Body(statement, copies, vector, serial, anew, tuple(moves), waiting, masks, machine)
+    first, *rest = _tiles(path, copies, vector, lanes)
+    arithmetic, memory, slots = body.cycles(first)
+    ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     asked: dict[str, float] = {}
     for name, now, later in lines:
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
-    arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, slots / ports.issue)
-    memory = max(loads / ports.loads, stores / ports.stores)
-    ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
+    arithmetic, memory = arithmetic * first.share, memory * first.share
+    for tile in rest:
+        more, moved, _ = body.cycles(tile)
+        arithmetic, memory = arithmetic + more * tile.share, memory + moved * tile.share
     return Cycles(arithmetic * times, memory * times, ahead, asked)
+
+
+class _Moves(NamedTuple):
+    """What accesses that move alike take in a body: loads, stores, shuffles, and of the loads those that registers may keep."""
+
+    loops: Collection[str]
+    loads: float
+    stores: float
+    shuffles: float
+    kept: float
+
+
+class _Tile(NamedTuple):
+    """How often a body runs on a tile of some size, as a share of all its runs, which may add up to more than 1: parts count as runs.
+
+    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted.
+    """
+
+    share: float
+    copies: Mapping[str, int]
+    masked: bool
+
+
+def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | None, lanes: int) -> list[_Tile]:
+    """The tile of a body, and what is left at the ends of loops whose last tile is not whole."""
+    found = [_Tile(1.0, copies, masked=False)]
+    for loop in path:
+        whole = math.floor(loop.tiles + 1e-9)
+        left = (loop.tiles - whole) * loop.trips
+        if left < 1e-6 or loop.name not in copies:
+            continue
+        vectors = left / lanes if loop is vector else left
+        count = math.ceil(vectors - 1e-6)
+        masked = count - vectors > 1e-6
+        found = [tile._replace(share=tile.share * whole / loop.tiles) for tile in found] + [
+            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked) for tile in found
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A statement under unrolled and vector loops, `copies` of it by loop; `waiting` registers hold what later turns read again."""
+
+    statement: Statement
+    copies: Mapping[str, int]
+    vector: Loop | None
+    serial: Loop | None
+    anew: bool
+    moves: tuple[_Moves, ...]
+    waiting: float
+    masks: float
+    machine: Machine
+
+    def cycles(self, tile: _Tile) -> tuple[float, float, float]:
+        """Cycles of arithmetic (or of a chain), and of loads and stores; the slots."""
+        statement, vector, serial, ports, copies = self.statement, self.vector, self.serial, self.machine.ports, tile.copies
+        loads = stores = shuffles = kept = 0.0
+        for moves in self.moves:
+            part = 1.0
+            if copies is not self.copies:
+                part = math.prod(copies[name] / count for name, count in self.copies.items() if name in moves.loops)
+            loads, stores = loads + moves.loads * part, stores + moves.stores * part
+            shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
+        number = math.prod(copies.values())
+        work = (statement.operations if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
+        chain, free = 0.0, self.machine.registers - 1 - self.waiting
+        if statement.combines and vector is not None and vector.name not in statement.moving:
+            levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
+            joined = math.prod(count for name, count in copies.items() if name in statement.moving)
+            work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
+        if statement.combines:
+            kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
+            sums = math.prod(count for name, count in copies.items() if name in kept_apart)
+            if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
+                free -= sums
+                loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
+            loads += max(0.0, kept - max(0.0, free))
+            blend = 1.0 if tile.masked and self.machine.vector_bits not in MASKED_SUMS else 0.0
+            work += blend * sums
+            chain = number / sums * (ports.latency + max(0.0, statement.joining - 1) + blend)
+            if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
+                slots = work + loads + stores + shuffles + STEP
+                chain /= 1 + ports.window / (slots * (1.0 if self.anew else serial.trips))
+        work += self.masks / 2
+        slots = work + self.masks / 2 + loads + stores + shuffles
+        arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, slots / ports.issue)
+        return arithmetic, max(loads / ports.loads, stores / ports.stores), slots
 
 
 def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:

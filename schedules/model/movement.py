@@ -107,12 +107,16 @@ def _lost(boxes: tuple[BufferFootprint, ...], cache: CacheGeometry) -> tuple[flo
     least, most = cache.kept
     if total <= least * cache.ways:  # even if all fell into one set
         return (0.0,) * len(boxes)
+    evenly = min(1.0, max(0.0, (total / (cache.sets * cache.ways) - least) / (most - least)))
+    if cache.sets == 1 or evenly == 1:
+        return (evenly,) * len(boxes)
     found = []
     for units in counted:
-        full = total / (cache.sets * cache.ways)
-        if cache.sets > 1 and (units.rows or units.total > cache.sets):
+        lost = evenly
+        if units.rows:
             used = sets_used(units, cache.unit, cache.sets)
-            if used < units.total:
-                full = max(full, (units.total / used + (total - units.total) / cache.sets) / cache.ways)
-        found.append(min(1.0, max(0.0, (full - least) / (most - least))))
+            if used < min(units.total, cache.sets):
+                full = (units.total / used + (total - units.total) / cache.sets) / cache.ways
+                lost = max(lost, min(1.0, (full - least) / (most - least)))
+        found.append(lost)
     return tuple(found)

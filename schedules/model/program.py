@@ -76,12 +76,16 @@ class Statement(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole."""
+    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
+
+    `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one.
+    """
 
     name: str
     trips: float
     kind: str
     body: tuple[Part, ...]
+    tiles: float = 1.0
 
 
 Part: TypeAlias = "Loop | Statement"
@@ -217,6 +221,13 @@ class _Reader:
         ends = self._middle(loop.hi), self._middle(loop.lo)
         return UNKNOWN / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
 
+    def _tiles(self, loop: For) -> float:
+        """How many tiles there are of the one that a loop runs through; 1 where all are whole, or that is not known."""
+        split = self.tiles.get(loop.loop)
+        if split is None or self._number(Binary("sub", loop.hi, loop.lo)) is not None:
+            return 1.0
+        return max(1.0, (self._number(Binary("sub", split.hi, split.lo)) or 0.0) / split.factor)
+
     def _middle(self, expr: Expr) -> float | None:
         """The value of a bound in the middle of the loops around it; None where data decides."""
         match expr:
@@ -259,7 +270,7 @@ class _Reader:
                 if trips == 1:
                     yield from inner
                 elif inner and trips > 0:
-                    yield Loop(name, trips, kind, inner)
+                    yield Loop(name, trips, kind, inner, self._tiles(stmt))
             case Store():
                 yield self._statement(stmt)
             case _:

@@ -64,7 +64,10 @@ class Sketch:
         outer, inner = f"{loop}_o", f"{loop}_i"
         place, old = self._find(loop)
         trips = max(1.0, math.ceil(old.trips / lanes) * lanes / factor), min(factor, old.trips)
-        self.loops[place : place + 1] = [Loop(outer, trips[0], old.kind, ()), Loop(inner, trips[1], old.kind, ())]
+        tiles = (old.tiles, trips[0]) if trips[0] > 1 else (1.0, old.tiles)
+        self.loops[place : place + 1] = [
+            Loop(name, count, old.kind, (), parts) for name, count, parts in zip((outer, inner), trips, tiles, strict=True)
+        ]
         self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
         return outer, inner
 

@@ -22,7 +22,7 @@ from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, TileSize
-from tensorlang.schedules.strategies.analysis import StageInfo, size
+from tensorlang.schedules.strategies.analysis import StageInfo, size, tensor_of
 from tensorlang.schedules.strategies.blocking import BlockingSearch
 from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
@@ -39,6 +39,7 @@ from tensorlang.schedules.strategies.thread_loop import cheapest_thread_loop, pa
 from tensorlang.schedules.strategies.tile_order import TileOrder, is_packable
 from tensorlang.schedules.strategies.tiling import Tiling
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
+from tensorlang.system.lazy import cached_property
 
 ACROSS_COST: Final = 1.1
 """What roles are charged whose lanes lie across an operand or the result: more code, and the model is not sure of less."""
@@ -49,7 +50,7 @@ IN_PARTS: Final = "parts"
 """The place of a producer inside the loop that partitions what it makes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contraction:
     """A contraction as register tiles.
 
@@ -76,14 +77,30 @@ class Contraction:
         """In the roles that the model takes for cheapest, or None where the stage is no contraction that reuses operands."""
         kernels: tuple[MicroKernel, ...] = dot_kernels(stage, machine) or lane_kernels(stage, machine)
         ways = [cls(kernel, machine, threads, plain=plain, constants=constants) for kernel in kernels]
+        ways = [way for way in ways if not any(other.dominates(way) for other in ways)]
         found = ways[0] if len(ways) == 1 else min(ways, key=cls._seconds_in_roles, default=None)
         return None if found is None or _is_small(found.kernel) else found
+
+    def dominates(self, other: Contraction) -> bool:
+        """Is another way no faster for sure: does it have to copy or transpose where this one moves nothing, for no better tile?"""
+        if self._moves or self._overlaps or not other._moves or any(tensor_of(load).name in self.constants for load in other.kernel.roles.operands):
+            return False
+        return self.tiles.value(*self.tiles.best) >= other.tiles.value(*other.tiles.best)
+
+    @property
+    def _moves(self) -> bool:
+        """Does something lie across its lanes in memory?"""
+        return self.kernel.roles.scattered or self.kernel.roles.transposed
+
+    @property
+    def _overlaps(self) -> bool:
+        return self.kernel.roles.overlaps(self.kernel.lanes) and not self.kernel.fixed_packing
 
     def _seconds_in_roles(self) -> float:
         """What it takes in these roles, more where lanes lie across memory or vectors overlap."""
         roles = self.kernel.roles
-        seconds = self.search.tile_seconds() * (ACROSS_COST if roles.scattered or roles.transposed else 1.0)
-        return seconds * (OVERLAP_COST if roles.overlaps(self.kernel.lanes) and not self.kernel.fixed_packing else 1.0)
+        seconds = self.search.tile_seconds() * (ACROSS_COST if self._moves else 1.0)
+        return seconds * (OVERLAP_COST if self._overlaps else 1.0)
 
     @property
     def name(self) -> str:
@@ -95,7 +112,7 @@ class Contraction:
         """The stage that contracts."""
         return self.kernel.roles.stage
 
-    @property
+    @cached_property
     def tiles(self) -> RegisterTiles:
         """Its tiles."""
         return RegisterTiles(self.kernel, self.machine)
@@ -180,7 +197,7 @@ class Contraction:
         search = self.search
         return lambda config: search.seconds(config)[0]
 
-    @property
+    @cached_property
     def search(self) -> BlockingSearch:
         """The search for its default."""
         values = {knob.name: knob.values for knob in self.knobs()}

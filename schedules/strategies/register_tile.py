@@ -13,6 +13,7 @@ from tensorlang.ir import For, Load
 from tensorlang.schedules.strategies.analysis import StageInfo, tensor_of, utilization
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
+from tensorlang.system.lazy import cached_property
 
 MAX_ROWS: Final = 28
 CONFLICT_ROWS: Final = 16
@@ -31,14 +32,14 @@ INDEPENDENT_SUMS: Final = 10
 """Accumulators that have to be in flight to keep the multiply-add units busy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RegisterTiles:
     """The tiles of a micro-kernel on a machine."""
 
     kernel: MicroKernel
     machine: Machine
 
-    @property
+    @cached_property
     def row_sizes(self) -> tuple[int, ...]:
         """The numbers of rows worth trying."""
         roles = self.kernel.roles
@@ -47,7 +48,7 @@ class RegisterTiles:
         conflict = any(leading_dimension_conflict(roles.stage, load, roles.row.last, sets=2) for load in roles.row_operands)
         return tuple(range(1, min(roles.row.size, CONFLICT_ROWS if conflict else MAX_ROWS) + 1))
 
-    @property
+    @cached_property
     def vector_sizes(self) -> tuple[int, ...]:
         """The numbers of vectors worth trying."""
         return vector_counts(self.kernel.roles.vector.size, self.kernel.lanes, MAX_VECTORS)
@@ -75,7 +76,7 @@ class RegisterTiles:
         loads += vectors * max(1, len(roles.operands)) * 2  # a vector is dearer than an element that is broadcast
         return float(used * independent * (2 * rows * vectors / tiles / loads) ** 0.25)
 
-    @property
+    @cached_property
     def best(self) -> tuple[int, int]:
         """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
         if self.kernel.roles.row is None:

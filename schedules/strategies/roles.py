@@ -57,7 +57,7 @@ class Roles:
         """Results that are summed together, each in registers of its own."""
         return len(self.stage.store.buffers)
 
-    @property
+    @cached_property
     def temporaries(self) -> int:
         """Registers of what rows and lanes are combined to: none where it is a product that one instruction multiplies and adds."""
         value, reducer = self.stage.store.values[0], self.stage.store.reducer
