@@ -82,7 +82,7 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
         shares["pages"] += waited / machine.hertz
         for name, value in cycles.items():
             shares[name] += value / machine.hertz
-        near = cycles.pop(names[1]) + cycles.pop("L1")  # L1 gives and takes through the same ports
+        near = _near(cycles.pop("L1"), cycles.pop(names[1]), sent[names[1]][1].share_alone(place, own.asked), machine)
         whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap) + waits + waited
         stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
     given = {name: traffic.total * machine.line for name, (_, traffic) in sent.items()}
@@ -121,6 +121,16 @@ def _cycles(
         taken += back * each
         waited += alone * max(0.0, _wait(latency, core, buffer, machine.outstanding) - each)
     return max(given, taken) + past, waited
+
+
+def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:
+    """Cycles in which L1 gives operands and takes lines, of which a share comes `alone`: not ahead of the loads that want them.
+
+    These loads are issued again when the line is there. Lines that come ahead pass through the same ports as operands, so they overlap with
+    them by half the exponent of other resources: on Intel's cores, whose exponent is 2, not at all.
+    """
+    exponent = max(1.0, machine.overlap / 2)
+    return float(((loads + lines * alone) ** exponent + (lines * (1 - alone)) ** exponent) ** (1 / exponent))
 
 
 def _wait(latency: float, core: Cycles, buffer: str, most: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
@@ -57,20 +58,20 @@ class Cycles:
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
     """The cycles of each statement, by its place in the program."""
     found: dict[int, Cycles] = {}
-    for place, cycles in _issued(parts, machine, 1.0, None):
+    for place, cycles in _issued(parts, machine, 1.0, ()):
         found[place] = found.get(place, Cycles()) + cycles
     return found
 
 
-def _issued(parts: tuple[Part, ...], machine: Machine, times: float, serial: Loop | None) -> Iterator[tuple[int, Cycles]]:
+def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tuple[Loop, ...]) -> Iterator[tuple[int, Cycles]]:
     for part in parts:
         if _is_body(part):
             for statement, path in _paths(part, ()):
-                yield statement.place, _body(statement, path, serial, machine, times)
+                yield statement.place, _body(statement, path, around, machine, times)
         elif isinstance(part, Loop):
             steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
             yield next(statements(part.body)).place, Cycles(steps, 0.0)
-            yield from _issued(part.body, machine, times * part.trips, part)
+            yield from _issued(part.body, machine, times * part.trips, (*around, part))
 
 
 def _is_body(part: Part) -> bool:
@@ -85,9 +86,10 @@ def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tupl
         yield part, path
 
 
-def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, machine: Machine, times: float) -> Cycles:
+def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...], machine: Machine, times: float) -> Cycles:
     """The cycles of one statement in a body that runs `times` times."""
-    ports = machine.ports
+    ports, serial = machine.ports, around[-1] if around else None
+    chained = math.prod(loop.trips for loop in takewhile(lambda loop: loop.name not in statement.moving, reversed(around)))
     vector = next((loop for loop in path if loop.kind != "unroll"), None)
     products = [loop for loop in path if loop.kind == "tensor" and loop is not vector]  # what an instruction adds in each lane
     lanes = machine.lanes(statement.bits)
@@ -125,7 +127,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, mac
             done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
-    body = _Body(statement, copies, vector, serial, anew, tuple(moves), waiting, masks, machine)
+    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, machine)
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
@@ -179,13 +181,15 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A statement under unrolled and vector loops, `copies` of it by loop; `waiting` registers hold what later turns read again."""
+    """A statement under unrolled and vector loops, `copies` of it by loop.
+
+    It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again.
+    """
 
     statement: Statement
     copies: Mapping[str, int]
     vector: Loop | None
-    serial: Loop | None
-    anew: bool
+    chained: float
     moves: tuple[_Moves, ...]
     waiting: float
     masks: float
@@ -193,7 +197,7 @@ class _Body:
 
     def cycles(self, tile: _Tile) -> tuple[float, float, float]:
         """Cycles of arithmetic (or of a chain), and of loads and stores; the slots."""
-        statement, vector, serial, ports, copies = self.statement, self.vector, self.serial, self.machine.ports, tile.copies
+        statement, vector, ports, copies = self.statement, self.vector, self.machine.ports, tile.copies
         loads = stores = shuffles = kept = 0.0
         for moves in self.moves:
             part = 1.0
@@ -218,9 +222,8 @@ class _Body:
             blend = 1.0 if tile.masked and self.machine.vector_bits not in MASKED_SUMS else 0.0
             work += blend * sums
             chain = number / sums * (ports.latency + max(0.0, statement.joining - 1) + blend)
-            if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
-                slots = work + loads + stores + shuffles + STEP
-                chain /= 1 + ports.window / (slots * (1.0 if self.anew else serial.trips))
+            slots = work + loads + stores + shuffles + STEP  # the window holds the beginning of the next tile, which depends on nothing
+            chain /= 1 + ports.window / (slots * self.chained)
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
         arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, slots / ports.issue)

@@ -9,7 +9,7 @@ only while these have ways for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -46,6 +46,12 @@ class CacheTraffic:
     def total(self) -> float:
         """All units that pass, both ways."""
         return sum(self.ahead.values()) + sum(self.alone.values()) + sum(self.back.values())
+
+    def share_alone(self, place: int, buffers: Iterable[str]) -> float:
+        """The share of what comes in for a statement that comes one by one."""
+        keys = [(place, buffer) for buffer in buffers]
+        alone, ahead = (sum(kind.get(key, 0.0) for key in keys) for kind in (self.alone, self.ahead))
+        return alone / (alone + ahead) if alone else 0.0
 
     def add(self, box: BufferFootprint, units: Units, unit: int, times: float) -> None:
         """Count what a box moves."""

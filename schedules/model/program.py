@@ -134,8 +134,9 @@ class _Reader:
     count: int = 0
 
     def __post_init__(self) -> None:
-        self.splits = {relation.outer: relation for relation in self.nest.relations if isinstance(relation, SplitRelation)}
-        self.tiles = {relation.inner: relation for relation in self.splits.values()}
+        splits = [relation for relation in self.nest.relations if isinstance(relation, SplitRelation)]
+        self.splits = {relation.outer: relation for relation in splits}
+        self.tiles = {relation.inner: relation for relation in splits}
         found = [*loops(self.nest.body)]
         self.begins = {loop.loop: loop.lo for loop in found if not isinstance(loop.lo, Const)}
         self.once = {loop.loop for loop in found if self._number(Binary("sub", loop.hi, loop.lo)) == 1}
@@ -221,10 +222,10 @@ class _Reader:
         ends = self._middle(loop.hi), self._middle(loop.lo)
         return UNKNOWN / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
 
-    def _tiles(self, loop: For) -> float:
-        """How many tiles there are of the one that a loop runs through; 1 where all are whole, or that is not known."""
-        split = self.tiles.get(loop.loop)
-        if split is None or self._number(Binary("sub", loop.hi, loop.lo)) is not None:
+    def _tiles(self, loop: str) -> float:
+        """How many tiles there are of the one that a loop runs through; 1 where the last one runs like the others, or is not known."""
+        split = self.tiles.get(loop)
+        if split is None or split.tail != "peel":
             return 1.0
         return max(1.0, (self._number(Binary("sub", split.hi, split.lo)) or 0.0) / split.factor)
 
@@ -270,7 +271,7 @@ class _Reader:
                 if trips == 1:
                     yield from inner
                 elif inner and trips > 0:
-                    yield Loop(name, trips, kind, inner, self._tiles(stmt))
+                    yield Loop(name, trips, kind, inner, self._tiles(name))
             case Store():
                 yield self._statement(stmt)
             case _:

@@ -41,11 +41,9 @@ from tensorlang.schedules.strategies.tiling import Tiling
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 from tensorlang.system.lazy import cached_property
 
-ACROSS_COST: Final = 1.1
-"""What roles are charged whose lanes lie across an operand or the result: more code, and the model is not sure of less."""
-OVERLAP_COST: Final = 1.2
-"""What roles are charged whose vectors overlap from step to step (a window's taps along the lanes) and are read in place: the model is not
-sure of less. A 3 x 3 convolution of 64 to 64 channels over 56 x 56 takes 1.15 of the time so on a Zen 3, where 0.94 is predicted."""
+ACROSS_COST: Final = 1.05
+"""The factor by which roles have to be predicted faster whose lanes lie across an operand or the result: more code, and the model is not
+sure of less, as between other ways (`alternatives.GAIN`)."""
 IN_PARTS: Final = "parts"
 """The place of a producer inside the loop that partitions what it makes."""
 
@@ -82,8 +80,12 @@ class Contraction:
         return None if found is None or _is_small(found.kernel) else found
 
     def dominates(self, other: Contraction) -> bool:
-        """Is another way no faster for sure: does it have to copy or transpose where this one moves nothing, for no better tile?"""
-        if self._moves or self._overlaps or not other._moves or any(tensor_of(load).name in self.constants for load in other.kernel.roles.operands):
+        """Does another way have to copy or transpose where this one moves nothing, for no better tile?
+
+        Not where windows are read in place, of which caches hold less than of packed panels, nor where copies are made beforehand.
+        """
+        ready = any(tensor_of(load).name in self.constants for load in other.kernel.roles.operands)
+        if self._moves or not other._moves or ready or self.kernel.roles.reduced:
             return False
         return self.tiles.value(*self.tiles.best) >= other.tiles.value(*other.tiles.best)
 
@@ -92,15 +94,9 @@ class Contraction:
         """Does something lie across its lanes in memory?"""
         return self.kernel.roles.scattered or self.kernel.roles.transposed
 
-    @property
-    def _overlaps(self) -> bool:
-        return self.kernel.roles.overlaps(self.kernel.lanes) and not self.kernel.fixed_packing
-
     def _seconds_in_roles(self) -> float:
-        """What it takes in these roles, more where lanes lie across memory or vectors overlap."""
-        roles = self.kernel.roles
-        seconds = self.search.tile_seconds() * (ACROSS_COST if self._moves else 1.0)
-        return seconds * (OVERLAP_COST if self._overlaps else 1.0)
+        """What it takes in these roles, more where lanes lie across memory."""
+        return self.search.tile_seconds() * (ACROSS_COST if self._moves else 1.0)
 
     @property
     def name(self) -> str:

@@ -78,14 +78,6 @@ class Roles:
         """
         return not self.operands or any(self.stage.stride(load, loop) != 0 and not self._picks(load, loop) for load in self.operands)
 
-    def overlaps(self, lanes: int) -> bool:
-        """Does a vector of so many lanes that are contiguous hold elements of the one of the step before, as a window's taps do?"""
-        if self.scattered or self.vector.size == 1:
-            return False
-        return any(
-            0 < abs(self.stage.stride(load, loop) or 0) < lanes for load in self.operands for loop in self.stage.reduced if size(loop) > 1
-        )
-
     def _picks(self, load: Load, loop: For) -> bool:
         return self.row is None and not self.reduced and picks(load, loop)
 

@@ -67,7 +67,7 @@ class TilingSketches:
 
     def _split_anew(self, config: Mapping[str, Any], block_rows: int | None) -> SplitStage:
         roles, sketch = self.kernel.roles, Sketch.of(self.plain, self.kernel.roles.stage.name)
-        j_o, j_i = sketch.split(_fused(sketch, roles.vector), config["vectors"] * self.kernel.lanes, self.kernel.lanes)
+        j_o, j_i = sketch.split(_fused(sketch, roles.vector), config["vectors"] * self.kernel.lanes)
         outer, k = {"j": j_o}, roles.depth.loop
         if config["depth"] < size(roles.depth):
             outer["k"], k = sketch.split(k, config["depth"])
