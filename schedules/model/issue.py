@@ -17,7 +17,7 @@ from tensorlang.schedules.model.program import Loop, Part, Statement, statements
 from tensorlang.schedules.model.walks import LinearAccess
 
 STEP: Final = 2.0
-"""Slots of a step of a serial loop: its counter, and the comparison with the jump."""
+"""Slots of a step of a serial loop: its counter, and the comparison with the jump. Beside those of its body, where that has some left."""
 ENTRY: Final = 4.0
 """Cycles to begin and leave a loop: its first addresses, and its end where that is predicted wrongly; ends of short loops seldom are."""
 PREFETCHED: Final = 4
@@ -64,12 +64,15 @@ def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
 
 
 def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tuple[Loop, ...]) -> Iterator[tuple[int, Cycles]]:
+    step = STEP if around else 0.0
     for part in parts:
         if _is_body(part):
             for statement, path in _paths(part, ()):
-                yield statement.place, _body(statement, path, around, machine, times)
+                yield statement.place, _body(statement, path, around, machine, times, step)
+                step = 0.0
         elif isinstance(part, Loop):
-            steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
+            own = 0.0 if any(map(_is_body, part.body)) else part.trips * STEP / machine.ports.issue
+            steps = (own + ENTRY) * times
             yield next(statements(part.body)).place, Cycles(steps, 0.0)
             yield from _issued(part.body, machine, times * part.trips, (*around, part))
 
@@ -86,7 +89,7 @@ def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tupl
         yield part, path
 
 
-def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...], machine: Machine, times: float) -> Cycles:
+def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...], machine: Machine, times: float, step: float) -> Cycles:
     """The cycles of one statement in a body that runs `times` times."""
     ports, serial = machine.ports, around[-1] if around else None
     chained = math.prod(loop.trips for loop in takewhile(lambda loop: loop.name not in statement.moving, reversed(around)))
@@ -102,7 +105,7 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
     waiting, farthest = 0.0, 1.0
     for access, offsets in _alike(statement):
         moving = access.steps()
-        step = 0.0 if serial is None else moving.get(serial.name, 0.0)
+        stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = _elements(access, offsets, copies, "" if vector is None else vector.name)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
         if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
@@ -122,12 +125,12 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
         if serial is not None and serial.name not in moving:
             kept, done = done if access.reads else 0.0, done / serial.trips
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
-        lines.append((access.buffer.name, touched, touched * min(1.0, abs(step) * access.element / machine.line)))
+        lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
         if vector is not None and apart == 1:
             done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
         moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
-    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, machine)
+    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine)
     first, *rest = _tiles(path, copies, vector, lanes)
     arithmetic, memory, slots = body.cycles(first)
     ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
@@ -183,7 +186,8 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
 class _Body:
     """A statement under unrolled and vector loops, `copies` of it by loop.
 
-    It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again.
+    It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again; the loop
+    around it takes `step` slots each time.
     """
 
     statement: Statement
@@ -193,6 +197,7 @@ class _Body:
     moves: tuple[_Moves, ...]
     waiting: float
     masks: float
+    step: float
     machine: Machine
 
     def cycles(self, tile: _Tile) -> tuple[float, float, float]:
@@ -226,7 +231,7 @@ class _Body:
             chain /= 1 + ports.window / (slots * self.chained)
         work += self.masks / 2
         slots = work + self.masks / 2 + loads + stores + shuffles
-        arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, slots / ports.issue)
+        arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, (slots + self.step) / ports.issue)
         return arithmetic, max(loads / ports.loads, stores / ports.stores), slots
 
 
