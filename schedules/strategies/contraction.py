@@ -80,12 +80,12 @@ class Contraction:
         return None if found is None or _is_small(found.kernel) else found
 
     def dominates(self, other: Contraction) -> bool:
-        """Does another way have to copy or transpose where this one moves nothing, for no better tile?
+        """Does another way have to copy or transpose where this one reads and writes whole vectors in place, for no better tile?
 
         Not where windows are read in place, of which caches hold less than of packed panels, nor where copies are made beforehand.
         """
-        ready = any(tensor_of(load).name in self.constants for load in other.kernel.roles.operands)
-        if self._moves or not other._moves or ready or self.kernel.roles.reduced:
+        roles, ready = self.kernel.roles, any(tensor_of(load).name in self.constants for load in other.kernel.roles.operands)
+        if self._moves or not other._moves or ready or roles.reduced or roles.vector.size % self.kernel.lanes:
             return False
         return self.tiles.value(*self.tiles.best) >= other.tiles.value(*other.tiles.best)
 
