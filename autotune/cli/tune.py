@@ -104,6 +104,7 @@ def _tuned(screen: Any, job: Session) -> None:
         leave(130)
     plain(screen, f"best configuration: {result.best.config}")
     if job.log is not None:
+        job.log.remember()
         plain(screen, f"log: {job.log.path}")
 
 
@@ -139,7 +140,8 @@ def job(
 
 
 def _run_batch(screen: Any, ready: Batch) -> None:
-    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.log.log import Log  # noqa: PLC0415 - see `main`
+    from tensorlang.autotune.reporting.display import plain, plural  # noqa: PLC0415
     from tensorlang.autotune.reporting.summary import BatchMonitor, summary  # noqa: PLC0415
 
     stop = Stop()
@@ -152,6 +154,7 @@ def _run_batch(screen: Any, ready: Batch) -> None:
                 stop.check()
 
             ready.run(progress)
+        Log(ready.job.log).remember()
         hurried = ready.left is not None and ready.left < PEAK_S
         table = summary(ready, measured=ready.measured and not hurried)
     except KeyboardInterrupt:

@@ -83,6 +83,12 @@ class Log:
                 seen.path, seen.offset, seen.length = path, located.offset, located.length
             yield seen
 
+    def remember(self) -> None:
+        """Let the next process on this host that asks for all of the log find it read (see `remembered`); never raises."""
+        with contextlib.suppress(LogError):
+            for _ in self.glimpses():
+                pass
+
     def _distinct(
         self, found: Iterable[tuple[Path, LocatedRecord]], problems: list[Problem], kinds: frozenset[str]
     ) -> Iterator[tuple[tuple[Path, LocatedRecord], Any]]:

@@ -4,7 +4,8 @@ The best record of each study is rebuilt from its own definition and directives 
 
 Two days are compared, so the tolerance is that of two days: `TOLERANCE`, or three standard deviations of the samples of both if that is
 more. Where both days timed the fixed piece of work (the sentinel), what the machine itself gained or lost is taken out first. A time
-that is too long is measured again, since other work only ever adds to it; the least of `ATTEMPTS` counts.
+that is too long is measured again, in turns with another schedule of the same program that the log timed beside it: a neighbour on the same
+core slows code by how it uses the core, which no fixed work shows, and both alike. The least of `ATTEMPTS` counts.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import truediv
 from statistics import median
 from typing import Final
 
 from tensorlang.autotune.log.index import dims_of
 from tensorlang.autotune.log.record import Trial
+from tensorlang.autotune.log.study_records import FinalistRecord
 from tensorlang.autotune.measurement.interval import deviation
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.reporting.analysis import number
@@ -88,22 +91,57 @@ def verify(tuned: Tuned) -> Verification:
 
 def _measured(runner: Runner, tuned: Tuned, best: Trial) -> Verification:
     found: list[Verification] = []
-    for _ in range(ATTEMPTS):
-        outcome = runner.trial(Candidate(schedule=best.schedule))
-        if outcome.status != "ok" or outcome.facts.time is None or tuned.time is None:
-            return Verification(Verdict.FAILS, outcome.why, then=tuned.time)
-        found.append(judged(outcome.facts, tuned.time, _samples(tuned, best), number(best.fields.get("sentinel"))))
-        if found[-1].holds:
-            break
-    return min(found, key=lambda one: one.now or math.inf)
+    other = _beside(tuned, best)
+    while len(found) < ATTEMPTS and (not found or found[-1].verdict is Verdict.SLOWER):
+        found.append(_in_turns(runner, tuned, *other) if found and other is not None else _alone(runner, tuned, best))
+    return found[-1] if found[-1].verdict is not Verdict.SLOWER else min(found, key=lambda one: one.now or math.inf)
+
+
+def _alone(runner: Runner, tuned: Tuned, best: Trial) -> Verification:
+    outcome = runner.trial(Candidate(schedule=best.schedule))
+    if outcome.status != "ok" or outcome.facts.time is None or tuned.time is None:
+        return Verification(Verdict.FAILS, outcome.why, then=tuned.time)
+    return judged(outcome.facts, tuned.time, _samples(tuned, best), number(best.fields.get("sentinel")))
+
+
+def _in_turns(runner: Runner, tuned: Tuned, best: FinalistRecord, other: FinalistRecord) -> Verification:
+    outcome = runner.paired([Candidate(schedule=each.schedule) for each in (best, other)])
+    if outcome.status != "ok":
+        return Verification(Verdict.FAILS, outcome.why, then=tuned.time)
+    return compared(outcome.rows[0], outcome.rows[1], best, other)
+
+
+def _beside(tuned: Tuned, best: Trial) -> tuple[FinalistRecord, FinalistRecord] | None:
+    """The winner and another schedule in the final measurement, the default if that is another; None where there were no two."""
+    final = tuned.final
+    won = None if final is None else final.finalist(best.id)
+    if final is None or won is None or not won.schedule:
+        return None
+    pairs = [(won, each) for each in final.finalists if each is not won and each.schedule and len(each.samples) == len(won.samples)]
+    return min(pairs, key=lambda pair: pair[1].id != final.default, default=None)
 
 
 def judged(now: Facts, then: float, samples: Sequence[float], sentinel: float | None) -> Verification:
     """A measurement beside the time in a log, its samples there, and the seconds that the fixed piece of work took beside them."""
-    assert now.time is not None
-    spread = math.hypot(*(deviation(own) / median(own) for own in (now.samples, samples) if own))
-    tolerance = max(TOLERANCE, 3 * spread)
     machine = now.sentinel / sentinel if now.sentinel and sentinel else 1.0
+    return _verdict(now, then, machine, math.hypot(*(deviation(own) / median(own) for own in (now.samples, samples) if own)))
+
+
+def compared(now: Facts, beside: Facts, won: FinalistRecord, other: FinalistRecord) -> Verification:
+    """A measurement in turns with another schedule, beside the same in a log: what both alike gained or lost is the machine's."""
+    pairs = (now.samples, beside.samples), (won.samples, other.samples)
+    leads = [list(map(truediv, *pair)) for pair in pairs]
+    lead, former = map(median, leads)
+    then = won.least or min(won.samples)
+    assert now.time is not None
+    machine = now.time / then / (lead / former)
+    return _verdict(now, then, machine, math.hypot(*(deviation(each) / median(each) for each in leads)))
+
+
+def _verdict(now: Facts, then: float, machine: float, spread: float) -> Verification:
+    """A time beside that of another day, where the machine takes so many times as long, and samples scatter by this share."""
+    assert now.time is not None
+    tolerance = max(TOLERANCE, 3 * spread)
     ratio = now.time / then / machine
     verdict = Verdict.SLOWER if ratio > 1 + tolerance else Verdict.FASTER if ratio < 1 / (1 + tolerance) else Verdict.HOLDS
     about = "" if abs(machine - 1) < TOLERANCE / 2 else f"the machine itself takes {machine:.2f} times as long as then"

@@ -11,7 +11,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.autotune.jobs.compile import compile as tuned
-from tensorlang.autotune.log import lending
+from tensorlang.autotune.log import index, lending
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.glimpse import GlimpseParser
 from tensorlang.autotune.log.log import Log
@@ -271,11 +271,21 @@ def test_the_check_of_a_kernel_compares_with_the_default_schedule_and_with_the_d
     assert ("default" in why) is (wrong == "whole")
 
 
-def test_ten_thousand_records_load_and_are_looked_up_within_their_bounds(tmp_path: Path) -> None:
-    from bench.database import figures
+def test_of_many_records_a_look_up_parses_only_what_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.database import matmul as tuned_matmul, write
 
-    for figure in figures(tmp_path, count=1_000):
-        assert figure.value <= 10 * figure.bound  # `python -m bench.database` holds the bounds; test machines are shared
+    logs, parsed = write(tmp_path / "logs", 1_000, studies=20), list[str]()
+    honest = index.from_line
+
+    def counted(line: bytes) -> Any:
+        parsed.append(fields := honest(line))
+        return fields
+
+    monkeypatch.setattr(index, "from_line", counted)
+    database = Database(logs)
+    assert len(database) == 20 and not parsed
+    found = database.best(tuned_matmul(64), threads=1)
+    assert found.kind == "tuned" and 0 < len(parsed) <= 1 + index.KEPT
 
 
 def test_refresh_reads_only_what_was_appended(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

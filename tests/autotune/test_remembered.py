@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tensorlang.autotune.jobs import peak
 from tensorlang.autotune.log import remembered
 from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser
@@ -17,6 +18,7 @@ from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import to_line
 from tensorlang.codegen.target import target
 from tensorlang.system import cache_folder
+from tests.autotune.command import here
 from tests.autotune.made_logs import Made, write
 
 MADE = Made()
@@ -118,6 +120,19 @@ def test_the_second_opening_reads_no_trial_and_a_third_only_what_was_appended(
     assert len(list(Log(log.path).glimpses())) == len(first[0]) + 1
     assert len(read) == 4
     assert len(Database(log.path)) == 1
+
+
+def test_a_run_leaves_its_log_read_for_the_next_process(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+    monkeypatch.setattr(peak, "measure_peak", lambda *_: peak.Peak(None, None))  # which takes a second
+    assert here("run", "matmul", "--shape", "M=16,N=16,K=16", "--trials", 1, "--threads", 1, "--log", log).returncode == 0
+    (index,) = cache.iterdir()
+    monkeypatch.setattr(remembered, "_store", lambda *_: pytest.fail("nothing was read anew"))
+    assert sum(isinstance(one, Glimpse) for one in Log(log).glimpses()) == 1 and index.exists()
+
+
+def test_nothing_is_said_of_a_log_that_cannot_be_remembered(tmp_path: Path) -> None:
+    Log(tmp_path / "missing.jsonl").remember()
 
 
 @pytest.mark.parametrize("flipped", range(0, 4000, 97))

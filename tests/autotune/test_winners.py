@@ -14,11 +14,12 @@ from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.glimpse import Glimpse, GlimpseParser
 from tensorlang.autotune.log.naming import named_extents, task_title
 from tensorlang.autotune.log.record import RecordParser, Trial, to_line
+from tensorlang.autotune.log.study_records import FinalistRecord
 from tensorlang.autotune.operators import program
 from tensorlang.autotune.reporting import replay
 from tensorlang.autotune.reporting.knob_effects import knob_effects
 from tensorlang.autotune.reporting.report import standings, studies
-from tensorlang.autotune.reporting.verify import Verdict, judged
+from tensorlang.autotune.reporting.verify import Verdict, compared, judged
 from tensorlang.autotune.reporting.winners import Total, total
 from tensorlang.autotune.task import Task
 from tensorlang.autotune.workers.protocol import Facts
@@ -164,6 +165,18 @@ def test_a_time_holds_within_a_tolerance_and_the_verdict_is_typed(now: float, ve
 def test_a_machine_that_is_slower_as_a_whole_is_not_the_schedules_fault() -> None:
     found = judged(facts([153e-6] * 3, sentinel=1.4e-3), 107e-6, [107e-6] * 3, 1e-3)
     assert found.verdict is Verdict.HOLDS and "1.40 times as long" in found.why
+
+
+def finalist(times: list[float]) -> FinalistRecord:
+    return FinalistRecord(id="a", config={}, samples=tuple(times), schedule="{}")
+
+
+@pytest.mark.parametrize(("lead", "verdict"), [(1.0, Verdict.HOLDS), (1.3, Verdict.SLOWER), (0.7, Verdict.FASTER)])
+def test_a_neighbour_that_slows_two_schedules_alike_takes_nothing_from_the_winner(lead: float, verdict: Verdict) -> None:
+    then, other = [10e-6, 10.1e-6, 10.2e-6], [12e-6, 12.1e-6, 12.2e-6]
+    slowed = [1.4 * lead * seconds for seconds in then], [1.4 * seconds for seconds in other]
+    found = compared(facts(slowed[0]), facts(slowed[1]), finalist(then), finalist(other))
+    assert found.verdict is verdict and "1.40 times as long" in found.why
 
 
 def test_a_record_of_another_cpu_is_skipped_and_the_rest_is_verified(tmp_path: Path) -> None:
