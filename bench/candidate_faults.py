@@ -21,6 +21,9 @@ from tensorlang.schedules.spaces.space import Choice, Space
 
 STAND_INS: Final = ROOT / "tests" / "autotune"
 TIMEOUT_S: Final = 3.0
+SLOW_S: Final = 0.02
+FAST_S: Final = 0.001
+"""Seconds that the candidates take which do not misbehave: so far apart that no other work hides which is faster."""
 
 EXPECTED: Final = {
     ("compile", "segv"): "compile_crash",
@@ -67,10 +70,10 @@ class Found:
 def inject(where: str, how: str, workers: int = 1) -> Found:
     """One search of three points: the default, one that misbehaves, and a faster one."""
     x = placeholder((100,), name="x")
-    default: dict[str, Any] = {"sleep": 0.002, where: None}
-    space = Space((Choice("sleep", (0.002, 0.001)), Choice(where, (None, how))))
-    plan = Plan("stand-in", space, default, ({"sleep": 0.002, where: how}, {"sleep": 0.001, where: None}))
-    quick = Policy(sample_s=1e-4, least=3, most=5, rounds=5)
+    default: dict[str, Any] = {"sleep": SLOW_S, where: None}
+    space = Space((Choice("sleep", (SLOW_S, FAST_S)), Choice(where, (None, how))))
+    plan = Plan("stand-in", space, default, ({"sleep": SLOW_S, where: how}, {"sleep": FAST_S, where: None}))
+    quick = Policy(sample_s=1e-4, least=3, most=5, rounds=6, processes=1)
     wanted = Settings(
         trials=3, timeout=TIMEOUT_S, policy=quick, builder="stand_ins:build", path=(str(STAND_INS),), strategy="random", workers=workers
     )  # fmt: skip
@@ -79,7 +82,7 @@ def inject(where: str, how: str, workers: int = 1) -> Found:
         log = Log(Path(folder) / "faults.jsonl")
         result = Session(Task.of(compute((100,), lambda i: x[i] * 2, name="y"), "twice"), plan, target(), wanted, log).run()
         trial = next(trial for trial in log if trial.config[where] == how)
-    won = result.best.config == {"sleep": 0.001, where: None}
+    won = result.best.config == {"sleep": FAST_S, where: None}
     return Found(where, how, trial.status, trial.why, won, time.monotonic() - start)
 
 

@@ -12,10 +12,14 @@ Each worker imports every file of tests, and few need the dear parts of SciPy: `
 A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +28,9 @@ from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.program import ProgramStrategy
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.measurement.measure import Policy
 
 os.environ["TENSORLANG_MACHINE"] = "off"
 
@@ -59,3 +66,20 @@ def strategy_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fault]]:
     monkeypatch.setattr(ProgramStrategy, "schedule", schedule)
     yield found
     assert not found, [str(fault) for fault in found]
+
+
+@pytest.fixture(scope="session")
+def brief() -> Policy:
+    """Few and short samples, and finalists that are measured in one process: for jobs of which something else than times is claimed."""
+    from tensorlang.autotune.measurement.measure import Policy
+
+    return Policy(sample_s=1e-4, least=3, most=5, rounds=6, processes=1)
+
+
+@pytest.fixture
+def brief_jobs(brief: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever tunes in this process measures briefly."""
+    from tensorlang.autotune.jobs import tune
+    from tensorlang.autotune.settings import Settings
+
+    monkeypatch.setattr(tune, "Settings", partial(Settings, policy=brief))

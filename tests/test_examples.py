@@ -31,6 +31,7 @@ def test_the_network_reads_the_same_digits_as_scikit_learn() -> None:
     assert outcome.accuracy == outcome.accuracy_sklearn > 0.9
 
 
+@pytest.mark.usefixtures("brief_jobs")
 def test_a_template_by_hand_is_tuned_and_replayed_without_it(capsys: pytest.CaptureFixture[str]) -> None:
     from examples import own_template
 
@@ -52,10 +53,11 @@ def test_a_graph_compiler_on_the_public_names_fuses_shares_packs_and_plans(capsy
     assert "NumPy" in capsys.readouterr().out
 
 
-def test_the_graph_compiler_gives_what_numpy_gives_for_graphs_drawn_at_random() -> None:
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 12), marks=pytest.mark.slow)], ids=len)
+def test_the_graph_compiler_gives_what_numpy_gives_for_graphs_drawn_at_random(seeds: range) -> None:
     from examples import toy_graph_compiler as toy
 
-    for seed in range(6):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         graph = toy.Graph(x=(3, 4, 6, 5))
         graph.shapes["w"], graph.weights["w"] = (4, 4, 3, 3), rng.standard_normal((4, 4, 3, 3), np.float32) / 6

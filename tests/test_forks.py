@@ -122,8 +122,9 @@ def test_a_child_forked_while_a_thread_calls_parallel_kernels_calls_them_too() -
     assert told.split() == str([0] * 20).split()
 
 
-@pytest.mark.parametrize("children", [4, pytest.param(16, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("cache", ["off", "on"])
+@pytest.mark.parametrize(
+    ("cache", "children"), [("off", 4), ("on", 2), *(pytest.param(cache, 16, marks=pytest.mark.slow) for cache in ("off", "on"))]
+)
 def test_a_child_forked_while_threads_build_builds_too(cache: str, children: int, tmp_path: Path) -> None:
     told = run(
         """
@@ -228,7 +229,7 @@ def test_where_the_runtime_cannot_be_put_to_rest_the_child_stays_on_one_thread()
     assert told.split()[-1] == "0"
 
 
-@pytest.mark.parametrize("imported", [False, True], ids=["loaded in the child", "loaded before"])
+@pytest.mark.parametrize("imported", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["loaded in the child", "loaded before"])
 def test_a_runtime_that_others_used_before_the_fork_is_not_waited_for(imported: bool) -> None:
     """As in a data loader's process: the parent computes with another library, and only the child with this one."""
     told = run(f"""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,10 +30,10 @@ from tests.fuzz.templates import pointwise
 from tests.fuzz.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[1]
-REGRESSIONS = (ROOT / "tests" / "fuzz" / "regressions.jsonl").read_text().splitlines()
+REGRESSIONS = [json.loads(line) for line in (ROOT / "tests" / "fuzz" / "regressions.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_some_cases_agree_in_every_oracle(count: int) -> None:
     words = [sys.executable, "-m", "tests.fuzz.run", "--cases", str(count), "--seed", "20", "--workers", "1", "--quiet", "--shrink", "20"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=400)
@@ -46,9 +47,12 @@ def worker() -> Iterator[Worker]:
     process.close()
 
 
-@pytest.mark.parametrize("line", REGRESSIONS, ids=[json.loads(line)["found"][:60] for line in REGRESSIONS])
-def test_what_the_fuzzer_found_stays_fixed(worker: Worker, line: str) -> None:
-    answer = worker.ask({"case": cases.from_json(json.dumps(json.loads(line)["case"]))})
+@pytest.mark.parametrize(
+    "regression",
+    [pytest.param(one, id=one["found"][:60], marks=[pytest.mark.slow] if one.get("slow") else []) for one in REGRESSIONS],
+)
+def test_what_the_fuzzer_found_stays_fixed(worker: Worker, regression: dict[str, Any]) -> None:
+    answer = worker.ask({"case": cases.from_json(json.dumps(regression["case"]))})
     assert answer["done"] is None, answer["text"]
 
 

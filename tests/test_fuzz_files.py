@@ -17,7 +17,7 @@ from tests.fuzz.files import SHARE, subject_of
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.slow)])
 def test_mutated_files_are_read_or_refused(count: int) -> None:
     words = [sys.executable, "-m", "tests.fuzz.files", "--mutations", str(count), "--seed", "20"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)

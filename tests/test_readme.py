@@ -44,6 +44,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert found == quick_start()[1]
 
 
+@pytest.mark.usefixtures("brief_jobs")
 @pytest.mark.parametrize("page", PAGES, ids=label)
 def test_the_examples_of_a_page_do_what_it_shows(page: Path) -> None:
     """A page is one doctest; its fences count as blank lines, so that line numbers stay."""

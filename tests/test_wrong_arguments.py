@@ -30,7 +30,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-@settings(examples(4), suppress_health_check=list(HealthCheck))
+@settings(examples(3), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_only_our_errors_come_out(entry: Entry, data: st.DataObject) -> None:
     function = entry.make()

@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
 from tensorlang.definition.naming import tensor_names
 from tensorlang.definition.tensor import Placeholder, Tensor, definitions
 from tensorlang.errors import BuildError, InternalError, TensorlangError
-from tensorlang.schedules.schedule import Schedule
 from tensorlang.serialization.canonical import describe, fingerprint
 from tensorlang.serialization.rebuild import rebuild
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.schedule import Schedule
 
 MOST_TEXT: Final = 1 << 24
 """Bytes of either text."""
@@ -41,6 +43,8 @@ class Recipe:
         self, inputs: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> tuple[Schedule | tuple[Tensor, ...], tuple[Tensor, ...]]:
         """What is to be built, and its arguments in order; `arrays` are bound to placeholders by name. Raises `BuildError`."""
+        from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - a kernel that is loaded is hardly ever built again
+
         try:
             document = json.loads(self.definition)
             names = _placeholders(rebuild(document))

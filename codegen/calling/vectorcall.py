@@ -131,7 +131,7 @@ def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
 
     def compiled() -> Program:
         nothing = Signature("entry", (), ())
-        return Program(nothing, here, binding.compile_module(with_interface(text, nothing, here), here.machine))
+        return Program(nothing, here, binding.compile_module(with_interface(text, nothing, here), here.machine, handwritten=True))
 
     code = object_files.cached_program(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in vectorcall_ir.PYTHON_FUNCTIONS}

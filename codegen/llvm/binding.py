@@ -157,8 +157,8 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
                 yield module, target_machine
 
 
-def _optimize(module: Any, target_machine: Any, passes: Passes) -> None:
-    """LLVM's default pipeline, built for one run: a second run of the same pass manager aborts the process."""
+def _optimize(module: Any, target_machine: Any, passes: Passes, handwritten: bool = False) -> None:
+    """LLVM's default pipeline, or a short one, built for one run: a second run of the same pass manager aborts the process."""
     llvm = _llvm()
     options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
     options.loop_vectorization = passes.vectorize
@@ -166,7 +166,7 @@ def _optimize(module: Any, target_machine: Any, passes: Passes) -> None:
     options.slp_vectorization = False
     options.loop_unrolling = passes.unroll
     builder = llvm.create_pass_builder(target_machine, options)
-    manager = builder.getModulePassManager()
+    manager = _short_pipeline() if handwritten else builder.getModulePassManager()
     try:
         manager.run(module, builder)
     finally:
@@ -175,6 +175,16 @@ def _optimize(module: Any, target_machine: Any, passes: Passes) -> None:
         manager.detach()
         builder.close()
         options.close()
+
+
+def _short_pipeline() -> Any:
+    """What is left to do for code that was written as it is to run: functions put into one another, addresses folded."""
+    manager = _llvm().create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_sroa_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    return manager
 
 
 DEFAULT_PASSES: Final = Passes()
@@ -190,13 +200,14 @@ class Compiled:
     passes: Passes = DEFAULT_PASSES
 
 
-def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES) -> Compiled:
+def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES, *, handwritten: bool = False) -> Compiled:
     """Machine code (a relocatable, position-independent object) for a module of LLVM IR.
 
+    `handwritten`: it was written as it is to run, so that the whole of the pipeline would take long and find nothing.
     Raises `BuildError` for a text beyond `MAX_TEXT` and `InternalError` for one that LLVM refuses.
     """
     with _module(text, machine, passes.level) as (module, target_machine):
-        _optimize(module, target_machine, passes)
+        _optimize(module, target_machine, passes, handwritten)
         return Compiled(target_machine.emit_object(module), text, machine, passes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,7 @@ def as_array(value: Any, where: object) -> npt.NDArray[Any]:
 
     Raises `CallError`, its message beginning with `where`, for anything that has no buffer on the CPU.
     """
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise CallError(f"{where}: expected a plain array, got a masked one, whose mask would be lost")
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
@@ -42,6 +43,12 @@ def as_array(value: Any, where: object) -> npt.NDArray[Any]:
         else:
             why = f": {error}"
         raise CallError(f"{where}: expected an array (NumPy, the buffer protocol or __dlpack__), got {got}{why}") from None
+
+
+def _is_masked(value: object) -> bool:
+    """Is it a masked array? There is none before the module of their class is loaded, which takes longer than many a kernel's call."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(value, module.MaskedArray)
 
 
 def _from_dlpack(value: Any, where: object) -> npt.NDArray[Any]:

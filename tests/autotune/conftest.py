@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import tensorlang as tl
+from tensorlang.autotune.jobs import session
 from tensorlang.autotune.log.log import Log
+from tests.autotune.answering import Answering
 
 
 @pytest.fixture
@@ -22,6 +24,12 @@ def one_thread() -> Iterator[None]:
     tl.set_threads(1)
     yield
     tl.set_threads(before)
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are answered for at once."""
+    monkeypatch.setattr(session, "LocalEvaluator", Answering)
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import TuningError
 from tensorlang.ops.table import OPERATORS
 from tests.autotune.command import COMMAND, ENVIRONMENT, autotune, ended, here
+from tests.thinned import crossed
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,15 @@ def test_a_log_without_trials_is_exit_1_and_says_what_was_skipped(tmp_path: Path
     assert "holds no trial (1 line skipped" in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(("--help",), 0), (("run", "--help"), 0), (("frobnicate",), 2), (("run",), 2)])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("run", "--help"), 0),
+        (("frobnicate",), 2),
+        pytest.param(("--help",), 0, marks=pytest.mark.slow),
+        pytest.param(("run",), 2, marks=pytest.mark.slow),
+    ],
+)
 def test_help_and_wrong_usage_load_neither_compiler_nor_surrogates_nor_tables(arguments: tuple[str, ...], code: int) -> None:
     heavy = ["llvmlite", "skopt", "sklearn", "scipy", "rich", "pandas", "islpy", "tensorlang.autotune.jobs.session"]
     told = f"import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules.keys() & {heavy}))"
@@ -110,13 +120,15 @@ def test_every_command_of_the_contract_is_there() -> None:
         assert f"\n  {verb} " in shown
 
 
-def test_a_job_is_run_reported_and_verified(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("brief_jobs")
+@pytest.mark.parametrize("run", [here, pytest.param(autotune, marks=pytest.mark.slow)])
+def test_a_job_is_run_reported_and_verified(run: Any, tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
-    done = autotune("run", "matmul", "--shape", "M=32,N=32,K=32", "--trials", 3, "--threads", 1, "--log", log)
+    done = run("run", "matmul", "--shape", "M=32,N=32,K=32", "--trials", 2, "--threads", 1, "--log", log)
     assert done.returncode == 0, done.stderr
-    assert "[   3/3]" in done.stdout
+    assert "[   2/2]" in done.stdout
     assert "best configuration" in done.stdout
-    for verb, expected in (("status", "3"), ("best", "tl.Schedule(matmul)"), ("report", "3 trials in")):
+    for verb, expected in (("status", "2"), ("best", "tl.Schedule(matmul)"), ("report", "2 trials in")):
         shown = here(verb, log)
         assert (shown.returncode, shown.stderr) == (0, ""), verb
         assert expected in shown.stdout
@@ -133,7 +145,9 @@ def _spoilt(line: bytes) -> bytes:
     return to_line({**from_line(line), "schedule": "{}"}) if b'"kind":"trial"' in line else line
 
 
-@pytest.mark.parametrize(("number", "strategy"), [(signal.SIGINT, "bayesian"), (signal.SIGTERM, "random")])
+@pytest.mark.parametrize(
+    ("number", "strategy"), [(signal.SIGINT, "bayesian"), pytest.param(signal.SIGTERM, "random", marks=pytest.mark.slow)]
+)
 def test_a_signal_stops_it_at_once_with_a_whole_log_and_the_best(tmp_path: Path, number: signal.Signals, strategy: str) -> None:
     """At once: after the trial that was under way at most. The process stands still while its trials are counted."""
     log = tmp_path / "a.jsonl"
@@ -172,8 +186,12 @@ def test_extents_are_read_from_text() -> None:
             parse_shape(wrong)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["tensorlang", "numpy", "tensorlang.ir.nodes", "typer", "tensorlang.autotune.cli.main"])
+@crossed(
+    {
+        "number": [signal.SIGINT, signal.SIGTERM],
+        "module": ["tensorlang", "numpy", "tensorlang.ir.nodes", "typer", "tensorlang.autotune.cli.main"],
+    }
+)
 def test_a_signal_while_the_command_is_still_being_imported_ends_in_one_line(module: str, number: signal.Signals) -> None:
     sending = (
         "import os, sys\n"

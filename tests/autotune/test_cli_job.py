@@ -22,6 +22,7 @@ def test_a_slip_in_the_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "task 1: there is no operator" in done.stderr
 
 
+@pytest.mark.usefixtures("brief_jobs")
 def test_a_batch_goes_on_where_a_task_fails_and_measures_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "measure_peak", lambda *_: Peak(1e6, 1e12))
     path, logs = tmp_path / "jobs.toml", tmp_path / "logs"
@@ -38,7 +39,9 @@ def test_a_batch_goes_on_where_a_task_fails_and_measures_only_what_is_missing(tm
     assert "relu" in here("status", logs).stdout
 
 
-@pytest.mark.parametrize(("number", "strategy"), [(signal.SIGTERM, "bayesian"), (signal.SIGHUP, "random")])
+@pytest.mark.parametrize(
+    ("number", "strategy"), [(signal.SIGTERM, "bayesian"), pytest.param(signal.SIGHUP, "random", marks=pytest.mark.slow)]
+)
 def test_a_signal_stops_a_job_at_once_with_a_summary_and_a_whole_log(tmp_path: Path, number: signal.Signals, strategy: str) -> None:
     task = SMALL.replace("relu", "matmul").replace("N=64", "M=64,N=64,K=64")
     (tmp_path / "jobs.toml").write_text(f'trials = 5000\nstrategy = "{strategy}"\n{task}')
@@ -55,7 +58,10 @@ def test_a_signal_stops_a_job_at_once_with_a_summary_and_a_whole_log(tmp_path: P
     assert [end.get("reason") for end in log.records("run_end") if isinstance(end, dict)] == ["interrupted", "interrupted"]
 
 
-@pytest.mark.parametrize(("where", "how"), [("compile", "abort"), ("run", "segv"), ("run", "outside")])
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [("run", "segv"), *(pytest.param(*fault, marks=pytest.mark.slow) for fault in (("compile", "abort"), ("run", "outside")))],
+)
 def test_a_candidate_that_misbehaves_is_recorded_as_what_it_did(where: str, how: str) -> None:
     assert candidate_faults.inject(where, how).kept
 

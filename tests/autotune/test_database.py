@@ -275,7 +275,7 @@ def test_of_many_records_a_look_up_parses_only_what_it_serves(tmp_path: Path, mo
     from bench.database import matmul as tuned_matmul, write
 
     logs, parsed = write(tmp_path / "logs", 1_000, studies=20), list[str]()
-    honest = index.from_line
+    honest = from_line
 
     def counted(line: bytes) -> Any:
         parsed.append(fields := honest(line))
@@ -367,10 +367,11 @@ def test_many_threads_look_up_while_one_refreshes(log: Log) -> None:
             failed.append(error)
 
     threads = [threading.Thread(target=look) for _ in range(4)]
+    later = {n: record(n, matmul(32 + n)) for n in range(20, 40)}
     for thread in threads:
         thread.start()
-    for n in range(20, 40):
-        log.append(record(n, matmul(32 + n)))
+    for n, fields in later.items():
+        log.append(fields)
         if n % 10 == 0:
             log.path.write_bytes(log.path.read_bytes())
         database.refresh()

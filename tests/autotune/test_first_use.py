@@ -102,6 +102,7 @@ def test_a_convolution_is_looked_for_with_its_padding() -> None:
     assert fingerprint(C) in [found.fingerprint for found in anchors(tensor, fingerprint(tensor))]
 
 
+@pytest.mark.usefixtures("brief_jobs")
 def test_tuning_with_an_epilogue_tunes_just_that_kernel(tmp_path: Path) -> None:
     spec = Spec("matmul", ((24, 16), (16, 20)))
     bias = tl.placeholder((20,), name="bias")

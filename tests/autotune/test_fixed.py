@@ -11,7 +11,11 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.autotune import Log, tune
+from tensorlang.autotune.jobs import session
 from tensorlang.schedules import trace
+from tests.autotune.answering import Answering
+
+pytestmark = pytest.mark.usefixtures("brief_jobs")
 
 
 def blurred() -> Any:
@@ -30,7 +34,7 @@ def steps(text: str | None) -> list[Any]:
     return found
 
 
-def test_every_trial_begins_with_the_directives_that_are_kept(tmp_path: Path) -> None:
+def test_every_trial_begins_with_the_directives_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     C = product()
     kept = tl.Schedule(C)
     kept.split("k", 8, tail="peel")
@@ -40,7 +44,9 @@ def test_every_trial_begins_with_the_directives_that_are_kept(tmp_path: Path) ->
     assert result.best.schedule.directives[: len(kept.directives)] == kept.directives
     a, b = np.ones((48, 32), "f4"), np.ones((32, 40), "f4")
     assert (result.kernel(a, b) == 32).all()
-    plain = tune(C, trials=1, threads=1, log=tmp_path / "log.jsonl", seed=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "LocalEvaluator", Answering)
+        plain = tune(C, trials=1, threads=1, log=tmp_path / "log.jsonl", seed=0)
     assert len(plain.records) == 1  # what kept something is no trial of the whole space
     assert len(tune(C, trials=3, threads=1, fixed=kept, log=tmp_path / "log.jsonl", seed=0).records) == 3
     assert sum(1 for _ in Log(tmp_path / "log.jsonl")) == 4
@@ -55,6 +61,7 @@ def test_a_stage_that_was_placed_is_not_placed_again() -> None:
         assert sum(fields.get("stage") == "h" for _, fields in steps(trial.schedule)) == (trial.status == "ok")
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_knob_is_fixed_by_its_name() -> None:
     result = tune(product(), trials=3, threads=1, fixed={"vectors": 2}, seed=0)
     assert {trial.config["vectors"] for trial in result.records} == {2}

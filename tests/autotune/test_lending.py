@@ -158,7 +158,7 @@ def test_every_choice_is_logged_and_stays_with_the_kernel(
     monkeypatch.setattr(lending, "AHEAD", 0.0)
     monkeypatch.setattr(lending, "LEAST", 0.0)
     with caplog.at_level(logging.INFO, logger="tensorlang"):
-        kernels = [tuned(matmul(n), database=database) for n in (32, 34)] + [tuned(matmul(32)), tuned(matmul(999), database=database)]
+        kernels = [tuned(matmul(n), database=database) for n in (32, 34)] + [tuned(matmul(32)), tuned(matmul(512), database=database)]
     assert [kernel.provenance for kernel in kernels] == ["tuned", "nearest", "default", "default"]
     for kernel in kernels:
         assert kernel.provenance_reason and kernel.provenance_reason in caplog.text

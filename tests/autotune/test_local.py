@@ -17,6 +17,7 @@ from tensorlang.autotune.workers.local import LocalEvaluator
 from tensorlang.autotune.workers.process import Limits
 from tensorlang.autotune.workers.protocol import Candidate, Outcome
 from tests.autotune.test_runner import HERE, alive, task
+from tests.thinned import few
 
 LIMITS = Limits(compile_s=1.5, run_s=1.5)
 PATIENT = Limits(compile_s=60, run_s=60)
@@ -172,7 +173,7 @@ def test_finalists_are_measured_in_several_fresh_processes() -> None:
         where.close()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGHUP])
+@pytest.mark.parametrize("how", few([signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGHUP], 2))
 def test_neither_builder_nor_worker_survives_the_tuner(how: int) -> None:
     code = (
         "import sys, time, resource; sys.path.insert(0, sys.argv[1]); resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"

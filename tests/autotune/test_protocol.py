@@ -191,3 +191,10 @@ def test_a_worker_starts_without_records_reports_and_libraries_of_the_search() -
     modules = "tensorlang.autotune.workers.worker, tensorlang.autotune.workers.candidate, tensorlang.autotune.workers.measurer"
     code = f"import sys, {modules}; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr.strip() == ""
+
+
+def test_a_process_that_measures_starts_without_what_schedules() -> None:
+    modules = "tensorlang.autotune.workers.worker, tensorlang.autotune.workers.measurer, tensorlang.codegen.kernel.kernel"
+    heavy = ("islpy", "numpy.ma", "tensorlang.codegen.compilation", "tensorlang.schedules.catalogue", "tensorlang.schedules.schedule")
+    code = f"import sys, {modules}; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr.strip() == ""

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from tensorlang.autotune.jobs import ledger, session as session_module
@@ -21,12 +20,11 @@ from tensorlang.autotune.jobs.session import Session
 from tensorlang.autotune.jobs.tune import session
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.record import Trial
-from tensorlang.autotune.log.status import Failure
 from tensorlang.autotune.measurement import host
 from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.autotune.settings import Settings, seconds
 from tensorlang.autotune.task import Task, longest_reduction, specs
-from tensorlang.autotune.workers.protocol import Candidate, Facts, Outcome
+from tensorlang.autotune.workers.protocol import Facts, Outcome
 from tensorlang.codegen.target import target
 from tensorlang.codegen.target.cores import digest
 from tensorlang.errors import LogError, TuningError
@@ -50,6 +48,12 @@ def plan(runs: tuple[str | None, ...] = (None, "raise", "wrong", "exit"), takes:
     return Plan("stand-in", space, DEFAULT)
 
 
+def brief_plan() -> Plan:
+    """A fast and a slow point, and each with every fault."""
+    offer = plan(takes=(0.002, 0.0005))
+    return replace(offer, space=Space(offer.space.knobs[:2]), default={"takes": 0.002, "run": None})
+
+
 def job(log: Path | None, offer: Plan | None = None, **settings: Any) -> Session:
     wanted = Settings(
         **{"trials": 6, "policy": QUICK, "builder": "tests.autotune.simulated:build", "path": (ROOT,), "strategy": "random", **settings}
@@ -57,48 +61,11 @@ def job(log: Path | None, offer: Plan | None = None, **settings: Any) -> Session
     return Session(task(), offer or plan(), target(), wanted, None if log is None else Log(log))
 
 
-class Answering:
-    """An evaluator that starts no process: what the stand-ins would come to, for whatever is about the session alone."""
-
-    capacity = 2
-
-    def __init__(self, *_: object, **__: object) -> None:
-        self.machine, self._sent = host.machine(), list[tuple[str, Candidate]]()
-
-    def open(self, task: object) -> None: ...
-
-    def close(self) -> None:
-        self._sent.clear()
-
-    def submit(self, key: str, candidate: Candidate) -> None:
-        self._sent.append((key, candidate))
-
-    def next(self, _until: float | None) -> tuple[str, Outcome]:
-        key, candidate = self._sent.pop(0)
-        return key, self._outcome(candidate)
-
-    def paired(self, candidates: Sequence[Candidate], _until: float | None) -> Outcome:
-        return Outcome("ok", rows=tuple(msgspec.structs.replace(self._outcome(one).facts, runs=(5,)) for one in candidates))
-
-    def _outcome(self, candidate: Candidate) -> Outcome:
-        config = candidate.config or {}
-        if config.get("run") == "raise":
-            return Outcome("crash", error=Failure("RuntimeError", "as told"))
-        if config.get("run") == "wrong":
-            return Outcome("wrong_result", error=Failure("Wrong", "as told"))
-        return Outcome("ok", facts=Facts(schedule="{}", compile_s=1e-4, run_s=1e-3, samples=(config.get("takes", 1e-5),) * 5, number=1))
-
-
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates are answered for at once."""
-    monkeypatch.setattr(session_module, "LocalEvaluator", Answering)
-
-
 def test_a_job_finds_the_fastest_valid_point_and_survives_the_others(tmp_path: Path) -> None:
-    result = job(tmp_path / "a.jsonl", plan(takes=(0.002, 0.0005)), trials=100).run()
-    assert result.reason == "exhausted" and len(result.records) == 16
-    assert result.records[0].config == DEFAULT and result.records[0].source == "default"
+    offer = brief_plan()
+    result = job(tmp_path / "a.jsonl", offer, trials=100).run()
+    assert result.reason == "exhausted" and len(result.records) == 8
+    assert result.records[0].config == offer.default and result.records[0].source == "default"
     assert result.best.config["takes"] == 0.0005 and result.best.config["run"] is None
     assert result.speedup == pytest.approx(4) and result.speedup_interval == pytest.approx((4, 4)) and result.default is not None
     assert {trial.status for trial in result.records} == {"ok", "crash", "wrong_result"}
@@ -252,10 +219,11 @@ def test_a_candidate_that_killed_its_worker_is_not_tried_again_by_a_resumed_job(
 
 
 def test_several_builders_find_the_same_and_measure_nothing_twice(tmp_path: Path) -> None:
-    result = job(tmp_path / "a.jsonl", plan(takes=(0.002, 0.0005)), trials=100, workers=3).run()
+    offer = brief_plan()
+    result = job(tmp_path / "a.jsonl", offer, trials=100, workers=3).run()
     configs = [json.dumps(trial.config, sort_keys=True) for trial in result.records]
-    assert len(configs) == 16 == len(set(configs)) and result.best.config["takes"] == 0.0005
-    assert [trial.seq for trial in Log(tmp_path / "a.jsonl")] == list(range(16)) and result.records[0].config == DEFAULT
+    assert len(configs) == 8 == len(set(configs)) and result.best.config["takes"] == 0.0005
+    assert [trial.seq for trial in Log(tmp_path / "a.jsonl")] == list(range(8)) and result.records[0].config == offer.default
     assert all(trial.fields["known"] <= trial.fields["asked"] <= trial.fields["known"] + 3 for trial in result.records)
 
 
@@ -275,7 +243,9 @@ def started(log: Path, temporary: Path, runs: str, workers: int = 1) -> tuple[su
     return parent, [int(pid) for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()]
 
 
-@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 3)])
+@pytest.mark.parametrize(
+    ("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 3), pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow)]
+)
 def test_a_job_that_is_ended_leaves_no_file_and_no_process_and_its_log_is_whole(tmp_path: Path, how: int, workers: int) -> None:
     parent, children = started(tmp_path / "a.jsonl", tmp_path / "temporary", "hang", workers)
     time.sleep(0.5)

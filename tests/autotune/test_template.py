@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.autotune import Database, Log, tune
 from tensorlang.autotune.jobs.tune import session
+from tensorlang.autotune.measurement.measure import Policy
 from tensorlang.errors import TuningError
 
 N = 96
@@ -45,9 +47,10 @@ def by_hand(C: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+def tuned(tmp_path_factory: pytest.TempPathFactory, brief: Policy) -> tuple[Path, Any, Any]:
     C, log = matmul(), tmp_path_factory.mktemp("template") / "log.jsonl"
-    return log, C, tune(C, trials=9, log=log, schedule=by_hand(C), space=SPACE, threads=1, strategy="grid")
+    job = session(C, log, trials=9, schedule=by_hand(C), space=SPACE, threads=1, strategy="grid", policy=brief)
+    return log, C, job.run()
 
 
 def test_every_point_is_tried_after_the_default_and_illegal_ones_are_records_with_their_refusal(tuned: Any) -> None:
@@ -134,7 +137,7 @@ def failing(C: Any) -> Any:
         match config["deed"]:
             case "loop":
                 while True:
-                    pass
+                    time.sleep(1)
             case "exit":
                 sys.exit(3)
             case "leave":
@@ -152,6 +155,7 @@ def failing(C: Any) -> Any:
     return schedule
 
 
+@pytest.mark.usefixtures("brief_jobs")
 def test_a_template_that_loops_exits_or_crashes_is_an_outcome_of_its_point_and_the_run_goes_on(tmp_path: Path) -> None:
     deeds = ("loop", "exit", "leave", "crash", "fill", "kill the group", "print")
     C, log = matmul(), tmp_path / "log.jsonl"
@@ -167,9 +171,9 @@ def test_a_template_that_loops_exits_or_crashes_is_an_outcome_of_its_point_and_t
     assert result.best.time > 0
 
 
-def test_no_process_of_a_template_is_left(tmp_path: Path) -> None:
+def test_no_process_of_a_template_is_left(brief: Policy) -> None:
     C = matmul()
-    job = session(C, None, schedule=by_hand(C), space=SPACE, trials=3, threads=1)
+    job = session(C, None, schedule=by_hand(C), space=SPACE, trials=2, threads=1, policy=brief)
     assert job.plan.template is not None
     job.plan.template.begin()
     pid = job.plan.template._calls._pid

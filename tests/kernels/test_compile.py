@@ -136,7 +136,7 @@ def gelu(value: Any, *axes: Any) -> Any:
     return 0.5 * value * (1.0 + tl.erf(value * 0.7071067811865476))
 
 
-@examples(12)
+@examples(6)
 @given(data=st.data())
 def test_what_is_fused_is_what_it_would_be_apart(data: st.DataObject) -> None:
     m, n, k = (data.draw(st.integers(1, 40), name) for name in "mnk")

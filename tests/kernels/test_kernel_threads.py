@@ -23,7 +23,7 @@ from tests.draws import examples
 from tests.kernels.programs import arrays, product
 from tests.strategies import Program, programs
 
-LAW = settings(examples(8), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+LAW = settings(examples(5), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,7 @@ def test_a_stage_whose_record_is_slower_by_the_model_lends_nothing(log: Log) -> 
 def test_a_process_ends_while_kernels_become_better() -> None:
     code = """
 from tensorlang import kernels
-specs = [kernels.Spec("matmul", ((size, 24), (24, 40))) for size in range(20, 60)]
+specs = [kernels.Spec("matmul", ((size, 24), (24, 40))) for size in range(20, 32)]
 print([kernel.level for kernel in kernels.compile_many(specs, level="tuned")].count("O0") > 0)
 """
     env = {**os.environ, "PYTHONPATH": ROOT}

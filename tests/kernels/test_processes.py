@@ -122,7 +122,8 @@ print("done")
     assert done.stdout == "done\n", done.stderr
 
 
-def test_a_process_ends_with_kernels_alive_and_calls_on_their_way() -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_process_ends_with_kernels_alive_and_calls_on_their_way(times: int) -> None:
     code = """
 import atexit, threading, numpy as np, tensorlang as tl
 from tensorlang import kernels
@@ -142,8 +143,8 @@ for _ in range(3):
 atexit.register(lambda: f(a, a))
 print(float(packed(a)[0, 0]))
 """
-    done = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False) for _ in range(2)]
-    assert [(one.returncode, one.stdout, one.stderr) for one in done] == [(0, "64.0\n", "")] * 2
+    done = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False) for _ in range(times)]
+    assert [(one.returncode, one.stdout, one.stderr) for one in done] == [(0, "64.0\n", "")] * times
 
 
 def test_a_kernel_that_is_dropped_leaves_little_behind() -> None:
