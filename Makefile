@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -64,6 +64,12 @@ MINUTES ?= 0
 bench-model:
 	$(PYTHON) -m bench.model --page
 	$(PYTHON) -m bench.defaults --trials $(TRIALS) --tasks $(TASKS) --budget $(MINUTES)
+
+# The database that comes with the package, for the class of processors of this machine: hours, in rounds; what OUT has is gone on with.
+OUT ?= out/shipped
+shipped:
+	$(PYTHON) -c "from autotune_command import main; main()" job jobs/shipped.toml --log $(OUT)
+	$(PYTHON) -m bench.ship $(OUT)
 
 docs:
 	$(PYTHON) -m docs.make_errors

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from tensorlang.autotune.log.identity import constant_names, constant_places, identity
 from tensorlang.autotune.measurement.arrays import Array, Spec
 from tensorlang.definition.extent import beyond, dims_in, limits
+from tensorlang.definition.naming import tensor_names
 from tensorlang.definition.tensor import (
     Definition,
     Placeholder,
@@ -39,7 +41,8 @@ class Task:
     """A program, its canonical form, and the identities that logs are searched by.
 
     `fingerprint` names the program up to the names in it, `family` also up to its `extents`; `reduction` bounds the number of terms
-    that one element of a result sums, for the tolerance of the check. `shape` are its extents by the names that its user gave them.
+    that one element of a result sums, for the tolerance of the check. `shape` are its extents by the names that its user gave them,
+    `constants` the places of operands that stay fixed, by first use; `program` names it together with these.
     """
 
     outputs: tuple[Tensor, ...]
@@ -53,15 +56,22 @@ class Task:
     reduction: int
     dims: dict[str, int] = field(default_factory=dict)
     shape: dict[str, int] = field(default_factory=dict)
+    constants: tuple[int, ...] = ()
 
     @classmethod
     def of(
-        cls, outputs: object, op: str | None = None, dims: Mapping[str, int] | None = None, shape: Mapping[str, int] | None = None
+        cls,
+        outputs: object,
+        op: str | None = None,
+        dims: Mapping[str, int] | None = None,
+        shape: Mapping[str, int] | None = None,
+        constants: object = (),
     ) -> Task:
         """The task of computing these outputs; `op` names it in logs (default: the first output's name).
 
-        `dims` are the values at which extents known only at run time are measured; they are part of the task's identity in a log.
-        Raises `TuningError` where one of them is missing, unknown or no extent, `DefinitionError` for what is no program.
+        `dims` are the values at which extents known only at run time are measured, `constants` the names of operands that stay fixed (or
+        their places, as a record has them); both are part of the task's identity in a log. Raises `TuningError` where one of them is
+        missing, unknown, no extent or no operand, `DefinitionError` for what is no program.
         """
         from tensorlang.serialization import canonical  # noqa: PLC0415 - tests of the search need no compiler
 
@@ -78,7 +88,25 @@ class Task:
             longest_reduction(tensors, values),
             values,
             dict(shape or {}),
+            constant_places(tensors, constants),
         )
+
+    @property
+    def program(self) -> str:
+        """What records are looked up by: the program, and which operands stay fixed."""
+        return identity(self.fingerprint, self.constants)
+
+    @property
+    def constant_names(self) -> frozenset[str]:
+        """The operands that stay fixed, by their names in a nest."""
+        return constant_names(self.outputs, self.constants)
+
+    @property
+    def fixed_inputs(self) -> tuple[int, ...]:
+        """The places of the operands that stay fixed among `inputs`."""
+        names = tensor_names(definitions(self.outputs))
+        wanted = self.constant_names
+        return tuple(place for place, tensor in enumerate(placeholders(self.outputs)) if names[tensor.definition] in wanted)
 
     @property
     def dtype(self) -> str:
@@ -96,6 +124,7 @@ class Task:
             "definition": self.definition,
             **({"dims": self.dims} if self.dims else {}),
             **({"shape": self.shape} if self.shape else {}),
+            **({"constants": list(self.constants)} if self.constants else {}),
         }
 
 

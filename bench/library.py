@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from bench import callers, library_calls, library_memory
+from bench import callers, library_calls, library_estimates, library_memory
 from bench.measure import Figure
 from tensorlang import kernels
 from tensorlang.definition.tensor import Tensor
@@ -150,7 +150,8 @@ def lives() -> list[Figure]:
 def main() -> int:
     """Measure and print; with `--symbolic` kernels of a batch that a call tells, alone."""
     alone = "--symbolic" in sys.argv[1:]
-    found = symbolic() if alone else [*figures(), *library_calls.figures(), *library_memory.figures(), *symbolic()]
+    asked = [] if alone else [figures, library_calls.figures, library_memory.figures, library_estimates.figures]
+    found = [figure for part in (*asked, symbolic) for figure in part()]
     found += [] if alone or "--short" in sys.argv[1:] else lives()
     for figure in found:
         told = ", ".join(f"{name} {value:.2g}" for name, value in figure.facts.get("by_operator", {}).items())

@@ -20,7 +20,7 @@ from tensorlang.codegen.cache.program import Origin, Program, Provenance, Schedu
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.cost import definition_cost
-from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.emission.emit import emitted
 from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.runtime import openmp, soft_floats, workspaces
@@ -166,8 +166,8 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
     _require_in_place(nest)
     arguments = tuple(map(_argument, nest.inputs)), tuple(_argument(buffer, nest.inputs) for buffer in nest.outputs)
     signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
-    text = with_interface(emit(lowered, target, name=nest.name), signature, target)
-    code = compiled(text, target.machine)
+    module = emitted(lowered, target, name=nest.name)
+    code = compiled(with_interface(module.text, signature, target), target.machine)
     if not target.is_native and (missing := soft_floats.missing(code.object)):
         raise BuildError(
             f"{nest.name!r} cannot be built for {target}: it lacks instructions for floating point, and the code would call "
@@ -180,8 +180,8 @@ def compile_nest(origin: Origin, target: Target, provenance: Provenance | None =
         nest=print_nest(nest),
         flops=definition_cost.flops(origin.plain),
         bytes=definition_cost.traffic(origin.plain),
-        workspace_bytes=definition_cost.workspace(lowered),
-        thread_workspace_bytes=definition_cost.thread_workspace(lowered),
+        workspace_bytes=module.workspace,
+        thread_workspace_bytes=module.share,
         provenance=provenance,
     )
 

@@ -7,8 +7,10 @@ are the whole state: `repr` is the Python that rebuilds the schedule, `to_json` 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from tensorlang.definition.tensor import Tensor, as_outputs
@@ -24,7 +26,7 @@ from tensorlang.schedules.directive import Directive, Refusal
 from tensorlang.schedules.directives.fuse import Fuse
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.faults import Fault
-from tensorlang.schedules.legality.budget import within_budget
+from tensorlang.schedules.legality.steps import applied
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
@@ -102,6 +104,20 @@ class Schedule(Methods):
                 raise self._error(Refusal("TL-S005", f"{name} must be an extent, not {value!r:.40}"), None)
         return estimate(self.nest, tl.machine(target), dims)
 
+    def visualize(
+        self, path: str | PathLike[str], target: Any = None, *, sizes: Mapping[str, int] | None = None, measure: bool = True, **dims: int
+    ) -> Path:
+        """Write one self-contained page that shows this schedule to `path`, and return that path. See `docs/pictures.md`.
+
+        It has the nest, what each directive did, an animation of what is computed, read and kept when, the working set of each loop against
+        the caches, the hot loop's machine code beside the nest, and predicted against measured time. `target` and `dims` are those of
+        `estimate`, `sizes` the extents of the animation; `measure=False` builds and runs nothing. Raises `BuildError` for an unknown target
+        and for a path that cannot be written, `ScheduleError` for an unknown dim or one that is no extent.
+        """
+        import tensorlang as tl  # noqa: PLC0415 - a layer above builds the kernel, and makes the page
+
+        return tl.visualize(self, path, target, sizes=sizes, measure=measure, **dims)
+
     def __str__(self) -> str:
         return print_nest(self.nest)
 
@@ -152,7 +168,7 @@ class Schedule(Methods):
         trace.require_fields(directive)
         if self.program.pinned and (stage := getattr(directive, "stage", "")) in self.program.pinned:
             raise Refusal("TL-S301", f"{stage!r} stays where it is: it was placed before", stage=stage)
-        return within_budget(directive.apply(self.nest), self.nest, getattr(directive, "loop", ""))
+        return applied(directive, self.nest)
 
     def _error(self, refusal: Refusal, directive: Directive | None) -> ScheduleError:
         marks = {refusal.loop: "<-- here"} if refusal.loop in axis_names(self.nest) else {}

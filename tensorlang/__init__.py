@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from tensorlang.autotune.jobs.compile import compile as compile
     from tensorlang.codegen.kernel.build import build as build
     from tensorlang.codegen.kernel.kernel import Kernel as Kernel, load as load
+    from tensorlang.codegen.pictures.page import visualize as visualize
     from tensorlang.codegen.runtime.threads import get_threads as get_threads, set_threads as set_threads
     from tensorlang.codegen.runtime.workspaces import (
         release_workspaces as release_workspaces,
@@ -102,6 +103,7 @@ _ON_USE = {
     "set_workspace_limit": "tensorlang.codegen.runtime.workspaces",
     "machine": "tensorlang.codegen.target",
     "target": "tensorlang.codegen.target",
+    "visualize": "tensorlang.codegen.pictures.page",
 }
 
 __all__ = [
@@ -195,6 +197,7 @@ __all__ = [
     "target",
     "tc",
     "trunc",
+    "visualize",
 ]  # fmt: skip
 
 

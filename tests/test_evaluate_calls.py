@@ -135,6 +135,12 @@ def test_a_point_outside_is_a_call_error() -> None:
             tl.evaluate(A, {A: zeros}, at=[point])
 
 
+@pytest.mark.parametrize("at", [3, tl.dim("n"), {(0, 0): 1}, iter([(0, 0)]), np.zeros((1, 2), int), object])
+def test_points_that_are_no_list_are_a_call_error(at: Any) -> None:
+    with pytest.raises(tl.CallError, match=r"at= of A: float32\[2, 3\] is a list of points, as in at=\[\(3, 5\)\], and not"):
+        tl.evaluate(A, {A: zeros}, at=at)
+
+
 def test_the_steps_of_a_product_are_taken_many_at_a_time() -> None:
     n = 256
     X, Y, k = tl.placeholder((n, n), name="X"), tl.placeholder((n, n), name="Y"), tl.reduce_axis(n, name="k")

@@ -25,7 +25,18 @@ LANGUAGE |= {
     *FUNCTIONS,
 }
 LANGUAGE |= {"sum", "prod", "mean", "max", "min", "reduce_fmax", "reduce_fmin", "any", "all", "argmax", "argmin"}
-MACHINE = {"build", "compile", "get_threads", "load", "machine", "release_workspaces", "set_threads", "set_workspace_limit", "target"}
+MACHINE = {
+    "build",
+    "compile",
+    "get_threads",
+    "load",
+    "machine",
+    "release_workspaces",
+    "set_threads",
+    "set_workspace_limit",
+    "target",
+    "visualize",
+}
 TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Space", "Tensor", "Verdict"}
 ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
 

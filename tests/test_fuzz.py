@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.ir import For, Stmt
+from tensorlang.ir.traverse import map_statements
 from tests.fuzz import case as cases
 from tests.fuzz.coverage import reductions
 from tests.fuzz.definitions import definition, empty_case, finished
@@ -142,6 +145,26 @@ def test_tags_allow_a_reduction_in_another_order_and_nothing_else() -> None:
     shorter = tl.Schedule(Builder(prefix_sums([]) | {"extents": {"e0": 5, "e1": 5}}).program().outputs)
     terms.arrays = {"A": np.zeros((5, 5), np.float32)}
     assert trace(shorter.nest, terms, {})[0] != wanted
+
+
+def test_tags_take_a_joined_reduction_for_two_and_see_what_one_of_them_loses() -> None:
+    A, k, r = tl.placeholder((2, 5), name="A"), tl.reduce_axis(5, name="k"), tl.reduce_axis(5, name="r")
+    S = tl.compute((2,), lambda i: tl.sum(A[i, k], axis=k), name="S")
+    M = tl.compute((2,), lambda i: tl.argmax(A[i, r], axis=r), name="M")
+    plain, joined = tl.Schedule(S, M), tl.Schedule(S, M)
+    joined.join_reductions("S", "M")
+    terms = Terms({"A": np.ones((2, 5), np.float32)})
+    wanted, _ = trace(plain.nest, terms, {})
+    assert trace(joined.nest, terms, {}) == (wanted, [])
+    joined.peel("M.r", last=1)
+
+    def lost(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, For) and stmt.loop == "M.r_last":
+            return replace(stmt, hi=stmt.lo)
+        return map_statements(stmt, lost)
+
+    short, _ = trace(replace(joined.nest, body=lost(joined.nest.body)), terms, {})
+    assert [name for name in wanted if short[name] != wanted[name]] == list(wanted)
 
 
 def test_tags_see_a_race_on_an_accumulator() -> None:

@@ -63,7 +63,17 @@ def test_any_statement_may_have_a_reduction_inside_for_the_directives_of_reducti
         assert any(node[5] == "int32" and value_of(node[2][0][2], case["extents"]) == TERMS for case, node in inside)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "store"])
+def test_two_reductions_of_one_length_are_drawn_where_they_are_to_be_joined(kind: str) -> None:
+    drawn = [found for seed in range(30) if (found := aimed(seed, ("join_reductions", kind, "plain"))) is not None]
+    lengths = [[node[2] for stage in case["stages"] if stage["name"] in aim.stages for node in reductions(stage)] for case, aim in drawn]
+    assert any(len(set(map(repr, every))) < len(every) for every in lengths)
+
+
 RARE = [
+    ("join_reductions", "reduction", "where"),
+    ("join_reductions", "scatter min", "where"),
+    ("join_reductions", "scan last", "empty"),
     ("tensorize", "scan all", "empty"),
     ("cache_write", "recurrence", "plain"),
     ("reverse_compute_inline", "scan all", "plain"),

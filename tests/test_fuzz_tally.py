@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.fuzz.run import main
 from tests.fuzz.tally import MARK, STRIDE, added, cleared, opened, rechecked, rendered, totals, written
 
 
@@ -62,6 +65,21 @@ def test_a_file_holds_the_table_and_its_totals(tmp_path: Path) -> None:
     kept = json.loads(file.read_text())
     assert [entry["seed"] for entry in kept["shards"]] == [1, 2]
     assert {name: kept[name] for name in ("cases", "found", "fixed", "open")} == {"cases": 10, "found": 2, "fixed": 0, "open": 2}
+
+
+def test_the_shards_of_one_file_are_put_into_another_and_a_seed_counts_once(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    for file, shards in ((one, (shard(1, 20, 3), shard(2, 5))), (other, (shard(2, 9, 7), shard(4, 6)))):
+        with opened(file) as found:
+            for entry in shards:
+                added(found, entry)
+    for _ in range(2):
+        assert main(["--merge", str(other), "--tally", str(one)]) == 0
+        kept = json.loads(one.read_text())
+        assert [(entry["seed"], entry["cases"]) for entry in kept["shards"]] == [(1, 20), (2, 9), (4, 6)]
+        assert (kept["cases"], kept["found"], kept["open"]) == (35, 2, 2)
+    with pytest.raises(SystemExit):
+        main(["--merge", str(other)])
 
 
 def test_the_totals_are_put_between_the_marks_of_a_page(tmp_path: Path) -> None:

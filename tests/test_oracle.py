@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.ir import Nest
+from tensorlang.ir import Nest, Stmt, Store
+from tensorlang.ir.traverse import map_statements
+from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tests.fuzz.replay import unproved
 from tests.oracle import dependences, question
 from tests.oracle.dependences import decided
@@ -79,8 +82,6 @@ def wrong(made: tuple[Any, Arrays], schedule: Callable[[Any], None] | None = Non
 
 def interchanged(nest: Nest) -> Nest:
     """The two halves of the outermost block of a nest, the second first."""
-    import dataclasses
-
     from tensorlang.ir import Alloc, Block
 
     def turned(stmt: Any) -> Any:
@@ -169,6 +170,41 @@ def test_a_count_that_is_lost_is_seen() -> None:
     assert wrong((H, {"I": np.array([0, 1, 2, 0])}), tiled, proved=False) is None
     said = wrong((H, {"I": np.array([0, 1, 2, 2])}), tiled, proved=False)
     assert said is not None and "the output H[2]" in said
+
+
+def two_reductions() -> tuple[Any, Arrays]:
+    """The sums and the maxima of rows, and a stage that reads both."""
+    A = tl.placeholder((3, 4), "int32", name="A")
+    k, r = tl.reduce_axis(4, name="k"), tl.reduce_axis(4, name="r")
+    S = tl.compute((3,), lambda i: tl.sum(A[i, k], axis=k), name="S")
+    M = tl.compute((3,), lambda i: tl.max(A[i, r] - 1, axis=r), name="M")
+    D = tl.compute((3,), lambda i: S[i] - M[i], name="D")
+    return (D, S), {"A": np.arange(12, dtype="i4").reshape(3, 4)}
+
+
+def test_a_joined_reduction_is_one_instance_of_each_and_further_steps_keep_them_apart() -> None:
+    def steps(s: Any) -> None:
+        s.join_reductions("S", "M")
+        s.split("M.r", 3)
+        s.accumulate("S", at="M.i")
+        s.parallel("M.i")
+
+    assert wrong(two_reductions(), steps) is None
+
+
+def test_components_of_a_joined_reduction_that_change_places_are_seen() -> None:
+    outputs, arrays = two_reductions()
+    plain = tl.Schedule(outputs).nest
+    arrays |= {buffer.name: np.zeros(3, "i4") for buffer in plain.outputs}
+    joined = JoinReductions("S", "M").apply(marked(plain))
+
+    def swapped(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Store) and len(stmt.buffers) == 2:
+            return dataclasses.replace(stmt, buffers=stmt.buffers[::-1])
+        return map_statements(stmt, swapped)
+
+    said = question.violation(question.dependences(plain, arrays, {}), dataclasses.replace(joined, body=swapped(joined.body)), arrays, {})
+    assert said is not None and "S[" in said and "M[" in said
 
 
 def test_iterations_on_threads_are_not_ordered() -> None:

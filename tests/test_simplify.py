@@ -15,7 +15,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT64
 from tensorlang.ir.printer import text
-from tensorlang.ir.traverse import axes_of, dtype_of
+from tensorlang.ir.traverse import axes_of, dtype_of, walk
 from tensorlang.semantics import arithmetic
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples
@@ -97,6 +97,13 @@ def test_a_row_gives_what_its_equation_says(row: Any, expr: Expr, printed: str) 
 
 def test_every_row_is_tested() -> None:
     assert {row for row, _, _ in ROWS} == set(rules.RULES)
+
+
+@pytest.mark.parametrize("row", rules.RULES)
+def test_a_row_changes_no_node_of_a_kind_that_it_is_not_about(row: Any) -> None:
+    others = [node for _, expr, _ in ROWS for node in walk(expr) if rules.kind_of(node) not in rules.RULES[row]]
+    assert others
+    assert not [node for node in others if row(node) is not None]
 
 
 LEAVES = st.sampled_from([X, Y]) | st.integers(-6, 6).map(c)

@@ -29,3 +29,9 @@ def test_every_value_is_in_each_run_and_every_combination_in_the_slow_one() -> N
         and {case[1] for case in kept} == {1, 3, 5, 7}
         and {case[3] for case in kept} == {True, False}
     )
+
+
+def test_as_many_combinations_as_asked_for_are_in_each_run() -> None:
+    _, cases = crossed({"a": range(7), "b": "xy"}, count=3).args
+    kept = [case.values for case in fast(cases)]
+    assert len(kept) == 3 and len({a for a, _ in kept}) == 3 and {b for _, b in kept} == set("xy") and len(cases) == 14

@@ -49,7 +49,9 @@ def best(
 
 def report(
     logs: LogArguments,
-    html: Annotated[Path | None, typer.Option(help="Write one self-contained page instead; of one log.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one self-contained page instead, and one of each winner beside it; of one log.")
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Only this task, with --html: its operator or the start of its fingerprint.")] = None,
 ) -> None:
     """Show the fastest trials, failures by reason, and noise; or write them as a page with charts."""
@@ -68,7 +70,7 @@ def report(
     from tensorlang.autotune.reporting import html as html_report  # noqa: PLC0415
     from tensorlang.autotune.reporting.display import plain  # noqa: PLC0415
 
-    plain(screen, f"written: {html_report.write(opened[0], html, task)}")
+    plain(screen, f"written: {html_report.write(opened[0], html, task, winners=True)}")
 
 
 def merge(

@@ -37,6 +37,7 @@ def run(
     timeout: Annotated[float, typer.Option(help="Seconds in which a candidate must compile and, again, run.")] = 30.0,
     resume: Annotated[bool, typer.Option(help="Go on from what the log has.")] = True,
     cache: Annotated[str | None, typer.Option(help="Measure with warm or cold caches (warm).")] = None,
+    constants: Annotated[str | None, typer.Option(help="Operands that stay fixed, as w or A,B: packed before anything is timed.")] = None,
     workers: Workers = None,
     dask: Dask = None,
 ) -> None:
@@ -47,7 +48,8 @@ def run(
     from tensorlang.autotune.workers.limited import LimitError  # noqa: PLC0415
 
     screen = console()
-    given = _given(target=target, cache=cache, workers=workers, dask=dask)
+    fixed = None if constants is None else tuple(name.strip() for name in constants.split(","))
+    given = _given(target=target, cache=cache, workers=workers, dask=dask, constants=fixed)
     try:
         extents = operators.parse_shape(shape)
         name, outputs = definitions.program(operator, extents, dtype, limit_s=timeout)

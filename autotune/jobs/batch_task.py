@@ -108,7 +108,7 @@ class BatchTask:
     def open(self) -> Study:
         """Check that the task can be tuned here; the study in which its trials are. Raises `TensorlangError` where it cannot."""
         spec, job = self.spec, self.job
-        wanted: dict[str, Any] = {name: getattr(spec, name) for name in ("strategy", "seed", "timeout", "cache")}
+        wanted: dict[str, Any] = {name: getattr(spec, name) for name in ("strategy", "seed", "timeout", "cache", "constants")}
         wanted |= {"workers": job.workers, "dask": job.dask}
         given = {name: value for name, value in wanted.items() if value is not None}
         given["extents"] = named_extents(spec.operator, spec.shape)
@@ -116,7 +116,7 @@ class BatchTask:
         self._session, self.timeout = ready, ready.settings.timeout
         if job.dask is None and (need := self.memory) is not None and (why := need.why_too_large()) is not None:
             self.failed = why
-        return ready.task.fingerprint, target_fields(ready.target)["fingerprint"], ready.settings.threads, ready.settings.policy.cache
+        return ready.task.program, target_fields(ready.target)["fingerprint"], ready.settings.threads, ready.settings.policy.cache
 
     def advance(self, count: int, seconds: float | None, tell: Tell) -> None:
         """Measure `count` more trials, or as many as fit in `seconds`."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("tensorlang")
 
+SHIPPED: Final = "shipped"
+"""What the database that comes with the package is called."""
 ATTEMPTS: Final = 8
 """Records that are looked at before the default schedule is taken."""
 
@@ -30,11 +32,12 @@ def compile(
 ) -> Kernel:
     """The kernel of the best schedule that `database` knows for these outputs, else of their default schedule.
 
-    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, of another CPU, or of its
-    stage with most work alone) or "default", and `kernel.provenance_reason` says why. A record whose schedule this version does not accept
-    is passed over for the next best. One that another version or another CPU wrote is first compared with the definition, and passed over
-    where its kernel computes something else. What is served was measured to be faster than the default schedule, or is of a near shape and
-    faster by the cost model (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
+    `kernel.provenance` is "tuned" (a record of this very program), "nearest" (of another shape of its family, of another CPU, of a size of
+    its range, or of its stage with most work alone) or "default", and `kernel.provenance_reason` says why. A record whose schedule this
+    version does not accept is passed over for the next best. One that another version or another CPU wrote is first compared with the
+    definition, and passed over where its kernel computes something else; those of "shipped", the database that comes with the package,
+    were compared before. What is served was measured to be faster than the default schedule, or is of a near shape and faster by the cost
+    model (see `lending`). Raises `LogError` for a path without a log, `BuildError` for an unknown target or a bad name.
     """
     kernel = cached_kernel(best_known(as_outputs(outputs), find_target(target), database, name))
     _log.info("%s: %s: %s", kernel.name, kernel.provenance, kernel.provenance_reason)
@@ -61,8 +64,16 @@ def best_known(
         from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of the tuner is loaded
 
         passed = ""
-        known = database if isinstance(database, Database) else Database(database)
-        for match in islice(known.matches(tensors, machine, threads), ATTEMPTS):
+        known: Database | None
+        if database == SHIPPED:
+            from tensorlang.autotune.shipped.database import shipped  # noqa: PLC0415 - few ask for it
+
+            known, why = shipped(machine)
+        else:
+            known = database if isinstance(database, Database) else Database(database)
+        found_here = known.matches(tensors, machine, threads, constants=constants) if known is not None else iter(())
+        for match in islice(found_here, ATTEMPTS):
+            assert known is not None, "it was asked"
             if match.kind is None:
                 why = "; ".join(filter(None, (passed, match.reason)))
                 break

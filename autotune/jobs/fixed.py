@@ -70,7 +70,7 @@ def plan_of(fixed: object, task: Task, machine: Target, threads: int, seconds: f
     if fingerprint(kept.outputs) != task.fingerprint:
         raise TuningError("fixed= is a schedule of other tensors; make it of those that are tuned")
     program = LoweredProgram(kept.nest, storage=kept.program.storage, pinned=frozenset(_placed(kept)))
-    strategy = choose(program, machine, threads)
+    strategy = choose(program, machine, threads, task.constant_names)
     space = _with(strategy.space, knobs, kept)
     if not space.count.feasible:
         raise TuningError(f"fixed={knobs!r} leaves no feasible point of the space")
@@ -101,7 +101,7 @@ def _with(space: Space, knobs: Mapping[str, Any], kept: Schedule) -> Space:
     for name, value in knobs.items():
         try:
             space = space.fix(name, value)
-        except ValueError as error:
+        except TuningError as error:
             stage = name.rpartition(".")[0]
             steps = [trace.call(step) for step in kept.directives if stage and _speaks_of(step, stage)]
             why = f"{steps[-1]}, which fixed= keeps too, decides that" if steps else str(error)

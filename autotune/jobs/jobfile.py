@@ -14,6 +14,7 @@
     operator = "my_ops.py:my_operator"  # a function that returns tensors, or a dict of them: the kernels of a model, a task each
     shape = { n = 4096 }
     trials = 200
+    constants = ["weight"]              # operands that stay fixed: packed before anything is timed
 
 A key of a task stands before the same key of the file, and that before the default. Paths are relative to the file. Whatever cannot be
 meant is refused before anything is measured, by one line that names the key: a job that runs for days must not find a slip of the pen
@@ -26,7 +27,7 @@ import math
 import os
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields as fields_of
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
@@ -62,12 +63,14 @@ class TaskSpec:
     strategy: str | None = None
     seed: int | None = None
     timeout: float | None = None
+    constants: Sequence[str] = ()
 
     @property
     def title(self) -> str:
         """The operator and its extents, as in `matmul M=512,N=512,K=512`."""
         name = self.operator.rpartition(":")[2]
-        return " ".join(filter(None, (name, ",".join(f"{extent}={value}" for extent, value in self.shape.items()), self.dtype)))
+        fixed = f"constants={','.join(self.constants)}" if self.constants else ""
+        return " ".join(filter(None, (name, ",".join(f"{extent}={value}" for extent, value in self.shape.items()), self.dtype, fixed)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,7 @@ class _How(Struct):
     strategy: Annotated[Strategy, Meta(description='"bayesian", "uninformed", "random", "evolutionary" or "grid"')]
     seed: Annotated[int, Meta(ge=0, description="a whole number from 0")]
     timeout: Annotated[_Positive, Meta(description="seconds, more than 0")]
+    constants: Annotated[list[_Text], Meta(description='a list of operands that stay fixed, as ["w"]')]
 
 
 class _OfTask(Struct):

@@ -62,7 +62,7 @@ class Session:
         self.plan = plan
         self.target = target
         self.settings = settings
-        self.log = None if log is None else log.of_task(task.op, task.fingerprint)
+        self.log = None if log is None else log.of_task(task.op, task.program)
         self._library = log  # the whole folder, where it is one
         self.trials: list[Trial] = []
         self.final: FinalRecord | None = None
@@ -360,7 +360,7 @@ class Session:
             return
         self._recalled = True
         wanted = self.settings
-        study = (self.task.fingerprint, self._ledger.study.target["fingerprint"], wanted.threads, wanted.policy.cache)
+        study = (self.task.program, self._ledger.study.target["fingerprint"], wanted.threads, wanted.policy.cache)
         self._memory = recall(self.log, study, self.task.dims, self.plan, self._model)
         self.trials, self.final = list(self._memory.trials), self._memory.final
 

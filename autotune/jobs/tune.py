@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.autotune.jobs.fixed import plan_of
@@ -48,6 +48,7 @@ def tune(
     epilogue: Callable[..., Any] | None = None,
     prologue: Mapping[str, Callable[..., Any]] | None = None,
     fixed: Schedule | Mapping[str, Any] | tuple[Schedule, Mapping[str, Any]] | None = None,
+    constants: Collection[str] = (),
 ) -> Result:
     """Search for the fastest schedule of a program and return the winner.
 
@@ -61,7 +62,8 @@ def tune(
     operator's in the log; `dims` are the values at which extents known only at run time are measured, as `dims={"n": 512}`. `outputs` may
     be a `tensorlang.kernels.Spec`; `epilogue` and `prologue` are what `kernels.compile` takes, and tune just that kernel. `fixed`
     is a partial schedule of these outputs whose directives every trial keeps, the default too, a mapping of knobs to values, or a pair of
-    both. On Ctrl-C every process is killed, the log is complete, and `KeyboardInterrupt` propagates.
+    both. `constants` names operands that stay fixed, such as weights: they are packed before anything is timed, and `kernels.compile` with
+    the same constants finds the record. On Ctrl-C every process is killed, the log is complete, and `KeyboardInterrupt` propagates.
 
     Raises `TuningError` for a setting that makes no sense or where no schedule is valid, `LogError` if the log cannot be written.
     """
@@ -72,6 +74,7 @@ def tune(
     return session(
         outputs, log, target=target, space=space, schedule=schedule, name=name, dims=dims, trials=trials, seed=seed, strategy=strategy,
         budget=seconds(budget), fixed=fixed, timeout=timeout, resume=resume, threads=threads, workers=workers, cache=cache, dask=dask,
+        constants=constants,
     ).run(progress)  # fmt: skip
 
 
@@ -87,6 +90,7 @@ def session(
     extents: Mapping[str, int] | None = None,
     threads: int | None = None,
     fixed: object = None,
+    constants: object = (),
     **settings: Any,
 ) -> Session:
     """The job that `tune` runs, checked and ready; `extents` are what the log calls those of its task."""
@@ -98,7 +102,7 @@ def session(
         raise TuningError("schedule= is a function from a point of space= to a Schedule, with space=tl.Space(...) beside it")
     wanted = checked(Settings(threads=get_threads() if threads is None else threads, **settings))
     machine = _machine(target, wanted.dask)
-    task = Task.of(outputs, name, dims, extents)
+    task = Task.of(outputs, name, dims, extents, constants)
     if fixed is not None and (space is not None or schedule is not None):
         raise TuningError("fixed= keeps parts of a schedule of the strategy's space; give it without space= and schedule=")
     library = None if log is None else Log(log) if not isinstance(log, Log) else log
@@ -108,7 +112,7 @@ def session(
         return Session(task, plan_of(fixed, task, machine, wanted.threads, wanted.timeout), machine, wanted, library)
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - tests of the job need no compiler
 
-    strategy = choose(task.outputs, machine, wanted.threads)
+    strategy = choose(task.outputs, machine, wanted.threads, task.constant_names)
     edited = space(strategy.space) if callable(space) else strategy.space if space is None else space
     if not isinstance(edited, Space):
         raise TuningError(f"space= is a function that returns the edited space, not {edited!r:.60}")

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from tensorlang import ir
 from tensorlang.definition.first_use import by_first_use
-from tensorlang.definition.tensor import Placeholder, Stage, Tensor, as_outputs, operands, serial
+from tensorlang.definition.naming import tensor_names
+from tensorlang.definition.tensor import Placeholder, Stage, Tensor, as_outputs, definitions, operands, serial
 from tensorlang.ir.integers import known_value
 from tensorlang.ir.traverse import rewrite, walk
 from tensorlang.serialization import canonical
@@ -24,24 +25,34 @@ UNKNOWN: Final = 1024
 
 
 class Anchor(NamedTuple):
-    """A stage of a program by name, and what its own program is called."""
+    """A stage of a program by name, what its own program is called, and where in that the operands are that stay fixed, by first use."""
 
     name: str
     fingerprint: str
+    places: tuple[int, ...] = ()
 
 
-def anchors(outputs: object, program: str) -> Iterator[Anchor]:
-    """What the stage with most work would be tuned as; nothing where it is the whole program, whose fingerprint is `program`."""
+def anchors(outputs: object, program: str, constants: frozenset[str] = frozenset()) -> Iterator[Anchor]:
+    """What the stage with most work would be tuned as; nothing where it is the whole program, whose fingerprint is `program`.
+
+    `constants` are operands of the program that stay fixed, by name.
+    """
     stages = [part for part in by_first_use(as_outputs(outputs)) if isinstance(part, Stage) and not part.itself]
     stage = max(stages, key=_work, default=None)
     if stage is None or not any(True for _ in _reductions(stage)):
         return
     seen = {program}
-    for alone in (stage, _with_operands_given(stage)):
-        found = canonical.fingerprint(tuple(Tensor(alone, component) for component in range(len(alone.values))))
+    names = tensor_names(definitions(as_outputs(outputs))) if constants else {}
+    fixed = {id(part) for part, name in names.items() if isinstance(part, Placeholder) and name in constants}
+    given, sources = _with_operands_given(stage)
+    for alone in (stage, given):
+        tensors = tuple(Tensor(alone, component) for component in range(len(alone.values)))
+        found = canonical.fingerprint(tensors)
         if found not in seen:
             seen.add(found)
-            yield Anchor(stage.name or "the main stage", found)
+            operands_read = [part for part in by_first_use(tensors) if isinstance(part, Placeholder)] if fixed else []
+            places = tuple(place for place, part in enumerate(operands_read) if sources.get(id(part), id(part)) in fixed)
+            yield Anchor(stage.name or "the main stage", found, places)
 
 
 def _work(stage: Stage) -> int:
@@ -60,8 +71,8 @@ def _value(extent: ir.Expr) -> int:
     return UNKNOWN if found is None else found
 
 
-def _with_operands_given(stage: Stage) -> Stage:
-    """The stage, reading operands of a call in place of what is computed."""
+def _with_operands_given(stage: Stage) -> tuple[Stage, dict[int, int]]:
+    """The stage, reading operands of a call in place of what is computed; and for each of these what it stands for, both by identity."""
     given = {
         (id(tensor.definition), tensor.component): Tensor(Placeholder(None, tensor.extents, tensor.dtype, serial()))
         for tensor in operands(stage)
@@ -72,4 +83,5 @@ def _with_operands_given(stage: Stage) -> Stage:
             return replace(node, buffer=given[id(node.buffer.definition), node.buffer.component])
         return node
 
-    return replace(stage, values=tuple(rewrite(value, read) for value in stage.values), order=serial())
+    sources = {id(tensor.definition): source for (source, _), tensor in given.items()}
+    return replace(stage, values=tuple(rewrite(value, read) for value in stage.values), order=serial()), sources

@@ -16,26 +16,26 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from tensorlang.autotune.log.glimpse import Glimpse, LineAt
-from tensorlang.autotune.log.index import Index, Kept, Study, StudyEntry, dims_of, study_of
+from tensorlang.autotune.log.index import Index, Kept, Study, StudyEntry, study_of
 from tensorlang.autotune.log.lending import NO_COUNTERPART, Loan, by_distance, by_model
 from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.match import Asked, Match
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.remembered import RememberedScan
 from tensorlang.autotune.log.scan import LocatedRecord, Position, Problem
 from tensorlang.autotune.log.study_records import FinalRecord
-from tensorlang.autotune.measurement.host import software, target_fields
+from tensorlang.autotune.measurement.host import target_fields
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as named_target
-from tensorlang.errors import LogError, TensorlangError
-from tensorlang.schedules.spaces.space import Config
+from tensorlang.errors import LogError
 from tensorlang.system import collector, forks
 
 __all__ = ["Database", "Match", "Study", "study_of"]
@@ -44,64 +44,6 @@ NEAREST_TRIED: Final = 5
 BATCH: Final = 8
 """Records parsed before they are put into the index: few, since parsed ones are many objects."""
 LOANS: Final = 10_000
-
-_MAKERS: Final = ("tensorlang", "llvmlite")
-"""The packages whose versions decide what code a schedule becomes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """What was found: `kind` is "tuned" (this very program, here), "nearest" (another shape or CPU) or None (the default is best known).
-
-    `foreign` records were measured on another CPU of the same instruction set. `reason` says why this is the choice.
-    """
-
-    kind: Literal["tuned", "nearest"] | None
-    record: Trial | None = None
-    config: Config | None = None
-    outputs: Any = None
-    target: Target | None = None
-    threads: int = 1
-    foreign: bool = False
-    reason: str = ""
-
-    @property
-    def stale(self) -> bool:
-        """Was the record written by another version of what makes the code, or by one that is not known?"""
-        if self.record is None:
-            return False
-        wrote, ours = self.record.fields.get("software"), software()
-        return not isinstance(wrote, dict) or any(wrote.get(name) != ours[name] or ours[name] == "uninstalled" for name in _MAKERS)
-
-    @property
-    def dims(self) -> dict[str, int]:
-        """The values at which extents known only at run time were measured."""
-        return {} if self.record is None else dims_of(self.record)
-
-    @property
-    def needs_validation(self) -> bool:
-        """Must a kernel of this schedule be compared with the definition before it is used?"""
-        return self.foreign or self.stale
-
-    def schedule(self) -> Any:
-        """The schedule, proved legal for the program at hand; None if there is none or it is no longer accepted."""
-        return self.replayed()[0]
-
-    def replayed(self) -> tuple[Any, str]:
-        """The schedule, or None and why there is none."""
-        if self.record is None or self.config is None or self.target is None:
-            return None, "there is no record"
-        from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415
-        from tensorlang.schedules.strategies import choose  # noqa: PLC0415
-        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
-
-        try:
-            same_names = canonical.describe(self.outputs) == self.record.task.get("definition")
-            if self.record.schedule and same_names:
-                return Schedule.from_json(self.outputs, self.record.schedule), ""
-            return choose(self.outputs, self.target, self.threads).schedule(self.config), ""
-        except (TensorlangError, KeyError, TypeError, ValueError) as error:  # a record of another version, or of a template
-            return None, (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class Database:
@@ -185,74 +127,101 @@ class Database:
         """The best schedule known for these outputs; a `Match` of kind None if there is none that applies, or the default is best."""
         return next(self.matches(outputs, target, threads, cache))
 
-    def matches(self, outputs: Any, target: str | Target | None = None, threads: int | None = None, cache: str = "warm") -> Iterator[Match]:
+    def matches(
+        self,
+        outputs: Any,
+        target: str | Target | None = None,
+        threads: int | None = None,
+        cache: str = "warm",
+        constants: Iterable[str] = (),
+    ) -> Iterator[Match]:
         """All that may serve for these outputs, the best first: exact, then of other CPUs, then of the nearest shapes.
 
+        `constants` are operands that stay fixed, by name: what was tuned with these fixed stands before what was tuned with none.
         The last is of kind None: the default schedule, and why nothing else.
         """
-        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
+        asked = Asked.of(outputs, named_target(target), threads or get_threads(), cache, constants)
+        found = list(self._matches(asked)) if asked.places else []
+        yield from (match for match in found if match.kind is not None)
+        if found and self._known(asked, foreign=False):
+            yield found[-1]
+            return
+        yield from self._matches(asked.as_given())
 
-        machine, count = named_target(target), threads or get_threads()
-        program = canonical.fingerprint(outputs)
-
-        def match(kind: Literal["tuned", "nearest"] | None, trial: Trial | None, reason: str, **more: Any) -> Match:
-            return Match(kind, trial, None if trial is None else trial.config, outputs, machine, count, reason=reason, **more)
-
-        for known, kept in self._of_program(program, machine, count, cache, foreign=False):
-            found = match("tuned", kept.trial, f"tuned: {_told(known, kept)}")
+    def _matches(self, asked: Asked) -> Iterator[Match]:
+        """The same of what was tuned with exactly these operands fixed."""
+        for known, kept in self._of_program(asked, foreign=False):
+            found = asked.match("tuned", kept.trial, f"tuned: {_told(known, kept)}")
             if not (found.stale and known.why_default is not None):  # the default of another version is not ours
                 yield found
-        if (why := next((known.why_default for known in self._known(program, machine, count, cache, foreign=False)), None)) is not None:
-            yield match(None, None, f"this program was tuned here, but {why}")
+        if (why := next((known.why_default for known in self._known(asked, foreign=False)), None)) is not None:
+            yield asked.match(None, None, f"this program was tuned here, but {why}")
             return
-        for known, kept in self._of_program(program, machine, count, cache, foreign=True):
-            if (loan := self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)).config is not None:
+        for known, kept in self._of_program(asked, foreign=True):
+            if (loan := self._lent(kept.trial, asked, 0.0, known.gain)).config is not None:
                 told = f"tuned on another CPU, {known.cpu}: {_told(known, kept)}; {loan.reason}"
-                yield match("nearest", kept.trial, told, foreign=True)
-        yield from self._of_anchor(match, outputs, program, machine, count, cache)
-        found = self._nearest(match, outputs, program, machine, count, cache)
-        yield found
-        if found.kind is not None:
-            yield match(None, None, "nothing else that was tuned applies")
+                yield asked.match("nearest", kept.trial, told, foreign=True)
+        yield from self._of_sizes(asked)
+        yield from self._of_anchor(asked)
+        nearest = self._nearest(asked)
+        yield nearest
+        if nearest.kind is not None:
+            yield asked.match(None, None, "nothing else that was tuned applies")
 
-    def _of_anchor(
-        self, match: Callable[..., Match], outputs: Any, program: str, machine: Target, count: int, cache: str
-    ) -> Iterator[Match]:
+    def _of_sizes(self, asked: Asked) -> Iterator[Match]:
+        """What was found for this program of bounded dims at sizes of its range."""
+        from tensorlang.autotune.log.ranges import within  # noqa: PLC0415 - the index itself needs no compiler
+
+        def neighbours(family: str, extents: tuple[float, ...], limit: int) -> list[tuple[float, StudyEntry]]:
+            return self._neighbours(family, extents, asked.target, asked.threads, asked.cache, limit)
+
+        for _, known, sizes, span in within(asked, NEAREST_TRIED, neighbours):
+            if known.why_default is not None:
+                continue
+            kept, told = known.best, ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            key = (kept.trial.id, span.text, str(asked.target), asked.threads, known.gain)
+            loan = self._loans.get(key) or self._loans.setdefault(key, span.lent(kept.trial, sizes, known.gain))
+            if loan.config is not None:
+                reason = f"of this program at {told}: {_told(known, kept)}; {loan.reason}"
+                yield asked.match("nearest", kept.trial, reason, config=loan.config, sizes=sizes)
+
+    def _of_anchor(self, asked: Asked) -> Iterator[Match]:
         """What was found for the stage with most work, tuned alone at these extents; nothing where its default won."""
         from tensorlang.autotune.log.anchors import anchors  # noqa: PLC0415 - the index itself needs no compiler
 
-        for anchor in anchors(outputs, program):
-            for known, kept in self._of_program(anchor.fingerprint, machine, count, cache, foreign=False):
+        for anchor in anchors(asked.outputs, asked.fingerprint, asked.constants):
+            places = anchor.places if asked.places else ()
+            if asked.places and not places:
+                continue  # among what was tuned without anything fixed
+            for known, kept in self._of_program(replace(asked, fingerprint=anchor.fingerprint, places=places), foreign=False):
                 if known.why_default is not None:
                     continue
-                loan = self._lent(kept.trial, program, outputs, machine, count, 0.0, known.gain)
+                loan = self._lent(kept.trial, asked, 0.0, known.gain)
                 if loan.config is not None:
                     told = f"of its stage {anchor.name}, tuned alone: {_told(known, kept)}; {loan.reason}"
-                    yield replace(match("nearest", kept.trial, told), config=loan.config)
+                    yield asked.match("nearest", kept.trial, told, config=loan.config)
 
-    def _nearest(self, match: Callable[..., Match], outputs: Any, program: str, machine: Target, count: int, cache: str) -> Match:
+    def _nearest(self, asked: Asked) -> Match:
         """What the nearest shape of the family comes to."""
-        from tensorlang.serialization import canonical  # noqa: PLC0415 - the index itself needs no compiler
-
-        extents = canonical.extents(outputs)
         why = "no record of this program, or of another shape of it, applies"
-        for distance, known in self._neighbours(canonical.family(outputs), extents, machine, count, cache, NEAREST_TRIED):
+        for distance, known in self._neighbours(asked.family, asked.extents, asked.target, asked.threads, asked.cache, NEAREST_TRIED):
             kept = known.best
             shape = "x".join(map(str, kept.trial.task.get("extents") or ()))
             name = f"the nearest shape that was tuned, with extents {shape},"
             if (said := known.why_default) is not None:
-                return match(None, None, f"{name} has no better schedule than its default ({said}), so this one has its own")
-            loan = by_distance(distance) or self._lent(kept.trial, program, outputs, machine, count, distance, known.gain)
+                return asked.match(None, None, f"{name} has no better schedule than its default ({said}), so this one has its own")
+            loan = by_distance(distance) or self._lent(kept.trial, asked, distance, known.gain)
             if loan.config is not None:
-                return replace(match("nearest", kept.trial, f"of {name} {_told(known, kept)}; {loan.reason}"), config=loan.config)
+                return asked.match("nearest", kept.trial, f"of {name} {_told(known, kept)}; {loan.reason}", config=loan.config)
             why = f"{name} lends nothing: {loan.reason}"
             if loan.reason != NO_COUNTERPART:
                 break
-        return match(None, None, why)
+        return asked.match(None, None, why)
 
     def find(self, fingerprint: str, target: Target, threads: int, cache: str = "warm") -> Trial | None:
         """The best record of this very program that applies."""
-        return next((kept.trial for _, kept in self._of_program(fingerprint, target, threads, cache, foreign=False)), None)
+        asked = Asked(None, fingerprint, target, threads, cache)
+        return next((kept.trial for _, kept in self._of_program(asked, foreign=False)), None)
 
     def near(
         self, family: str, extents: tuple[int, ...], target: Target, threads: int, cache: str = "warm", limit: int = 16
@@ -261,7 +230,7 @@ class Database:
         return (known.best.trial for _, known in self._neighbours(family, extents, target, threads, cache, limit))
 
     def _neighbours(
-        self, family: str, extents: tuple[int, ...], target: Target, threads: int, cache: str, limit: int
+        self, family: str, extents: tuple[float, ...], target: Target, threads: int, cache: str, limit: int
     ) -> list[tuple[float, StudyEntry]]:
         """Studies of at most `limit` other shapes of this family that apply, nearest first, with their distance."""
         fits = _Fits(target)
@@ -283,30 +252,28 @@ class Database:
         """Records that were validated and must not be used: their ids, and why."""
         return {key[0]: why for key, why in list(self._verdicts.items()) if why is not None}
 
-    def _lent(self, trial: Trial, program: str, outputs: Any, target: Target, threads: int, distance: float, gain: float | None) -> Loan:
+    def _lent(self, trial: Trial, asked: Asked, distance: float, gain: float | None) -> Loan:
         """What a record from elsewhere comes to here, found once: it takes the analysis of the whole program."""
-        key = (trial.id, program, str(target), threads, gain)
+        key = (trial.id, f"{asked.fingerprint} {sorted(asked.constants)}", str(asked.target), asked.threads, gain)
         if key not in self._loans:
-            loan = by_model(outputs, target, threads, trial, distance, gain)
+            loan = by_model(asked.outputs, asked.target, asked.threads, trial, distance, gain, asked.constants)
             if len(self._loans) >= LOANS:
                 self._loans.clear()
             self._loans[key] = loan
             return loan
         return self._loans[key]
 
-    def _known(self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool) -> list[StudyEntry]:
+    def _known(self, asked: Asked, *, foreign: bool) -> list[StudyEntry]:
         """The studies of a program that apply, as they are now; of the dims that were measured at, the largest first."""
-        fits = _Fits(target)
+        fits = _Fits(asked.target)
         with self._lock:
-            studies = self._index.programs.get(fingerprint, ())
-            found = [copy(known) for known in studies if known.study[2:] == (threads, cache) and fits(known) is foreign]
+            studies = self._index.programs.get(asked.program, ())
+            found = [copy(known) for known in studies if known.study[2:] == (asked.threads, asked.cache) and fits(known) is foreign]
         return sorted(found, key=lambda known: (-known.size, known.best.time))
 
-    def _of_program(
-        self, fingerprint: str, target: Target, threads: int, cache: str, *, foreign: bool
-    ) -> Iterator[tuple[StudyEntry, Kept]]:
+    def _of_program(self, asked: Asked, *, foreign: bool) -> Iterator[tuple[StudyEntry, Kept]]:
         """What each study that applies serves first, then the others."""
-        ranks = [(known, known.served) for known in self._known(fingerprint, target, threads, cache, foreign=foreign)]
+        ranks = [(known, known.served) for known in self._known(asked, foreign=foreign)]
         yield from ((known, kept[0]) for known, kept in ranks if kept)
         yield from sorted(((known, one) for known, kept in ranks for one in kept[1:]), key=lambda pair: pair[1].time)
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from tensorlang.autotune.log.identity import program_of
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import SCHEMA, Number, RecordParser, Trial, from_line, moment, whole
 from tensorlang.autotune.log.status import Status
@@ -31,7 +32,7 @@ _REMEMBERED: Final = 1024
 _Whole: TypeAlias = int | bool
 
 Study: TypeAlias = tuple[str, str, int, str]
-"""Records that compete: fingerprints of program and target, threads, cache policy."""
+"""Records that compete: what names the program (`identity`) and the target, threads, cache policy."""
 
 StudyAtDims: TypeAlias = tuple[Study, tuple[tuple[str, int], ...]]
 """A study at the values of its dims, by name."""
@@ -158,8 +159,8 @@ class Glimpse(Struct, eq=False, gc=False):
 
 def study_of(trial: Trial | Glimpse | Shared) -> Study | None:
     """The study that a trial belongs to; None for a record that does not say."""
-    program, target = trial.task.get("fingerprint"), trial.target.get("fingerprint")
-    return (program, target, trial.threads, trial.cache) if isinstance(program, str) and isinstance(target, str) else None
+    program, target = program_of(trial.task), trial.target.get("fingerprint")
+    return (program, target, trial.threads, trial.cache) if program is not None and isinstance(target, str) else None
 
 
 def run_of(trial: Trial | Glimpse) -> str:

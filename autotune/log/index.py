@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.autotune.log.glimpse import Glimpse, LineAt, Study, StudyAtDims, dims_of, study_of
+from tensorlang.autotune.log.identity import family_of
 from tensorlang.autotune.log.record import Trial, from_line, whole
 from tensorlang.autotune.log.study_records import FinalRecord
 from tensorlang.autotune.measurement.quality import Quality, doubtful
@@ -172,7 +173,7 @@ class Shapes:
         self.logs.append(_logs(extents))
         self.rows = None
 
-    def near(self, extents: tuple[int, ...]) -> Iterator[tuple[float, StudyEntry]]:
+    def near(self, extents: tuple[float, ...]) -> Iterator[tuple[float, StudyEntry]]:
         """Studies of other extents with their distance, nearest first: that is the sum of the logarithms of the ratios."""
         if self.rows is None:
             self.rows = np.array(self.logs)
@@ -240,8 +241,8 @@ class Index:
         known = StudyEntry(study, trial.target.get("triple"), trial.target.get("cpu"), isa, math.prod(size for _, size in dims))
         self.studies[at] = known
         self.programs.setdefault(study[0], []).append(known)
-        family, extents = trial.task.get("family"), trial.task.get("extents")
-        if isinstance(family, str) and isinstance(extents, list) and all(isinstance(extent, int) for extent in extents):
+        family, extents = family_of(trial.task), trial.task.get("extents")
+        if family is not None and isinstance(extents, list) and all(isinstance(extent, int) for extent in extents):
             self.families.setdefault((family, *study[2:], len(extents)), Shapes()).add(known, extents)
         return known
 
@@ -258,5 +259,5 @@ class Index:
             return None
 
 
-def _logs(extents: list[int] | tuple[int, ...]) -> list[float]:
+def _logs(extents: Sequence[float]) -> list[float]:
     return [math.log(max(extent, 1)) for extent in extents]

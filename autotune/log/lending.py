@@ -50,15 +50,24 @@ def by_distance(distance: float) -> Loan | None:
     return Loan(None, f"the nearest shape is too far away: its extents differ by a factor of {math.exp(distance):.3g} in all")
 
 
-def by_model(outputs: Any, target: Target, threads: int, trial: Trial, distance: float, gain: float | None) -> Loan:
+def by_model(
+    outputs: Any,
+    target: Target,
+    threads: int,
+    trial: Trial,
+    distance: float,
+    gain: float | None,
+    constants: frozenset[str] = frozenset(),
+) -> Loan:
     """What a trial of another shape or CPU comes to here, by the model, that was found `gain` times as fast as the default there.
 
-    Costs two schedules that are made and two estimates of them, some tens of milliseconds.
+    `constants` are operands that are packed beforehand. Costs two schedules that are made and two estimates of them, some tens of
+    milliseconds.
     """
     from tensorlang.schedules.strategies import choose  # noqa: PLC0415 - the index itself needs no compiler
 
-    strategy = choose(outputs, target, threads)
-    if _strategy(trial) != strategy.name or (config := strategy.space.project(trial.config)) is None:
+    strategy = choose(outputs, target, threads, constants)
+    if strategy_of(trial) != strategy.name or (config := strategy.space.project(trial.config)) is None:
         return Loan(None, NO_COUNTERPART)
     if config == strategy.default:
         return Loan(None, "its configuration is this shape's default")
@@ -75,7 +84,8 @@ def by_model(outputs: Any, target: Target, threads: int, trial: Trial, distance:
     return Loan(config, f"by the model {ratio:.2f} times as fast as the default here")
 
 
-def _strategy(trial: Trial) -> object:
+def strategy_of(trial: Trial) -> object:
+    """The name of the strategy whose point a trial is."""
     strategy = trial.fields.get("strategy")
     return strategy.get("name") if isinstance(strategy, dict) else None
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from tensorlang.autotune.log.clock import Now
 from tensorlang.autotune.log.database import Study, study_of
 from tensorlang.autotune.log.glimpse import Glimpse
+from tensorlang.autotune.log.identity import program_of
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.migrate import JsonObject
 from tensorlang.autotune.log.record import Trial
@@ -234,7 +235,7 @@ def _study(record: JsonObject) -> Study | None:
     task, target = record.get("task"), record.get("target")
     if not isinstance(task, dict) or not isinstance(target, dict):
         return None
-    return str(task.get("fingerprint")), str(target.get("fingerprint")), _count(record.get("threads") or 1), str(record.get("cache"))
+    return str(program_of(task)), str(target.get("fingerprint")), _count(record.get("threads") or 1), str(record.get("cache"))
 
 
 def _count(value: object) -> int:

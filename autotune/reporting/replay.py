@@ -11,7 +11,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.autotune.jobs.peak import Peak, measure_peak
 from tensorlang.autotune.log.record import Trial
@@ -22,6 +22,9 @@ from tensorlang.codegen.target import target as named_target
 from tensorlang.errors import TensorlangError
 from tensorlang.schedules.spaces.space import Space, spelling
 from tensorlang.serialization import rebuild
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.schedule import Schedule
 
 LONGEST_TEXT: Final = 60_000
 BROKEN: Final = (TensorlangError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
@@ -104,13 +107,18 @@ def values(space: Space | None, trials: Sequence[Trial]) -> dict[str, list[Any]]
     }
 
 
-def texts(trial: Trial) -> tuple[str, str]:
-    """The loop nest and the Python of a schedule; the reason and the directives where this version cannot rebuild it."""
+def schedule(trial: Trial) -> Schedule:
+    """The schedule of a trial. Raises one of `BROKEN` where this version cannot rebuild it."""
     from tensorlang.schedules.schedule import Schedule  # noqa: PLC0415 - other pages do without
 
+    return Schedule.from_json(rebuild.rebuild(trial.task.get("definition")), trial.schedule or "")
+
+
+def texts(trial: Trial) -> tuple[str, str]:
+    """The loop nest and the Python of a schedule; the reason and the directives where this version cannot rebuild it."""
     try:
-        schedule = Schedule.from_json(rebuild.rebuild(trial.task.get("definition")), trial.schedule or "")
-        return str(schedule)[:LONGEST_TEXT], repr(schedule)[:LONGEST_TEXT]
+        made = schedule(trial)
+        return str(made)[:LONGEST_TEXT], repr(made)[:LONGEST_TEXT]
     except BROKEN as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         return f"This version cannot rebuild the schedule: {why}", f"directives: {str(trial.schedule)[:LONGEST_TEXT]}"

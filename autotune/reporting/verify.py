@@ -18,6 +18,7 @@ from operator import truediv
 from statistics import median
 from typing import Final
 
+from tensorlang.autotune.log.identity import constants_of
 from tensorlang.autotune.log.index import dims_of
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.log.study_records import FinalistRecord
@@ -80,7 +81,7 @@ def verify(tuned: Tuned) -> Verification:
     if best.target.get("cpu") != machine.cpu or not machine.isa.issuperset(best.target.get("features", [])):
         return Verification(Verdict.SKIPPED, f"it was measured on {best.target.get('cpu')}; this machine is {machine.cpu}")
     try:
-        task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")), dims_of(best))
+        task = Task.of(rebuild(best.task.get("definition")), str(best.task.get("op")), dims_of(best), constants=constants_of(best.task))
         if task.fingerprint != best.task.get("fingerprint"):
             return Verification(Verdict.FAILS, "the definition is not the one that its fingerprint names")
         with Runner(worker_task(task, machine, best.threads, Policy(cache=best.cache)), Limits(memory=memory())) as runner:

@@ -72,6 +72,7 @@ def worker_task(
         fingerprint=task.fingerprint,
         target=target.name,
         default=default,
+        constants=task.fixed_inputs,
     )
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from tensorlang.autotune.workers.builder import Built
+from tensorlang.autotune.workers.packed import Packed
 from tensorlang.autotune.workers.protocol import Candidate, WorkerTask
 
 
@@ -24,23 +25,24 @@ def build(task: WorkerTask, candidate: Candidate, tell: Callable[[str], None]) -
 
     set_threads(task.threads)
     outputs = _rebuilt_outputs(_HashedDefinition(task.definition, task.fingerprint))
+    constants = _names(outputs, task.constants)
     machine = target(task.target)
     if candidate.schedule is not None:
         schedule = Schedule.from_json(outputs, candidate.schedule)
     else:
         assert candidate.config is not None, "a candidate is a schedule or a point"
-        strategy = choose(outputs, machine, task.threads)
+        strategy = choose(outputs, machine, task.threads, constants)
         schedule = strategy.schedule(candidate.config or strategy.default)
     tell(schedule.to_json())
-    kernel: Built = compiled(schedule, target=machine)
-    return kernel
+    kernel = compiled(schedule, target=machine)
+    return Packed.of(kernel, task.constants) if constants else kernel
 
 
 def save(kernel: Any) -> bytes:
     """A built kernel as bytes with their digest."""
     from tensorlang.codegen.cache.archive import encode  # noqa: PLC0415
 
-    return encode(kernel.program)
+    return kernel.encoded() if isinstance(kernel, Packed) else encode(kernel.program)
 
 
 def load(task: WorkerTask, data: bytes) -> Built:
@@ -50,7 +52,19 @@ def load(task: WorkerTask, data: bytes) -> Built:
     from tensorlang.codegen.runtime.threads import set_threads  # noqa: PLC0415
 
     set_threads(task.threads)
-    return Kernel(decode(data))
+    return Packed.decoded(data) if task.constants else Kernel(decode(data))
+
+
+def _names(outputs: Any, places: tuple[int, ...]) -> frozenset[str]:
+    """The arguments in these places, by their names in a nest."""
+    if not places:
+        return frozenset()
+    from tensorlang.autotune.task import placeholders  # noqa: PLC0415 - the definitions are a slow import
+    from tensorlang.definition.naming import tensor_names  # noqa: PLC0415
+    from tensorlang.definition.tensor import definitions  # noqa: PLC0415
+
+    names = tensor_names(definitions(outputs))
+    return frozenset(names[tensor.definition] for place, tensor in enumerate(placeholders(outputs)) if place in places)
 
 
 def warm(task: WorkerTask) -> None:

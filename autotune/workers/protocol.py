@@ -59,7 +59,7 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
     `expected` are the results that candidates are held to, whole or at the points `at`; `bound` are the operands that `tl.buffer` bound,
     by their place among the arguments. `builder` is `module:function` of what compiles candidates (see `builder`), `cores` are those to
     measure on (None: not chosen yet; none: any), `default` is the configuration whose whole results others are compared with. `measures`
-    and `compiles` tell what the worker is for.
+    and `compiles` tell what the worker is for, `constants` are the places of arguments that are packed before anything is timed.
     """
 
     builder: str
@@ -81,6 +81,7 @@ class WorkerTask(Struct, frozen=True, kw_only=True):
     cores: tuple[int, ...] | None = None
     measures: bool = True
     compiles: bool = True
+    constants: tuple[int, ...] = ()
 
     def for_builder(self) -> WorkerTask:
         """The same for a process that only compiles: it needs no data."""

@@ -33,13 +33,15 @@ _LIMIT: Final = 2**63
 class Invocation:
     """A call that passed every check: the arrays in C order, their addresses and the dims, and what to hand back.
 
-    `copied` says that an input is a copy of what was passed.
+    `copied` says that an input is a copy of what was passed. `workspace` are the address of a workspace that was handed over, whose bytes
+    are then the last array, and the threads for which it suffices.
     """
 
     arrays: tuple[Array, ...]
     words: tuple[int, ...]
     result: Any
     copied: bool
+    workspace: tuple[int, int] | None = None
 
 
 def prepare(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any], keywords: Mapping[str, Any]) -> Invocation:
@@ -109,7 +111,7 @@ def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[An
         if name in names:
             given[name] = value
         elif name not in signature.dims:
-            known = ["out", *names, *signature.dims]
+            known = ["out", "workspace", *names, *signature.dims]
             raise CallError(f"{signature}: there is no argument {name!r}{did_you_mean(name, known)}")
     missing = [name for name in names if name not in given]
     if missing:

@@ -3,44 +3,76 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
-import numpy.typing as npt
-
-from tensorlang.codegen.cache.signature import Signature
+from tensorlang.codegen.cache.program import Program
+from tensorlang.codegen.calling import handed
 from tensorlang.codegen.calling.arguments import Invocation, prepare
 from tensorlang.codegen.llvm.binding import Library
+from tensorlang.codegen.runtime import symbols
+from tensorlang.codegen.runtime.threads import counter_address
+from tensorlang.codegen.runtime.workspaces import SUFFIX
 from tensorlang.errors import CallError
+
+_THREADS: Final = ctypes.c_int32
 
 
 class Caller:
-    """A linked function with its signature. Calls release the interpreter lock; any number may run at once."""
+    """A linked function with its signature. Calls release the interpreter lock; any number may run at once.
 
-    __slots__ = ("_run", "address", "bound", "fail", "library", "signature", "workspace_bytes")
+    `within` is the address of the function that takes a workspace of its caller's (see `emission.workspace`), 0 where it needs none.
+    """
 
-    def __init__(
-        self, signature: Signature, bound: Mapping[str, npt.NDArray[Any]], library: Library, workspace_bytes: int, symbol: str = ""
-    ) -> None:
+    __slots__ = ("_counter", "_run", "_run_within", "address", "bound", "fail", "library", "signature", "within", "workspace")
+
+    def __init__(self, program: Program, library: Library | None = None) -> None:
+        """Link a program, unless its code is linked already. Raises `BuildError`."""
+        signature, symbol = program.signature, program.compiled_as.name
         self.signature = signature
-        self.bound = bound
-        self.workspace_bytes = workspace_bytes
-        self.address = library.address(symbol or signature.name)
-        count = len(signature.inputs) + len(signature.outputs)
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * count, *[ctypes.c_int64] * len(signature.dims))
-        self.library = library
-        self._run = kind(self.address)
-        self.fail: Callable[[], Any] = _failure(signature.name, workspace_bytes)
+        self.bound = program.bound
+        self.workspace = handed.Room(program.workspace_bytes, program.thread_workspace_bytes)
+        self.library = library or symbols.load_object(program.compiled.object, (symbol, *_more(program, symbol)), program.threads)
+        self.address = self.library.address(symbol)
+        self.within = self.library.address(symbol + SUFFIX) if self.library.has(symbol + SUFFIX) else 0
+        self._counter = counter_address(program.threads)
+        words = [ctypes.c_void_p] * (len(signature.inputs) + len(signature.outputs)) + [ctypes.c_int64] * len(signature.dims)
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, *words)(self.address)
+        self._run_within = ctypes.CFUNCTYPE(ctypes.c_int32, *words, ctypes.c_void_p, ctypes.c_int64)(self.within) if self.within else None
+        self.fail: Callable[[], Any] = _failure(signature.name, program.workspace_bytes)
+
+    @property
+    def counter(self) -> int:
+        """The address of the number of threads."""
+        return self._counter
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Check, convert, run; see `arguments.prepare` for what is refused."""
-        return self.run(prepare(self.signature, self.bound, args, keywords))
+        return self.run(self.prepared(args, keywords))
+
+    def prepared(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Invocation:
+        """A checked call. Raises `CallError`."""
+        workspace = handed.taken(self.signature, keywords)
+        invocation = prepare(self.signature, self.bound, args, keywords)
+        if workspace is None:
+            return invocation
+        threads = _THREADS.from_address(self._counter).value
+        return handed.checked(self.signature, invocation, workspace, self.workspace, threads)
 
     def run(self, invocation: Invocation) -> Any:
         """Run on arrays that were checked before."""
-        if self._run(*invocation.words):
+        run, more = (
+            (self._run, ()) if invocation.workspace is None or self._run_within is None else (self._run_within, invocation.workspace)
+        )
+        if run(*invocation.words, *more):
             self.fail()
         return invocation.result
+
+
+def _more(program: Program, symbol: str) -> tuple[str, ...]:
+    """The function that takes a workspace, where there is one."""
+    within = symbol + SUFFIX
+    return (within,) if program.workspace_bytes and within in symbols.defined_symbols(program.compiled.object) else ()
 
 
 def _failure(name: str, workspace_bytes: int) -> Callable[[], Any]:

@@ -2,7 +2,9 @@
 
 A table is a sequence of 64-bit words:
 
-    function, slow, failed, passed, inputs, outputs, dims, the address of the spec of each input and output, the name of each input passed
+    function, slow, failed, passed, inputs, outputs, dims, the function that takes a workspace or 0, the spec of one, the bytes that a call
+    on one thread needs of it, those for each further thread, the address of the number of threads,
+    the address of the spec of each input and output, the name of each input passed
     spec = the bound array or 0, its place among the inputs that are passed, dtype object, required flags, type in DLPack,
            flags that DLPack may not have, the address of strides or 0, the place of the input that it may lie over or -1,
            itemsize, ndim, (scale, offset, slot, least, most) for each axis
@@ -21,7 +23,9 @@ HEADER: Final = object.__basicsize__
 FIELDS: Final = {"data": 0, "ndim": 8, "shape": 16, "strides": 24, "dtype": 40, "flags": 48}
 """Where NumPy's C interface puts the fields of an array, in bytes after the head."""
 
-WORDS: Final = ("function", "slow", "failed", "passed", "inputs", "outputs", "dims", "specs")
+WORDS: Final = (
+    "function", "slow", "failed", "passed", "inputs", "outputs", "dims", "within", "workspace", "single", "share", "counter", "specs",
+)  # fmt: skip
 AXIS: Final = ("scale", "offset", "slot", "least", "most")
 SPEC: Final = ("bound", "place", "dtype", "flags", "exchanged", "forbidden", "strides", "over", "itemsize", "ndim", "axes")
 

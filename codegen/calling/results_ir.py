@@ -9,6 +9,8 @@ from tensorlang.codegen.runtime import arrays
 
 MAX_VALUES: Final = 16
 """Most arguments (arrays and dims) of a kernel that the entry can call."""
+MAX_WORDS: Final = MAX_VALUES + 2
+"""With those of a workspace: where it is, and for how many threads it suffices."""
 
 
 def _allocate() -> str:
@@ -71,7 +73,7 @@ fail:
 def _invoke() -> str:
     """`invoke`: call the kernel with `count` words. Addresses and int64 are passed alike in the C conventions of x86-64 and Arm."""
     cases, blocks = [], []
-    for count in range(MAX_VALUES + 1):
+    for count in range(MAX_WORDS + 1):
         cases.append(f"    i64 {count}, label %with{count}")
         loads = "\n".join(word(f"v{count}.{n}", "i64", "%values", n) for n in range(count))
         values = ", ".join(f"i64 %v{count}.{n}" for n in range(count))

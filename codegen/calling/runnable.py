@@ -16,11 +16,10 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from tensorlang.codegen.cache.program import Program, Provenance
-from tensorlang.codegen.calling import vectorcall
-from tensorlang.codegen.calling.arguments import prepare
+from tensorlang.codegen.calling import handed, vectorcall
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding, features, safe_compilation
-from tensorlang.codegen.runtime import symbols, timing
+from tensorlang.codegen.runtime import timing
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.runtime.timing import Timing
 from tensorlang.codegen.target import Target, why_foreign
@@ -35,7 +34,8 @@ class Runnable:
     """A program that can be called, timed and looked at.
 
     `kernel(*inputs, out=None, **dims)` takes the inputs in order (or by name) and returns the outputs: a new array, a tuple of them
-    where there are several, or what `out=` gave. Raises `CallError`, naming the argument, for anything that it cannot take; the
+    where there are several, or what `out=` gave. `workspace=` hands over memory for intermediates, at least `workspace_bytes` from a cache
+    line on; without it the process keeps some. Raises `CallError`, naming the argument, for anything that it cannot take; the
     outputs are then untouched. A kernel for another machine can be looked into and saved, not called.
     """
 
@@ -58,9 +58,7 @@ class Runnable:
         self._caller: Caller | None = None
         self._fast: tuple[object, ...] | None = None
         if why_foreign(program.target) is None:
-            symbol = program.compiled_as.name
-            library = library or symbols.load_object(program.compiled.object, (symbol,), program.threads)
-            self._caller = Caller(program.signature, program.bound, library, program.workspace_bytes, symbol)
+            self._caller = Caller(program, library)
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
         """Run the kernel. The first call makes the machine code entry, later ones do not come here."""
@@ -168,13 +166,13 @@ class Runnable:
         """
         caller = self._linked
         signature = self.program.signature
-        invocation = prepare(signature, self.program.bound, inputs, keywords)
+        invocation = caller.prepared(inputs, dict(keywords))
         named = dict(zip((argument.name for argument in signature.inputs), invocation.arrays, strict=False))  # the outputs follow
         passed = [named[argument.name] for argument in signature.passed if argument.name not in self.program.bound]
         if invocation.copied:  # a copy would not see later changes: convert at every call
             return functools.partial(self, *inputs, **{**keywords, "out": invocation.result})
-        if self._make_fast(caller) and type(invocation.result) is np.ndarray and set(keywords) <= {"out"}:
-            return functools.partial(self, *passed, out=invocation.result)
+        if self._make_fast(caller) and type(invocation.result) is np.ndarray and set(keywords) <= {"out", handed.KEYWORD}:
+            return functools.partial(self, *passed, out=invocation.result, **handed.plain(invocation))
         return functools.partial(caller.run, invocation)
 
     def time(self, *inputs: Any, repeats: int = 10, **keywords: Any) -> Timing:

@@ -21,23 +21,28 @@ from tensorlang.codegen.cache.interface_symbol import with_interface
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.signature import Argument, Signature
-from tensorlang.codegen.calling import entry_table, results_ir, vectorcall_ir
+from tensorlang.codegen.calling import entry_table, handed, results_ir, vectorcall_ir
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, exchange
 from tensorlang.codegen.target import target
 from tensorlang.definition.extent import MAX_EXTENT
+from tensorlang.ir import Dim
+from tensorlang.ir.dtype import DType
 from tensorlang.ir.linear import affine
 
 _CONTIGUOUS: Final = 0x0001
 _ALIGNED: Final = 0x0100
 _WRITEABLE: Final = 0x0400
 _POINTER: Final = ctypes.sizeof(ctypes.c_void_p)
+_MEMORY: Final = Argument(handed.KEYWORD, (Dim("size"),), DType("uint8"))
+"""The workspace that the entry takes: bytes, as many as there are."""
 _OBJECTS: Final[dict[str, object]] = {
     "numpy_ndarray": np.ndarray,
     "numpy_empty": np.empty,
     "empty_aligned": arrays.empty_aligned,
     "out_name": sys.intern("out"),
+    "workspace_name": sys.intern(handed.KEYWORD),
     "python_tuple": tuple,
     "py_false": False,
     "py_none": None,
@@ -162,17 +167,19 @@ def install(kernel: object, caller: Caller) -> tuple[object, ...]:
         _spec(part, slots, limits, bound.get(part.name), places.get(part.name, 0), steps=lies.get(part.name)) for part in signature.inputs
     ]
     described += [_spec(part, slots, limits, written=True, steps=lies.get(part.name)) for part in signature.outputs]
+    described.append(_spec(_MEMORY, {"size": 0}, {}, written=True))
     specs = [spec for spec in described if spec is not None]
     if len(specs) < len(described):
         return ()
+    memory = specs.pop()
     sizes = [len(labels), len(signature.inputs), len(signature.outputs), len(signature.dims)]
-    words = [caller.address, id(caller), id(caller.fail), *sizes, *map(ctypes.addressof, specs), *map(id, labels)]
-    table = _words(words)
+    room = [caller.within, ctypes.addressof(memory), *caller.workspace, caller.counter]
+    table = _words([caller.address, id(caller), id(caller.fail), *sizes, *room, *map(ctypes.addressof, specs), *map(id, labels)])
     size = type(kernel).__basicsize__
     address, library = _linked_vectorcall(size - _POINTER)
     ctypes.c_void_p.from_address(id(kernel) + size - _POINTER).value = ctypes.addressof(table)
     ctypes.c_void_p.from_address(id(kernel) + size - 2 * _POINTER).value = address
-    return table, specs, labels, lies, caller, caller.fail, library
+    return table, specs, memory, labels, lies, caller, caller.fail, library
 
 
 def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:

@@ -3,8 +3,9 @@
 One function in machine code, shared by all kernels of the process, has the signature of CPython's vectorcall. It reads a table that
 describes one kernel (`entry_table`), finds each input by position or by name, takes it apart (`accept_ir`) with a check of type, layout
 and every extent, binds the dims, checks that outputs are apart from everything else, makes them where `out=` is not given (`results_ir`),
-releases the interpreter lock and calls the kernel. At the first thing that is not plain it gives the whole call to `arguments.prepare`
-instead, which converts or refuses it: the entry itself never guesses, and raises only where the kernel failed.
+looks at the memory that `workspace=` hands over (`handed_ir`), releases the interpreter lock and calls the kernel. At the first thing that
+is not plain it gives the whole call to `arguments.prepare` instead, which converts or refuses it: the entry itself never guesses, and
+raises only where the kernel failed.
 
 Keywords are compared as objects: the interpreter shares one string for all that are written in programs. Dims by keyword, lists for
 `out=` and whatever else is rare go the careful path.
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.codegen.calling import accept_ir, results_ir
+from tensorlang.codegen.calling import accept_ir, handed_ir, results_ir
 from tensorlang.codegen.calling.entry_table import FIELDS, HEADER, SPEC, WORDS, field, spec_word, table_word, word
-from tensorlang.codegen.calling.results_ir import MAX_VALUES
+from tensorlang.codegen.calling.results_ir import MAX_VALUES, MAX_WORDS
 
 PYTHON_FUNCTIONS: Final = {
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
@@ -35,8 +36,10 @@ PYTHON_FUNCTIONS: Final = {
 }
 """The functions of CPython that the entry calls."""
 
-PYTHON_OBJECTS: Final = ("numpy_ndarray", "numpy_empty", "empty_aligned", "out_name", "python_tuple", "py_false", "py_none")
-"""Symbols whose addresses are Python objects: `numpy.ndarray`, `numpy.empty`, `arrays.empty_aligned`, "out", `tuple`, `False`, `None`."""
+PYTHON_OBJECTS: Final = (
+    "numpy_ndarray", "numpy_empty", "empty_aligned", "out_name", "workspace_name", "python_tuple", "py_false", "py_none",
+)  # fmt: skip
+"""Symbols whose addresses are Python objects: `numpy.ndarray`, `numpy.empty`, `arrays.empty_aligned`, two keywords, `tuple`, ..."""
 
 EXPORTERS: Final = "exporters"
 """The symbol of the table in `runtime.exchange`."""
@@ -46,7 +49,7 @@ def _entry(table_offset: int) -> str:
     """`entry`: vectorcall. It keeps the memory of other libraries in `held` until the call is over, whichever way it goes."""
     return f"""
 define ptr @entry(ptr %callable, ptr %args, i64 %nargsf, ptr %names) {{
-  %held = alloca [{MAX_VALUES + 1} x ptr]
+  %held = alloca [{MAX_VALUES + 2} x ptr]
   %fast = call i32 @attempt(ptr %callable, ptr %args, i64 %nargsf, ptr %names, ptr %held)
 {field("table", "ptr", "%callable", table_offset)}
   switch i32 %fast, label %careful [
@@ -73,14 +76,16 @@ _FAILED: Final = 2
 
 
 def _inputs() -> str:
-    """`inputs`: the object of each input that is passed to `given`, that of `out=` to `out`; whether all of it is plain."""
+    """`inputs`: the object of each input that is passed to `given`, those of `out=` and `workspace=` to `out`; whether all is plain."""
     return f"""
 define internal i1 @inputs(ptr %table, ptr %args, i64 %nargs, ptr %names, ptr %given, ptr %out) {{
 start:
 {table_word("passed", "i64")}
 {table_word("inputs", "i64")}
 {table_word("outputs", "i64")}
+  %handed.at = getelementptr ptr, ptr %out, i64 1
   store ptr null, ptr %out
+  store ptr null, ptr %handed.at
   %short = icmp ule i64 %nargs, %passed
   br i1 %short, label %by.place, label %no
 by.place:
@@ -109,7 +114,7 @@ named:
   %labels = getelementptr i64, ptr %table, i64 %labels.start
   br label %keyword
 keyword:
-  %key = phi i64 [ 0, %named ], [ %key.next, %is.out ], [ %key.next, %put ]
+  %key = phi i64 [ 0, %named ], [ %key.next, %is.out ], [ %key.next, %is.workspace ], [ %key.next, %put ]
   %key.more = icmp slt i64 %key, %count
   br i1 %key.more, label %spelled, label %finish
 spelled:
@@ -127,7 +132,15 @@ is.out:
 search:
   %label = phi i64 [ %nargs, %spelled ], [ %label.next, %other ]
   %label.more = icmp slt i64 %label, %passed
-  br i1 %label.more, label %compare, label %no
+  br i1 %label.more, label %compare, label %unknown
+unknown:
+  %memory.named = icmp eq ptr %name, @workspace_name
+  br i1 %memory.named, label %is.workspace, label %no
+is.workspace:
+  %nothing = icmp eq ptr %value, @py_none
+  %memory = select i1 %nothing, ptr null, ptr %value
+  store ptr %memory, ptr %handed.at
+  br label %keyword
 compare:
 {word("known", "ptr", "%labels", "%label")}
   %same = icmp eq ptr %known, %name
@@ -161,12 +174,12 @@ def _attempt(table_offset: int) -> str:
     """`attempt`: the call, if all of it is plain; its result goes to the first word of `held`. Everything else is as it was before."""
     return f"""
 define internal i32 @attempt(ptr %callable, ptr %args, i64 %nargsf, ptr %names, ptr %held) alwaysinline {{
-  %values = alloca [{MAX_VALUES} x ptr]
+  %values = alloca [{MAX_WORDS} x ptr]
   %ends = alloca [{MAX_VALUES} x ptr]
   %dims = alloca [{MAX_VALUES} x i64]
   %given = alloca [{MAX_VALUES} x ptr]
   %bytes = alloca i64
-  %out.at = alloca ptr
+  %out.at = alloca [2 x ptr]
 {field("table", "ptr", "%callable", table_offset)}
 {table_word("function", "ptr")}
 {table_word("inputs", "i64")}
@@ -302,8 +315,27 @@ run:
   %dims.size = mul i64 %count, 8
   call void @llvm.memcpy(ptr %dims.start, ptr %dims, i64 %dims.size, i1 false)
   %total = add i64 %arrays, %count
+  %handed.at = getelementptr ptr, ptr %out.at, i64 1
+  %handed = load ptr, ptr %handed.at
+  %own = icmp eq ptr %handed, null
+  br i1 %own, label %invoke, label %memory
+memory:
+  %checked = select i1 %fresh, i64 %inputs, i64 %arrays
+  %handed.words = call i64 @memory(ptr %table, ptr %handed, ptr %values, ptr %ends, i64 %checked, i64 %total, ptr %held)
+  %refused = icmp slt i64 %handed.words, 0
+  br i1 %refused, label %undo, label %taken
+taken:
+{table_word("within", "ptr")}
+  %idle = icmp eq i64 %handed.words, %total
+  %other.function = select i1 %idle, ptr %function, ptr %within
+  br label %invoke
+undo:
+  br i1 %fresh, label %drop, label %careful
+invoke:
+  %called = phi ptr [ %function, %run ], [ %other.function, %taken ]
+  %passed.words = phi i64 [ %total, %run ], [ %handed.words, %taken ]
   %state = call ptr @PyEval_SaveThread()
-  %status = call i32 @invoke(ptr %function, ptr %values, i64 %total)
+  %status = call i32 @invoke(ptr %called, ptr %values, i64 %passed.words)
   call void @PyEval_RestoreThread(ptr %state)
   call void @release(ptr %held)
   %done = icmp eq i32 %status, 0
@@ -344,5 +376,5 @@ def entry_module(table_offset: int) -> str:
     declared = [f"declare {prototype}" for prototype in PYTHON_FUNCTIONS.values()]
     objects = [f"@{name} = external global i8" for name in (*PYTHON_OBJECTS, EXPORTERS)]
     memcpy = "declare void @llvm.memcpy(ptr, ptr, i64, i1)"
-    parts = [accept_ir.functions(), results_ir.functions(), _inputs(), _attempt(table_offset), _entry(table_offset)]
+    parts = [accept_ir.functions(), results_ir.functions(), _inputs(), handed_ir.function(), _attempt(table_offset), _entry(table_offset)]
     return "\n".join([*declared, *objects, memcpy, *parts])

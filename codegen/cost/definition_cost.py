@@ -111,15 +111,9 @@ def traffic(nest: Nest) -> Expr:
 def workspace(nest: Nest, dims: Mapping[str, int] | None = None) -> int:
     """Bytes that the temporaries of a lowered nest take from the heap, where their extents are literals, or made of these `dims`.
 
-    On one thread; each further one takes what `thread_workspace` says.
+    On one thread, before anything is emitted.
     """
     return _heap_bytes(nest.body, dims or {})
-
-
-def thread_workspace(nest: Nest, dims: Mapping[str, int] | None = None) -> int:
-    """Bytes of `workspace` that every thread of a parallel loop has for itself: of the loop that takes most, as one runs at a time."""
-    shared = (part.body for part in statements(nest.body) if isinstance(part, For) and part.kind == "parallel")
-    return max((_heap_bytes(body, dims or {}) for body in shared), default=0)
 
 
 def _heap_bytes(function: Stmt, dims: Mapping[str, int]) -> int:

@@ -21,6 +21,7 @@ from tensorlang.codegen.emission.types import wrap
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC
 from tensorlang.ir.traverse import axes_of, walk
+from tensorlang.system.frozen import quickly_made
 
 MAX_TERMS = 24  # a longer product stays one atom: addresses do not need it and text would explode
 
@@ -43,6 +44,7 @@ LANE = Atom(1 << 20, "lane", varying=True)
 _LOADED = 1 << 10
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Polynomial:
     """A sum of products of atoms with int64 coefficients; the empty product stands for the constant."""
@@ -94,6 +96,8 @@ class Polynomial:
 
 
 def _clean(terms: dict[Monomial, int]) -> Polynomial:
+    if len([factor for factor in terms.values() if factor and -_LIMIT <= factor < _LIMIT]) == len(terms):
+        return Polynomial(terms)
     return Polynomial(
         {monomial: factor if -_LIMIT <= factor < _LIMIT else wrap(factor, 64) for monomial, factor in terms.items() if factor % _MODULUS}
     )
@@ -150,6 +154,7 @@ class PolynomialScope:
     opaque: dict[str, ir.Expr] = field(default_factory=dict)
     names: dict[tuple[int, ...], str] = field(default_factory=dict)
     quotients: dict[tuple[frozenset[tuple[Monomial, int]], int], ir.Expr] = field(default_factory=dict)
+    facts: dict[int, tuple[ir.Expr, list[str], bool]] = field(default_factory=dict)
     depth: int = 0
 
     @contextmanager
@@ -223,12 +228,13 @@ class PolynomialScope:
 
     def whole(self, expr: ir.Expr) -> Polynomial:
         """An expression as one atom; the same expression over the same bindings is the same atom."""
-        axes = sorted(axes_of(expr))
+        if id(expr) not in self.facts:
+            self.facts[id(expr)] = expr, sorted(axes_of(expr)), any(isinstance(node, ir.Load) for node in walk(expr))
+        _, axes, loaded = self.facts[id(expr)]
         name = self.names.setdefault((id(expr), *(self.turns.get(axis, 0) for axis in axes)), f"?{len(self.names)}")
         self.opaque[name] = expr
         atoms = [atom for axis in axes for atom in self.atoms(self.axes[axis])]
         depth = max((atom.depth for atom in atoms if not atom.varying), default=0)
-        loaded = any(isinstance(node, ir.Load) for node in walk(expr))
         return of(Atom(_LOADED + depth if loaded else depth, name, varying=any(atom.varying for atom in atoms)))
 
     @staticmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,8 +16,10 @@ from llvmlite import ir as llvm
 
 from tensorlang import ir
 from tensorlang.codegen.emission.affine import Polynomial, PolynomialScope
+from tensorlang.codegen.emission.debug_lines import FunctionLines
 from tensorlang.codegen.emission.memory import BufferAddress, VectorAccess
 from tensorlang.codegen.emission.types import POINTER, VOID, Builder, Type, Value, external
+from tensorlang.codegen.emission.workspace import Part
 from tensorlang.codegen.target import Target
 
 
@@ -31,13 +33,23 @@ class Pending:
     streamed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Heap storage, and the memory of the caller in which it may lie; None where it never does."""
+
+    storage: Value
+    within: Value | None = None
+
+
 @dataclass(slots=True)
 class Frame:
     """The state of emission in one function.
 
     `entry` writes where stack storage is declared, `stack` counts its bytes, `heap` is what has to be freed and `exits` the blocks that do
     so where the function fails (see `storage.leave`), `memo` lives for one statement, `bases` for the basic block `based`, `streamed`
-    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`).
+    says that a fence is due, `deferred` holds stores that wait for their neighbours (see `transpose`), `lines` tells each instruction
+    which line it comes from, where somebody asked, `part` is the function's own of what the caller may hand over (None where it hands
+    over nothing), `limits` what dims can be.
     """
 
     target: Target
@@ -48,7 +60,7 @@ class Frame:
     space: PolynomialScope = field(default_factory=PolynomialScope)
     places: dict[str, BufferAddress] = field(default_factory=dict)
     scalars: dict[str, Value] = field(default_factory=dict)
-    heap: list[Value] = field(default_factory=list)
+    heap: list[Held] = field(default_factory=list)
     exits: list[Value] = field(default_factory=list)
     stack: int = 0
     outlined: bool = False
@@ -63,6 +75,9 @@ class Frame:
     based: Value | None = None
     params: dict[str, Value] = field(default_factory=dict)
     reads: dict[int, bool] = field(default_factory=dict)
+    lines: FunctionLines | None = None
+    part: Part | None = None
+    limits: Mapping[ir.Expr, tuple[int, int]] = field(default_factory=dict)
 
     def fresh(self) -> None:
         """Forget the values of the statement before: a store may have changed what they read."""
@@ -141,7 +156,8 @@ def begin(function: Value, target: Target, fail: Callable[[Frame, Builder], None
     entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
     frame = Frame(target, function, llvm.IRBuilder(start), llvm.IRBuilder(entry), fail)
     if parent is not None:
-        frame.space, frame.outlined = parent.space.within(), True
+        frame.space, frame.outlined, frame.limits = parent.space.within(), True, parent.limits
+        frame.lines = None if parent.lines is None else parent.lines.outlined(function, parent.builder, frame.builder)
     return frame
 
 

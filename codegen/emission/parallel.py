@@ -3,7 +3,8 @@
 The body becomes a function of everything it uses: `noalias` pointers of the buffers, the variables around it, the bounds. A second
 function with OpenMP's signature unpacks these from an environment on the caller's stack. Threads take chunks of iterations from a shared
 counter until none is left. One that runs out of memory sets a status, the others stop at their next chunk, and the kernel fails. One
-thread, or one iteration, does without the runtime. A parallel loop inside another is serial.
+thread, or one iteration, does without the runtime. A parallel loop inside another is serial. Where the caller may hand memory over, no
+more threads run than it suffices for, and each has the part of it whose turn it is.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from tensorlang.codegen.emission import loops
 from tensorlang.codegen.emission.frame import Frame, begin, define, finish, readable
 from tensorlang.codegen.emission.loops import Body
 from tensorlang.codegen.emission.memory import BufferAddress
-from tensorlang.codegen.emission.storage import leave
+from tensorlang.codegen.emission.storage import leave, needs_heap
 from tensorlang.codegen.emission.types import I32, I64, POINTER, VOID, Builder, Value, external, literal
+from tensorlang.codegen.emission.workspace import Part
 from tensorlang.errors import InternalError
 from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.ir.mentions import allocations
@@ -41,9 +43,14 @@ def parallel(frame: Frame, loop: ir.For, body: Body) -> None:
     with builder.if_then(builder.icmp_signed("<", lo, hi)):
         builder.store(literal(I32, 0), status)
         builder.store(lo, counter)
-        threads, chunk = _shares(frame, builder.sub(hi, lo))
+        part = frame.part if needs_heap(frame, allocations(loop.body)) else None
+        threads, chunk = _shares(frame, builder.sub(hi, lo), part)
         captured = [*(place.pointer for _, place in places), *frame.scalars.values(), hi, chunk, counter, status]
-        entry = _outlined(frame, loop, body, places, captured)
+        if part is not None:
+            turns = frame.reserve(I64, "turns", LINE_BYTES)
+            builder.store(literal(I64, 0), turns)
+            captured = [part.memory, part.slots, turns, *captured]
+        entry = _outlined(frame, loop, body, places, captured, part)
         environment = _environment(frame, captured)
         with builder.if_else(builder.icmp_signed("<=", threads, literal(I32, 1))) as (alone, together):
             with alone:
@@ -69,12 +76,14 @@ def _used(frame: Frame, stmt: ir.Stmt) -> list[tuple[str, BufferAddress]]:
     return [(name, frame.places[name]) for name in names if name not in own]
 
 
-def _shares(frame: Frame, extent: Value) -> tuple[Value, Value]:
+def _shares(frame: Frame, extent: Value, part: Part | None) -> tuple[Value, Value]:
     """How many threads run, and how many iterations each takes at a time."""
     builder = frame.builder
     module = builder.module
     setting = module.globals.get(THREADS) or llvm.GlobalVariable(module, I32, THREADS)
     wanted = builder.sext(builder.load(setting, typ=I32), I64)
+    if part is not None:
+        wanted = builder.select(builder.icmp_signed("<", wanted, part.slots), wanted, part.slots)
     threads = builder.select(builder.icmp_signed("<", wanted, extent), wanted, extent)
     threads = builder.select(builder.icmp_signed("<", threads, literal(I64, 1)), literal(I64, 1), threads)
     share = builder.sdiv(extent, builder.mul(threads, literal(I64, CHUNKS_PER_THREAD)))
@@ -96,7 +105,9 @@ def _field(builder: llvm.IRBuilder, kind: llvm.Type, environment: Value, n: int)
     return builder.gep(environment, [literal(I32, 0), literal(I32, n)], source_etype=kind)
 
 
-def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, BufferAddress]], captured: list[Value]) -> Value:
+def _outlined(
+    frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, BufferAddress]], captured: list[Value], part: Part | None
+) -> Value:
     """The functions of one parallel loop; gives the one that OpenMP calls."""
     module = frame.builder.module
     name = module.get_unique_name(f"{frame.function.name}.{readable(loop.loop)}")
@@ -104,19 +115,28 @@ def _outlined(frame: Frame, loop: ir.For, body: Body, places: list[tuple[str, Bu
     work = define(module, frame.target, name, VOID, kinds)
     work.linkage = "internal"
     inner = begin(work, frame.target, _fail, frame)
-    for (buffer, place), argument in zip(places, work.args, strict=False):
+    passed = list(work.args)
+    if part is not None:
+        memory, slots, turns, *passed = passed
+        turn = inner.builder.atomic_rmw("add", turns, literal(I64, 1), "monotonic")
+        inner.part = Part(Part(memory, slots).of_thread(inner.builder, turn), slots)
+    for (buffer, place), argument in zip(places, passed, strict=False):
         argument.name = place.name
         if place.alone:
             argument.add_attribute("noalias")
         inner.places[buffer] = BufferAddress(place.name, argument, place.dtype, place.shape, spare=place.spare, alone=place.alone)
-    for scalar, argument in zip(frame.scalars, work.args[len(places) :], strict=False):
+    for scalar, argument in zip(frame.scalars, passed[len(places) :], strict=False):
         argument.name = readable(scalar)
         inner.scalars[scalar] = argument
-    _take_chunks(inner, loop, body, *work.args[-4:])
+    _take_chunks(inner, loop, body, *passed[-4:])
     finish(inner)
+    if part is not None and inner.part is not None:
+        part.share = max(part.share, inner.part.peak)
     entry = define(module, frame.target, name + ".thread", VOID, [POINTER])
     entry.linkage = "internal"
     builder = llvm.IRBuilder(entry.append_basic_block("entry"))
+    if frame.lines is not None:  # or what is inlined here would lose its lines
+        frame.lines.outlined(entry, frame.builder, builder)
     kind = llvm.LiteralStructType(kinds)
     builder.call(work, [builder.load(_field(builder, kind, entry.args[0], n), typ=part) for n, part in enumerate(kinds)])
     builder.ret_void()

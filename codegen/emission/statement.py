@@ -28,6 +28,14 @@ from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
 
 def statement(frame: Frame, stmt: ir.Stmt) -> None:
     """Emit a statement at the frame's position."""
+    if frame.lines is not None:
+        with frame.lines.at(frame.builder, stmt):
+            _statement(frame, stmt)
+    else:
+        _statement(frame, stmt)
+
+
+def _statement(frame: Frame, stmt: ir.Stmt) -> None:
     match stmt:
         case ir.Store():
             _store(frame, stmt)

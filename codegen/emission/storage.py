@@ -1,15 +1,16 @@
 """Storage of intermediates: on the stack of the function, or on the heap while the statement runs.
 
 Stack storage is declared at the start of the function, at a cache line; where it is only touched at constant places LLVM keeps it
-in registers. A parallel loop's body is a function of its own, so what is allocated there belongs to one thread. Heap storage that
-cannot be had ends the function by `leave`, after freeing what it holds. A vector more than what is declared can be read, so that
+in registers. A parallel loop's body is a function of its own, so what is allocated there belongs to one thread. Heap storage is a part of
+memory that the caller handed over (`workspace`), or else comes from the process's pool; what cannot be had ends the function by `leave`,
+after freeing what it holds. A vector more than what is declared can be read, so that
 what needs a part of the last one may load it whole.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -18,8 +19,9 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.expression import value
-from tensorlang.codegen.emission.frame import Frame, readable
+from tensorlang.codegen.emission.frame import Frame, Held, readable
 from tensorlang.codegen.emission.types import I1, I64, POINTER, VOID, Builder, Value, external, in_memory, known, literal
+from tensorlang.codegen.emission.workspace import largest, may_need
 from tensorlang.codegen.runtime import workspaces
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import INT64
@@ -36,13 +38,15 @@ SPARE: Final = LINE_BYTES
 @contextmanager
 def allocated(frame: Frame, buffers: Sequence[ir.Buffer]) -> Iterator[None]:
     """Storage while something is emitted. Raises `InternalError` for stack storage of unknown size, and inside a vector loop."""
-    held = len(frame.heap)
+    held, top = len(frame.heap), 0 if frame.part is None else frame.part.top
     for buffer in buffers:
         _allocate(frame, buffer)
     yield
     while len(frame.heap) > held:
         release(frame.builder, frame.heap.pop())
     del frame.exits[held + 1 :]
+    if frame.part is not None:
+        frame.part.top = top
 
 
 def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
@@ -60,9 +64,14 @@ def _allocate(frame: Frame, buffer: ir.Buffer) -> None:
         frame.stack += size * buffer.dtype.bytes
         frame.place(buffer, storage, own=size, spare=spare)
     else:
-        storage = _heap(frame, buffer)
-        frame.place(buffer, storage, spare=SPARE)
-        frame.heap.append(storage)
+        found = _heap(frame, buffer)
+        frame.place(buffer, found.storage, spare=SPARE)
+        frame.heap.append(found)
+
+
+def needs_heap(frame: Frame, buffers: Iterable[ir.Buffer]) -> bool:
+    """May some of these buffers stand in memory that the caller handed over?"""
+    return may_need(buffers, frame.limits, STACK_LIMIT, STACK_TOTAL)
 
 
 def fits_stack(buffer: ir.Buffer, size: int, taken: int) -> bool:
@@ -71,9 +80,12 @@ def fits_stack(buffer: ir.Buffer, size: int, taken: int) -> bool:
     return buffer.memory == "auto" and needed <= STACK_LIMIT and taken + needed <= STACK_TOTAL
 
 
-def release(builder: Builder, storage: Value) -> None:
+def release(builder: Builder, held: Held) -> None:
     """Give heap storage back."""
-    builder.call(external(builder.module, workspaces.GIVE, VOID, [POINTER]), [storage])
+    if held.within is None:
+        builder.call(external(builder.module, workspaces.GIVE, VOID, [POINTER]), [held.storage])
+    else:
+        builder.call(external(builder.module, workspaces.GIVE_WITHIN, VOID, [POINTER, POINTER]), [held.within, held.storage])
 
 
 def leave(frame: Frame) -> None:
@@ -94,15 +106,24 @@ def leave(frame: Frame) -> None:
     frame.builder.branch(frame.exits[len(frame.heap)])
 
 
-def _heap(frame: Frame, buffer: ir.Buffer) -> Value:
-    builder = frame.builder
+def _heap(frame: Frame, buffer: ir.Buffer) -> Held:
+    builder, align = frame.builder, max(LINE_BYTES, buffer.align)
     size, overflow = _bytes(frame, buffer)
-    held = builder.add(size, literal(I64, SPARE))
-    wanted = [builder.select(overflow, literal(I64, -1), held), literal(I64, max(LINE_BYTES, buffer.align))]
-    storage = builder.call(_allocator(frame), wanted, name=readable(buffer.name))
+    room = builder.add(size, literal(I64, SPARE))
+    wanted = [builder.select(overflow, literal(I64, -1), room), literal(I64, align)]
+    most = None if frame.part is None else largest(buffer, frame.limits)
+    within = None
+    if frame.part is None or most is None:
+        finder = external(builder.module, workspaces.TAKE, POINTER, [I64, I64])
+    else:
+        within, start = frame.part.memory, frame.part.take(most + align - LINE_BYTES)
+        finder = external(builder.module, workspaces.TAKE_WITHIN, POINTER, [POINTER, I64, I64, I64])
+        wanted = [within, literal(I64, start), *wanted]
+    finder.return_value.attributes.add("noalias")  # null where there is no memory
+    storage = builder.call(finder, wanted, name=readable(buffer.name))
     with builder.if_then(builder.icmp_unsigned("==", storage, llvm.Constant(POINTER, None)), likely=False):
         leave(frame)
-    return storage
+    return Held(storage, within)
 
 
 def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:
@@ -119,10 +140,3 @@ def _bytes(frame: Frame, buffer: ir.Buffer) -> tuple[Value, Value]:
         both = builder.umul_with_overflow(size, count)
         size, overflow = builder.extract_value(both, 0), builder.or_(overflow, builder.extract_value(both, 1))
     return size, overflow
-
-
-def _allocator(frame: Frame) -> Value:
-    """The runtime's function that finds memory of so many bytes at such an alignment, null where there is none; it aliases nothing."""
-    function = external(frame.builder.module, workspaces.TAKE, POINTER, [I64, I64])
-    function.return_value.attributes.add("noalias")
-    return function

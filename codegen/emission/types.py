@@ -9,6 +9,7 @@ whatever is uniform stays scalar until it meets something that varies. Integer c
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from llvmlite import ir as llvm
@@ -63,11 +64,24 @@ def shaped(element: Type, lanes: int) -> Type:
 
 def literal(kind: Type, number: float | tuple[int, ...]) -> Value:
     """A constant of a scalar type, or for a tuple a vector of it; integers wrap. Equal lanes give a scalar."""
+    if isinstance(kind, llvm.IntType):
+        return _integer(kind.width, number)
     if isinstance(number, tuple):
         if len(set(number)) == 1:
             return literal(kind, number[0])
         return llvm.Constant(llvm.VectorType(kind, len(number)), [literal(kind, lane) for lane in number])
-    return llvm.Constant(kind, wrap(int(number), kind.width) if isinstance(kind, llvm.IntType) else float(number))
+    return llvm.Constant(kind, float(number))
+
+
+@lru_cache(maxsize=4096)
+def _integer(bits: int, number: float | tuple[int, ...]) -> Value:
+    """An integer constant: kept, since every address and every mask is made of a few, and each then spells itself once."""
+    kind = llvm.IntType(bits)
+    if not isinstance(number, tuple):
+        return llvm.Constant(kind, wrap(int(number), bits))
+    if len(set(number)) == 1:
+        return _integer(bits, number[0])
+    return llvm.Constant(llvm.VectorType(kind, len(number)), [_integer(bits, lane) for lane in number])
 
 
 def wrap(number: int, bits: int, *, signed: bool = True) -> int:

@@ -25,6 +25,8 @@ from tensorlang.codegen.runtime import workspaces
 _RENAMED: Final = {
     f'@"{workspaces.TAKE}"': '@"tensorlang.take"',
     f'@"{workspaces.GIVE}"': '@"tensorlang_release"',
+    f'@"{workspaces.TAKE_WITHIN}"': '@"tensorlang.take.within"',
+    f'@"{workspaces.GIVE_WITHIN}"': '@"tensorlang.give.within"',
     '@"GOMP_parallel"': '@"tensorlang.fork"',
 }
 _READ_THREADS: Final = re.compile(rf'load i32, (?:ptr|i32\*) @"{THREADS}"(?:, align \d+)?')
@@ -62,6 +64,14 @@ define hidden ptr @tensorlang.take(i64 %bytes, i64 %alignment) nounwind {
   %some = select i1 %none, i64 1, i64 %bytes
   %memory = call ptr @tensorlang_allocate(i64 %some, i64 %alignment)
   ret ptr %memory
+}
+define hidden ptr @tensorlang.take.within(ptr %none, i64 %offset, i64 %bytes, i64 %alignment) nounwind {
+  %memory = call ptr @tensorlang.take(i64 %bytes, i64 %alignment)
+  ret ptr %memory
+}
+define hidden void @tensorlang.give.within(ptr %none, ptr %memory) nounwind {
+  call void @tensorlang_release(ptr %memory)
+  ret void
 }
 """
 

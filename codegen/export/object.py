@@ -18,6 +18,7 @@ from tensorlang.codegen.export import dispatch, entries, hooks, metadata
 from tensorlang.codegen.export.interface import Interface
 from tensorlang.codegen.llvm import binding, features, safe_compilation
 from tensorlang.codegen.llvm.binding import MAX_TEXT, Compiled, TargetMachine
+from tensorlang.codegen.runtime.workspaces import SUFFIX
 from tensorlang.codegen.target import Target
 from tensorlang.errors import BuildError, InternalError
 
@@ -84,6 +85,9 @@ def _code(program: Program, name: str) -> str:
     text, count = re.subn(rf'^define i32 @"{re.escape(own)}"\(', f'define hidden i32 @"{name}"(', text, flags=re.MULTILINE)
     if count != 1:
         raise InternalError(f"the code of {own} does not define one function of that name")
+    text = text.replace(f'@"{own}{SUFFIX}"', f'@"{name}{SUFFIX}"').replace(
+        f'define i32 @"{name}{SUFFIX}"', f'define hidden i32 @"{name}{SUFFIX}"'
+    )
     return hooks.redirected(_SEAL.sub("", text))
 
 

@@ -48,10 +48,17 @@ class Step:
 
     def __call__(self, array: Array) -> Array:
         """The packed operand."""
-        packed = arrays.empty_aligned(self.shape, self.dtype.numpy)
-        packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
-        self.packer(array, out=packed)
-        return packed
+        return packed_by(self.packer, array)
+
+
+def packed_by(packer: Runnable, array: Array) -> Array:
+    """What a packer makes of an operand. Raises `CallError` as a call does."""
+    (result,) = packer.program.signature.outputs
+    shape = tuple(int(extent.value) for extent in result.shape if isinstance(extent, Const))
+    packed = arrays.empty_aligned(shape, result.dtype.numpy)
+    packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
+    packer(array, out=packed)
+    return packed
 
 
 @dataclass(frozen=True, slots=True)

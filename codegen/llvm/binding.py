@@ -249,6 +249,10 @@ class Library:
         """The address of an exported symbol."""
         return self._addresses[name]
 
+    def has(self, name: str) -> bool:
+        """Is this one of the exported symbols?"""
+        return name in self._addresses
+
     def __del__(self) -> None:
         """Unload the code before the session that holds it."""
         self._tracker.close()

@@ -77,13 +77,7 @@ class Assembly:
 def read(text: str) -> Assembly:
     """The innermost loops in assembly text; of code without arithmetic in them, the text outside."""
     lines = text.splitlines()
-    labels = {found[1]: place for place, line in enumerate(lines) if (found := _LABEL.match(line))}
-    ends: dict[int, int] = {}
-    for place, line in enumerate(lines):
-        jump = _JUMP.match(line)
-        if jump and labels.get(jump[1], place) < place:
-            ends[labels[jump[1]]] = place
-    ranges = list(ends.items())
+    ranges = _loops(lines)
     inner = [one for one in ranges if not any(one[0] <= other[0] and other[1] <= one[1] for other in ranges if other != one)]
     loops = [_loop(lines[start : end + 1], lines[start].split(":")[0]) for start, end in inner]
     if not any(loop.vector + loop.scalar for loop in loops):
@@ -92,6 +86,24 @@ def read(text: str) -> Assembly:
         if rest.vector + rest.scalar or not loops:
             loops.append(rest)
     return Assembly(tuple(sorted((loop for loop in loops if loop.instructions), key=_weight, reverse=True)))
+
+
+def lines_of(loop: InnerLoop, text: str) -> range:
+    """Where a loop that was found in a text stands, as places of its lines; all lines for what is no loop."""
+    lines = text.splitlines()
+    found = (range(start, end + 1) for start, end in _loops(lines) if lines[start].split(":")[0] == loop.label)
+    return next(found, range(len(lines)))
+
+
+def _loops(lines: list[str]) -> list[tuple[int, int]]:
+    """The first and the last line of each loop, from its label to the last jump back."""
+    labels = {found[1]: place for place, line in enumerate(lines) if (found := _LABEL.match(line))}
+    ends: dict[int, int] = {}
+    for place, line in enumerate(lines):
+        jump = _JUMP.match(line)
+        if jump and labels.get(jump[1], place) < place:
+            ends[labels[jump[1]]] = place
+    return list(ends.items())
 
 
 def _weight(loop: InnerLoop) -> tuple[int, int]:

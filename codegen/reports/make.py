@@ -37,7 +37,7 @@ FLOAT32: Final = dtype("float32")
 def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mapping[str, Any]) -> Report:
     """The report of a kernel; see `Kernel.report`."""
     program = kernel.program
-    call, dims = _call(kernel, inputs, keywords)
+    call, dims = sample_call(kernel, inputs, keywords)
     timed = timing.sample(call, repeats)
     cost = kernel.cost(**dims)
     origin = program.origin
@@ -97,7 +97,7 @@ def make(kernel: Runnable, inputs: Sequence[Any], repeats: int, keywords: Mappin
     )
 
 
-def _call(kernel: Runnable, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Callable[[], Any], dict[str, int]]:
+def sample_call(kernel: Runnable, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Callable[[], Any], dict[str, int]]:
     """A call with the arrays that are given, or with made ones, and the dims of it."""
     signature, bound = kernel.program.signature, kernel.program.bound
     free = [argument for argument in signature.passed if argument.name not in bound]

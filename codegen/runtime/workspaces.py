@@ -28,8 +28,17 @@ from tensorlang.errors import CallError
 
 TAKE: Final = "tensorlang_take"
 GIVE: Final = "tensorlang_give"
-SYMBOLS: Final = (TAKE, GIVE)
-"""The entry points that generated code uses: `ptr take(i64 bytes, i64 alignment)`, null where there is no memory, and `give(ptr)`."""
+TAKE_WITHIN: Final = "tensorlang_take_within"
+GIVE_WITHIN: Final = "tensorlang_give_within"
+SYMBOLS: Final = (TAKE, GIVE, TAKE_WITHIN, GIVE_WITHIN)
+"""The entry points that generated code uses: `ptr take(i64 bytes, i64 alignment)`, null where there is no memory, and `give(ptr)`.
+
+`ptr take_within(ptr memory, i64 offset, i64 bytes, i64 alignment)` and `give_within(ptr memory, ptr)` are the same where there is no
+`memory`, else a place in it, and nothing.
+"""
+
+SUFFIX: Final = ".within"
+"""What the name of the function that takes memory of its caller's has more than that of the kernel."""
 
 SLOTS: Final = 32
 LEAST: Final = 32 << 10
@@ -240,6 +249,32 @@ replaced:
   call void @drop(ptr %old)
   br label %done
 done:
+  ret void
+}}
+
+define ptr @{TAKE_WITHIN}(ptr %memory, i64 %offset, i64 %size, i64 %alignment) {{
+  %none = icmp eq ptr %memory, null
+  br i1 %none, label %own, label %given
+own:
+  %block = call ptr @{TAKE}(i64 %size, i64 %alignment)
+  ret ptr %block
+given:
+  %start = getelementptr i8, ptr %memory, i64 %offset
+  %address = ptrtoint ptr %start to i64
+  %mask = sub i64 %alignment, 1
+  %before = sub i64 0, %address
+  %short = and i64 %before, %mask
+  %place = getelementptr i8, ptr %start, i64 %short
+  ret ptr %place
+}}
+
+define void @{GIVE_WITHIN}(ptr %memory, ptr %block) {{
+  %none = icmp eq ptr %memory, null
+  br i1 %none, label %own, label %given
+own:
+  call void @{GIVE}(ptr %block)
+  ret void
+given:
   ret void
 }}
 """

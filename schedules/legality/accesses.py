@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensorlang.ir import Axis, Buffer, Compare, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import children, expressions, loads_of, statements, substatements
 from tensorlang.schedules.rewriting.edit import path_to
+from tensorlang.system.frozen import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Access:
     """One read or write of a buffer element, with the loops and conditions around it (outermost first)."""
@@ -32,26 +34,30 @@ def accesses(
     stmt: Stmt, loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = (), position: Iterator[int] | None = None
 ) -> Iterator[Access]:
     """Every access within a statement, in program order. A combining store is one access that reads and writes."""
-    position = itertools.count() if position is None else position
+    found: list[Access] = []
+    _collect(found, stmt, loops, conditions, itertools.count() if position is None else position)
+    return iter(found)
+
+
+def _collect(found: list[Access], stmt: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: Iterator[int]) -> None:
+    """Append the accesses within a statement to those that were found: generators inside of one another would take twice as long."""
     match stmt:
-        case Store(stage, buffers, index, values, reducer):
+        case Store():
             here = next(position)
-            for expr in (*index, *values):
-                yield from _reads(stage, expr, loops, conditions, here, id(stmt))
-            for buffer in buffers:
-                name = None if reducer is None else reducer.name
-                yield Access(stage, buffer, index, True, name, loops, conditions, here, id(stmt))
+            for expr in (*stmt.index, *stmt.values):
+                _reads(found, stmt.stage, expr, loops, conditions, here, id(stmt))
+            name = None if stmt.reducer is None else stmt.reducer.name
+            found += [Access(stmt.stage, buffer, stmt.index, True, name, loops, conditions, here, id(stmt)) for buffer in stmt.buffers]
         case For():
-            for part in substatements(stmt):
-                yield from accesses(part, (*loops, stmt), conditions, position)
+            _collect(found, stmt.body, (*loops, stmt), conditions, position)
         case If(cond, then, orelse):
-            yield from _reads("", cond, loops, conditions, next(position))
-            yield from accesses(then, loops, (*conditions, cond), position)
+            _reads(found, "", cond, loops, conditions, next(position))
+            _collect(found, then, loops, (*conditions, cond), position)
             if orelse is not None:
-                yield from accesses(orelse, loops, (*conditions, Unary("not", cond)), position)
+                _collect(found, orelse, loops, (*conditions, Unary("not", cond)), position)
         case _:
             for part in substatements(stmt):
-                yield from accesses(part, loops, conditions, position)
+                _collect(found, part, loops, conditions, position)
 
 
 def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
@@ -65,19 +71,21 @@ def conditions_around(nest: Nest, stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def _reads(
-    stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int, source: int = 0
-) -> Iterator[Access]:
-    """The reads of an expression, each under the conditions of the selects around it."""
+    found: list[Access], stage: str, expr: Expr, loops: tuple[For, ...], conditions: tuple[Expr, ...], position: int, source: int = 0
+) -> None:
+    """Append the reads of an expression, each under the conditions of the selects around it."""
     match expr:
+        case Axis() | Const():
+            pass
         case Select(cond, yes, no):
-            yield from _reads(stage, cond, loops, conditions, position, source)
-            yield from _reads(stage, yes, loops, (*conditions, cond), position, source)
-            yield from _reads(stage, no, loops, (*conditions, Unary("not", cond)), position, source)
+            _reads(found, stage, cond, loops, conditions, position, source)
+            _reads(found, stage, yes, loops, (*conditions, cond), position, source)
+            _reads(found, stage, no, loops, (*conditions, Unary("not", cond)), position, source)
         case _:
             for part in children(expr):
-                yield from _reads(stage, part, loops, conditions, position, source)
+                _reads(found, stage, part, loops, conditions, position, source)
             if isinstance(expr, Load) and isinstance(expr.buffer, Buffer):
-                yield Access(stage, expr.buffer, expr.index, False, None, loops, conditions, position, source)
+                found.append(Access(stage, expr.buffer, expr.index, False, None, loops, conditions, position, source))
 
 
 def facts_of(loop: For) -> tuple[Expr, Expr]:

@@ -9,10 +9,9 @@ chosen, with everything that only it needs, so nodes under several such sides co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import is_
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from tensorlang.ir import (
     Alloc,
@@ -40,6 +39,7 @@ from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import axes_of, children, dtype_of, shared
 from tensorlang.schedules.rewriting.edit import literal_extent
+from tensorlang.system.identity import Identity
 
 REGISTER: Final = 256
 """Bits of a vector register on most machines: a schedule means the same for all."""
@@ -81,8 +81,7 @@ class StatementSize:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(NamedTuple):
     """What stands around a statement: loops that copy it, and its vector loop with its lanes."""
 
     register: int
@@ -135,7 +134,7 @@ def _outermost_parts(nest: Nest) -> tuple[Stmt, ...]:
 def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
     match stmt:
         case Store():
-            size, choices = _stored(_Identity((stmt,)), around.register, around.vector, around.lanes)
+            size, choices = _stored(Identity((stmt,)), around.register, around.vector, around.lanes)
             yield StatementSize(stmt.stage, size, around.copies, choices)
         case Prefetch():
             yield StatementSize(stmt.buffer.name, 2, around.copies)
@@ -143,7 +142,7 @@ def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Context) ->
             for part in body:
                 yield from _parts(part, splits, around)
         case If(cond, then, orelse):
-            size, choices = _found(_Identity((cond,)), around.register, around.vector, around.lanes)
+            size, choices = _found(Identity((cond,)), around.register, around.vector, around.lanes)
             yield StatementSize("", 1 + size, around.copies, choices)
             yield from _parts(then, splits, around)
             if orelse is not None:
@@ -154,41 +153,28 @@ def _parts(stmt: Stmt, splits: Mapping[str, SplitRelation], around: _Context) ->
             yield from _looped(stmt, splits, around)
         case For():
             made = tuple(splits[loop] for loop in sorted(mentions(stmt).names & splits.keys())) if splits else ()
-            yield from _outermost(_Identity((stmt,)), made, around.register)
+            yield from _outermost(Identity((stmt,)), made, around.register)
 
 
 def _looped(stmt: For, splits: Mapping[str, SplitRelation], around: _Context) -> Iterator[StatementSize]:
     extent = literal_extent(stmt)
     if stmt.kind == "vector" and not around.vector:
-        around = replace(around, vector=stmt.loop, lanes=extent or 1)
+        around = around._replace(vector=stmt.loop, lanes=extent or 1)
     elif stmt.kind == "tensor":  # one instruction, or loops
         yield StatementSize("", 10, around.copies)
     elif stmt.kind == "unroll":
-        around = replace(around, copies=(*around.copies, (stmt.loop, extent or 1)))
+        around = around._replace(copies=(*around.copies, (stmt.loop, extent or 1)))
     else:
         literal = isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const)
-        size, choices = (0.0, 0) if literal else _found(_Identity((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
+        size, choices = (0.0, 0) if literal else _found(Identity((stmt.lo, stmt.hi)), around.register, around.vector, around.lanes)
         yield StatementSize("", 6 + size, around.copies, choices)
     if stmt.loop in splits and _has_rest(splits[stmt.loop]):
-        around = replace(around, copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
+        around = around._replace(copies=(*around.copies, (splits[stmt.loop].inner, _TILES)))
     yield from _parts(stmt.body, splits, around)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Identity:
-    """A statement or expressions as a key: themselves, not what they say, which would take as long to compare as to measure."""
-
-    parts: tuple[object, ...]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and len(self.parts) == len(other.parts) and all(map(is_, self.parts, other.parts))
-
-    def __hash__(self) -> int:
-        return hash(tuple(map(id, self.parts)))
-
-
 @lru_cache(maxsize=4096)
-def _outermost(key: _Identity, splits: tuple[SplitRelation, ...], register: int) -> tuple[StatementSize, ...]:
+def _outermost(key: Identity, splits: tuple[SplitRelation, ...], register: int) -> tuple[StatementSize, ...]:
     """The parts of a loop that nothing around copies: kept, since a directive leaves most loops as they are."""
     (stmt,) = key.parts
     assert isinstance(stmt, For)
@@ -196,7 +182,7 @@ def _outermost(key: _Identity, splits: tuple[SplitRelation, ...], register: int)
 
 
 @lru_cache(maxsize=4096)
-def _stored(key: _Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
+def _stored(key: Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
     """Instructions of one copy of a store, and how deep choices stand in it: kept, since a directive leaves most stores as they are."""
     (store,), around = key.parts, _Context(register, (), vector, lanes)
     assert isinstance(store, Store)
@@ -206,7 +192,7 @@ def _stored(key: _Identity, register: int, vector: str, lanes: int) -> tuple[flo
 
 
 @lru_cache(maxsize=4096)
-def _found(key: _Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
+def _found(key: Identity, register: int, vector: str, lanes: int) -> tuple[float, int]:
     """The same of bounds or a condition."""
     size, choices, _ = _measured(cast("tuple[Expr, ...]", key.parts), _Context(register, (), vector, lanes))
     return size, choices
@@ -227,8 +213,7 @@ def _accessed(index: tuple[Expr, ...], around: _Context, registers: int) -> floa
     return 2 * registers if beside else 3 * max(1, around.lanes)
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeFacts:
+class _NodeFacts(NamedTuple):
     """What is known of a node: its type, and whether it reads memory."""
 
     dtype: DType
@@ -237,12 +222,8 @@ class _NodeFacts:
 
 def _measured(roots: tuple[Expr, ...], around: _Context, dtypes: tuple[DType, ...] = ()) -> tuple[float, int, int]:
     """Instructions of expressions, how deep choices between reads stand in them, and the registers that a value takes."""
-    table: dict[tuple[object, ...], Expr] = {}
-    roots = tuple(shared(root, table) for root in roots)
-    nodes, facts = _known(roots)
-    widest = max(
-        (dtype.bits for dtype in (*dtypes, *(facts[key].dtype for key, node in nodes.items() if isinstance(node, Load)))), default=8
-    )
+    roots, facts, bits = _known(Identity(roots))
+    widest = max(bits, *(dtype.bits for dtype in dtypes), 0) or 8
     registers = max(1, -(-around.lanes * widest // around.register))
     sizes: dict[int, tuple[float, int]] = {}
     scopes: dict[int, tuple[float, list[Expr]]] = {}
@@ -261,25 +242,34 @@ def _measured(roots: tuple[Expr, ...], around: _Context, dtypes: tuple[DType, ..
     return *sizes[0], registers
 
 
-def _known(roots: tuple[Expr, ...]) -> tuple[dict[int, Expr], dict[int, _NodeFacts]]:
-    """Every node of expressions by its identity, and what is known of it."""
-    nodes: dict[int, Expr] = {}
+@lru_cache(maxsize=1024)
+def _known(key: Identity) -> tuple[tuple[Expr, ...], dict[int, _NodeFacts], int]:
+    """Expressions in which equal nodes are one, what is known of every node by its identity, and the bits of the widest that is read.
+
+    Kept, since a directive changes what stands around most statements and not what they compute.
+    """
+    table: dict[tuple[object, ...], Expr] = {}
+    roots = tuple(shared(root, table) for root in cast("tuple[Expr, ...]", key.parts))
     facts: dict[int, _NodeFacts] = {}
+    widest = 0
     stack = list(roots)
     while stack:
         node = stack[-1]
+        if id(node) in facts:
+            stack.pop()
+            continue
         below = children(node)
-        missing = [part for part in below if id(part) not in facts] if id(node) not in facts else []
+        missing = [part for part in below if id(part) not in facts]
         if missing:
             stack.extend(missing)
             continue
         stack.pop()
-        if id(node) not in facts:
-            like = {Binary: 0, Unary: 0, Select: 1}.get(type(node))
-            dtype = dtype_of(node) if like is None else facts[id(below[like])].dtype
-            nodes[id(node)] = node
-            facts[id(node)] = _NodeFacts(dtype, isinstance(node, Load) or any(facts[id(part)].reads for part in below))
-    return nodes, facts
+        like = {Binary: 0, Unary: 0, Select: 1}.get(type(node))
+        dtype = dtype_of(node) if like is None else facts[id(below[like])].dtype
+        reads = isinstance(node, Load)
+        widest = max(widest, dtype.bits) if reads else widest
+        facts[id(node)] = _NodeFacts(dtype, reads or any(facts[id(part)].reads for part in below))
+    return roots, facts, widest
 
 
 def _scope(roots: tuple[Expr, ...], facts: Mapping[int, _NodeFacts], around: _Context, registers: int) -> tuple[float, list[Expr]]:

@@ -188,11 +188,14 @@ class Sketch:
 
     def _substitute(self, axes: Mapping[str, Terms]) -> None:
         """Follow loops that are made of others."""
+        old = axes.keys()
         accesses = tuple(
-            access._replace(terms=tuple(follow(terms, axes) for terms in access.terms))
-            if any(axes.keys() & terms.keys() for terms in access.terms)
-            else access
-            for access in self.statement.accesses
+            [
+                access
+                if all(map(old.isdisjoint, access.terms))
+                else access.over(tuple([follow(terms, axes) for terms in access.terms]), access.run)
+                for access in self.statement.accesses
+            ]
         )
         moving = _made_of(self.statement.moving, axes)
         conditions = tuple(_made_of(loops, axes) for loops in self.statement.conditions)
@@ -258,5 +261,5 @@ def _numbered(parts: Sequence[Part], around: list[tuple[str, float]], places: It
         if isinstance(part, Loop):
             yield part._replace(body=tuple(_numbered(part.body, [*around, (part.name, part.trips)], places)))
         else:
-            accesses = tuple(access._replace(run=run_of(access, around)) for access in part.accesses)
+            accesses = tuple([access.over(access.terms, run_of(access, around)) for access in part.accesses])
             yield part._replace(place=next(places), accesses=accesses)

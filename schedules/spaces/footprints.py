@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorlang.errors import TuningError
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -24,7 +26,7 @@ class Footprint:
 
     def __post_init__(self) -> None:
         if not (self.each > 0 and self.capacity > 0):
-            raise ValueError(f"footprint {self.name!r} needs positive bytes and a positive capacity")
+            raise TuningError(f"footprint {self.name!r} needs positive bytes and a positive capacity")
 
     def feature(self, config: Mapping[str, Any]) -> float:
         """The logarithm of how many times it fills the capacity: above 0 it does not fit."""

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
+from tensorlang.errors import TuningError
+
 Value: TypeAlias = Any
 """A JSON value: bool, int, float, str, None, or a list of these."""
 
@@ -27,8 +29,16 @@ _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def spelling(value: Value) -> str:
-    """One text for one JSON value (or point), whatever the order of its keys: what equality and hashing go by."""
-    return str(value) if type(value) is int else _ENCODER.encode(value)
+    """One text for one JSON value (or point), whatever the order of its keys: what equality and hashing go by.
+
+    Raises `TuningError` for what is none.
+    """
+    if type(value) is int:
+        return str(value)
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        raise TuningError(f"{value!r:.60} is no value of a knob: these are true or false, numbers, text, and lists of them") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +55,9 @@ class Knob:
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", {spelling(value): place for place, value in enumerate(self.values)})
         if not self.values:
-            raise ValueError(f"knob {self.name!r} has no value")
+            raise TuningError(f"knob {self.name!r} has no value")
         if len(self.places) != len(self.values):
-            raise ValueError(f"knob {self.name!r} lists a value twice")
+            raise TuningError(f"knob {self.name!r} lists a value twice")
 
     def children(self, value: Value) -> tuple[Knob, ...]:
         """The knobs that this value opens."""
@@ -60,12 +70,12 @@ class Knob:
     def restricted(self, values: Iterable[Value]) -> Self:
         """The same knob with only those of its values.
 
-        Raises `ValueError` for a value that it does not have, or if none is left.
+        Raises `TuningError` for a value that it does not have, or if none is left.
         """
         wanted = {spelling(value) for value in values}
         unknown = wanted - self.places.keys()
         if unknown or not wanted:
-            raise ValueError(f"knob {self.name!r} has no value {' or '.join(sorted(unknown)) or '(none given)'}; it has {self.listing()}")
+            raise TuningError(f"knob {self.name!r} has no value {' or '.join(sorted(unknown)) or '(none given)'}; it has {self.listing()}")
         return self._with("values", tuple(value for value in self.values if spelling(value) in wanted))
 
     def opening(self, opens: Mapping[str, tuple[Knob, ...]]) -> Self:
@@ -161,7 +171,7 @@ class Sizes(Knob):
     def __init__(self, name: str, sizes: Iterable[int]) -> None:
         super().__init__(name, tuple(sorted(set(sizes))))
         if not all(isinstance(size, int) and size >= 1 for size in self.values):
-            raise ValueError(f"knob {name!r} has a size that is no positive integer: {self.listing()}")
+            raise TuningError(f"knob {name!r} has a size that is no positive integer: {self.listing()}")
 
     def features(self, value: Value) -> tuple[float, ...]:
         """The logarithm to base 2."""
@@ -242,7 +252,7 @@ class Factors(Knob):
     def __init__(self, name: str, extent: int, parts: int, *, innermost: int | None = None) -> None:
         values = tuple(list(found) for found in itertools.islice(_factorisations(extent, parts, innermost), MOST_VALUES + 1))
         if len(values) > MOST_VALUES:
-            raise ValueError(f"knob {name!r} has more than {MOST_VALUES} factorisations; split in fewer parts")
+            raise TuningError(f"knob {name!r} has more than {MOST_VALUES} factorisations; split in fewer parts")
         super().__init__(name, values)
         object.__setattr__(self, "extent", extent)
 
@@ -283,7 +293,7 @@ class Order(Knob):
         orders = itertools.islice(_orders(tuple(items), frozenset(before)), MOST_VALUES + 1)
         values = tuple(list(order) for order in orders)
         if len(values) > MOST_VALUES:
-            raise ValueError(f"knob {name!r} has more than {MOST_VALUES} orders; state more precedences")
+            raise TuningError(f"knob {name!r} has more than {MOST_VALUES} orders; state more precedences")
         super().__init__(name, values)
         object.__setattr__(self, "items", tuple(items))
 
@@ -331,7 +341,7 @@ def _primes(number: int) -> tuple[int, ...]:
 def _factorisations(number: int, parts: int, innermost: int | None) -> Iterator[tuple[int, ...]]:
     """The ordered ways to write a number as a product, the last factor at most `innermost`."""
     if parts < 1 or number < 1:
-        raise ValueError(f"{number} iterations cannot be split into {parts} loops")
+        raise TuningError(f"{number} iterations cannot be split into {parts} loops")
     for last in _divisors(number):
         if innermost is None or last <= innermost:
             if parts == 1:

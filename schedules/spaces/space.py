@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.errors import TensorlangError, TuningError
-from tensorlang.schedules.spaces import serialization
+from tensorlang.schedules.spaces import arguments, serialization
+from tensorlang.schedules.spaces.constraints import Constraint
 from tensorlang.schedules.spaces.feasible import Alternatives, Config, Feasible, feasible, size, unrank
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knob_trees import knob_of, listing, repeated_name, restricted, shape_of
@@ -60,30 +61,11 @@ class Count:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A predicate on points; the label stands for it in print and in the fingerprint."""
-
-    label: str
-    holds: Callable[[Config], bool]
-
-    def admits(self, config: Config) -> bool:
-        """What the predicate says of a point. Raises `ValueError` where it reads a knob that the point does not have."""
-        try:
-            return bool(self.holds(config))
-        except KeyError as error:
-            name = error.args[0] if error.args else None
-            if not isinstance(name, str) or name in config:
-                raise
-            advice = f"not every point has that knob: write .get({name!r}, ...)"
-            raise ValueError(f"constraint {self.label!r} reads {name!r}; {advice}") from error
-
-
 @dataclass(frozen=True)
 class Space:
     """Knobs that are decided independently (each may open sub-trees), constraints between them, and what a model sees of a point.
 
-    `footprints` compare what tiles occupy with caches; `derived` computes any further features by name. Raises `ValueError` where a point
+    `footprints` compare what tiles occupy with caches; `derived` computes any further features by name. Raises `TuningError` where a point
     would have two knobs of one name.
     """
 
@@ -100,11 +82,11 @@ class Space:
 
         Raises `TuningError` for a name without values.
         """
-        return cls(tuple(knob_of(name, tuple(own)) for name, own in values.items()))
+        return cls(tuple(knob_of(name, arguments.values(name, own)) for name, own in values.items()))
 
     def __post_init__(self) -> None:
         if (name := repeated_name(self.knobs, frozenset())) is not None:
-            raise ValueError(f"two knobs of one point are called {name!r}")
+            raise TuningError(f"two knobs of one point are called {name!r}")
 
     # Counting and drawing --------------------------------------------------------------------------------------------------------
 
@@ -128,9 +110,10 @@ class Space:
         return feasible(self.knobs, [constraint.admits for constraint in self.constraints])
 
     def at(self, rank: int) -> Config:
-        """The point of this rank (0 <= rank < total), feasible or not: a bijection."""
+        """The point of this rank (0 <= rank < total), feasible or not: a bijection. Raises `TuningError` for another rank."""
+        rank = arguments.whole(rank, "the rank of a point")
         if not 0 <= rank < self.total:
-            raise IndexError(f"rank {rank} is outside a space of {self.total} points")
+            raise TuningError(f"rank {rank} is outside a space of {self.total} points")
         config: Config = {}
         unrank(self.knobs, rank, config)
         return config
@@ -150,7 +133,9 @@ class Space:
         """Up to `n` distinct feasible points, uniformly, none whose `spelling` is in `exclude`.
 
         Fewer come back only when no more are left; or, where the feasible points are not known exactly, when a long scan finds no more.
+        Raises `TuningError` for what is no generator or no number.
         """
+        rng, n, exclude = arguments.generator(rng), arguments.whole(n, "the number of points"), arguments.spellings(exclude)
         found: dict[str, Config] = {}
         for config in self._draws(rng, n, len(exclude)):
             key = spelling(config)
@@ -177,7 +162,11 @@ class Space:
     # Points ----------------------------------------------------------------------------------------------------------------------
 
     def contains(self, config: Mapping[str, Value]) -> bool:
-        """Is it a feasible point of this space: every active knob and no other, each with one of its values, constraints met?"""
+        """Is it a feasible point of this space: every active knob and no other, each with one of its values, constraints met?
+
+        Raises `TuningError` for what is no point of any space.
+        """
+        config = arguments.point(config)
         active = dict(self._active(config))
         return (
             active.keys() == config.keys() and all(knob.has(config[name]) for name, knob in active.items()) and self._feasible(dict(config))
@@ -191,25 +180,31 @@ class Space:
         """The feasible points one move away: one knob to a near value; knobs that it opens take their nearest values.
 
         Two points with the same active knobs are neighbours of each other or not at all. A move that opens a sub-tree leads to the middle
-        of it only, while every point of that sub-tree leads back.
+        of it only, while every point of that sub-tree leads back. Raises `TuningError` for a point that is not whole.
         """
+        arguments.present(arguments.point(config), [name for name, _ in self._active(config)])
         moved = (
             self.complete({**config, name: value})
             for name, knob in self._active(config)
-            for value in knob.near(config[name])
             if knob.has(config[name])
+            for value in knob.near(config[name])
         )
         own = spelling(config)
         fresh = {spelling(point): point for point in moved if self._feasible(point)}
         return [point for key, point in fresh.items() if key != own]
 
     def mix(self, rng: np.random.Generator, first: Config, second: Config) -> Config:
-        """A point that takes each knob from either parent; it may be infeasible."""
+        """A point that takes each knob from either parent; it may be infeasible. Raises `TuningError` for what is no point."""
+        rng, first, second = arguments.generator(rng), dict(arguments.point(first)), dict(arguments.point(second))
         take = {name: (first, second)[int(rng.integers(2))] for name in sorted(first.keys() | second.keys())}
         return self.complete({name: parent[name] for name, parent in take.items() if name in parent})
 
     def complete(self, config: Mapping[str, Value]) -> Config:
-        """The point with these values where the knobs allow them, else the nearest; constraints are not looked at."""
+        """The point with these values where the knobs allow them, else the nearest; constraints are not looked at.
+
+        Raises `TuningError` for what is no mapping.
+        """
+        config = arguments.point(config)
         point: Config = {}
         todo = list(reversed(self.knobs))
         while todo:
@@ -258,7 +253,9 @@ class Space:
         """A point as numbers: logarithms of sizes, flags, precedence bits, footprints, derived features; -1 where a knob is not active.
 
         Features of sizes are relative to this shape, so a point of another shape of the family may be encoded too, for comparison.
+        Raises `TuningError` for what is no point.
         """
+        arguments.point(config)
         row: npt.NDArray[np.float64] = self.encode_all([config])[0]
         return row
 
@@ -277,7 +274,7 @@ class Space:
             for name, knob in self._active(config):
                 if name in config:
                     start, table = self._layout[id(knob)]
-                    features = table.get(spelling(config[name])) or knob.features(config[name])
+                    features = table.get(spelling(config[name])) or arguments.features(knob, config[name])
                     row[start : start + len(features)] = features
         return rows
 
@@ -304,32 +301,33 @@ class Space:
     # Editing and showing ---------------------------------------------------------------------------------------------------------
 
     def fix(self, name: str, value: Value) -> Space:
-        """The points in which the knob, wherever it is active, has this value. Raises `ValueError` as `restrict` does."""
+        """The points in which the knob, wherever it is active, has this value. Raises `TuningError` as `restrict` does."""
         return self.restrict(name, [value])
 
     def restrict(self, name: str, values: Iterable[Value]) -> Space:
         """The points in which the knob, wherever it is active, has one of these values.
 
-        Raises `ValueError` if there is no such knob or it has no such value.
+        Raises `TuningError` if there is no such knob or it has no such value.
         """
-        if name not in {knob.name for knob in self._every()}:
-            raise ValueError(f"no knob {name!r}; there are {', '.join(sorted({knob.name for knob in self._every()}))}")
-        return replace(self, knobs=restricted(self.knobs, name, tuple(values)))
+        known = sorted({knob.name for knob in self._every()})
+        if name not in known:
+            raise TuningError(f"no knob {name!r}; there are {', '.join(known)}")
+        return replace(self, knobs=restricted(self.knobs, name, arguments.values(name, values)))
 
     def where(self, holds: Callable[[Config], bool], label: str = "") -> Space:
         """The points for which the predicate holds; inactive knobs are absent from the mapping that it is given.
 
         It must depend on the point alone. It may also be given points of which not all is decided, to see what it reads. Several small
-        constraints are counted faster than one that reads everything. Raises `TypeError` for what cannot be called.
+        constraints are counted faster than one that reads everything. Raises `TuningError` for what cannot be called.
         """
         if not callable(holds):
-            raise TypeError(f"a constraint is a function of a point, not {holds!r}")
+            raise TuningError(f"a constraint is a function of a point, not {holds!r}")
         label = label or getattr(holds, "__name__", "constraint")
         return replace(self, constraints=(*self.constraints, Constraint(label, holds)))
 
     def only(self, points: Iterable[Config]) -> Space:
         """The points that are among these, as those that a log has."""
-        listed = frozenset(map(spelling, points))
+        listed = frozenset(map(spelling, arguments.values("points", points)))
         digest = hashlib.sha256("\n".join(sorted(listed)).encode()).hexdigest()[:12]
         return self.where(lambda config: spelling(config) in listed, f"one of {len(listed)} listed points ({digest})")
 
@@ -348,7 +346,7 @@ class Space:
             record = read_record(data, "the space", ("knobs", "footprints", "constraints"))
             knobs = serialization.KnobReader().every(record["knobs"], "knobs")
             return cls(knobs, footprints=tuple(serialization.footprints(record["footprints"], serialization.sizes_of(knobs))))
-        except (ValueError, TensorlangError) as error:
+        except TensorlangError as error:
             raise TuningError(f"not a search space: {error}") from None
 
     @cached_property

@@ -129,9 +129,7 @@ class Ranged:
         """What a call of these sizes takes by the cost model; what is packed beforehand is free."""
         key = plan.value, spelled(sizes)
         if key not in self._lost:
-            found = estimate(plan.s.nest, self.machine.core, sizes)
-            free = _made_of(plan.s, self.constants) if self.constants else ()
-            self._lost[key] = found.seconds - sum(found.stages.get(stage, 0.0) for stage in free)
+            self._lost[key] = self.seconds(plan.s, sizes)
         return self._lost[key]
 
     @cached_property
@@ -233,6 +231,25 @@ class Ranged:
         plan = self._plan(value, _own(config) or None) or self._plan(ANY)
         assert plan is not None, "what is planned without a size is not refused"
         return plan.s
+
+    # Schedules of other sizes ---------------------------------------------------------------------------------------------
+
+    def planned_at(self, sizes: Sizes) -> ProgramStrategy | Alternatives:
+        """The strategy of the program at sizes, which need not be among those that it is planned at."""
+        return self.planned(spelled(sizes))
+
+    def as_planned(self, sizes: Sizes, config: Config) -> Config | None:
+        """The point of a plan at sizes that comes nearest to a point of the static program's; None where its steps are refused here."""
+        found = self.planned_at(sizes).space.project(config)
+        if found is None or self._plan(spelled(sizes), found) is None:
+            return None
+        return {PLANNED: spelled(sizes), **found}
+
+    def seconds(self, s: Schedule, sizes: Sizes) -> float:
+        """What a call of these sizes takes with a schedule of this program, by the cost model; what is packed beforehand is free."""
+        found = estimate(s.nest, self.machine.core, sizes)
+        free = _made_of(s, self.constants) if self.constants else ()
+        return found.seconds - sum(found.stages.get(stage, 0.0) for stage in free)
 
 
 def _own(config: Config) -> Config:

@@ -12,7 +12,7 @@ islpy is loaded on use: it costs import time, and most definitions are decided b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.algebra.bounds import Bounds
@@ -59,17 +59,27 @@ def find(*conditions: Expr, exact: Iterable[Expr] = ()) -> dict[Expr, int] | Non
 
 
 def _sample(formula: Formula, parts: list[str]) -> dict[Expr, int] | None:
+    space = ", ".join(formula.variables.values())
+    point = _point_of(f"{{ [{space}] : {_exists(formula.helpers, [*parts, *formula.constraints])} }}")
+    return None if point is None else dict(zip(formula.variables, point, strict=False))
+
+
+@lru_cache(maxsize=4096)
+def _point_of(text: str) -> tuple[int, ...] | None:
+    """A point of a set as isl spells it, by position; () where that takes too long to find, None where there is none.
+
+    Kept, since strategies try many schedules of a program, and each step of each asks what the same step of another one asked before.
+    """
     isl, context = _isl(), _context()
     context.reset_operations()
-    space = ", ".join(formula.variables.values())
     try:
-        found = isl.Set.read_from_str(context, f"{{ [{space}] : {_exists(formula.helpers, [*parts, *formula.constraints])} }}")
+        found = isl.Set.read_from_str(context, text)
         if found.is_empty():
             return None
         point = found.sample_point()
     except isl.Error:
-        return {}
-    return {expr: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, expr in enumerate(formula.variables)}
+        return ()
+    return tuple(int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place in range(found.dim(isl.dim_type.set)))
 
 
 def _exists(names: Sequence[str], parts: Sequence[str]) -> str:

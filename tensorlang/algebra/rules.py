@@ -8,12 +8,12 @@ on data alone. Floating-point arithmetic has no rows, because none holds for NaN
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from tensorlang import ir
 from tensorlang.algebra.bounds import interval
-from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
+from tensorlang.ir import COMPARE as COMPARISONS, Axis, Binary, Cast, Compare, Const, Dim, Expr, Select, Unary
 from tensorlang.ir.dtype import BOOL, INT64
 from tensorlang.ir.integers import COMPARE
 from tensorlang.ir.linear import Linear, expression, linear
@@ -126,13 +126,28 @@ def vacuous_cast(node: Expr) -> Expr | None:
     return node.value if isinstance(node, Cast) and dtype_of(node.value) == node.dtype else None
 
 
-RULES: Final[tuple[Callable[[Expr], Expr | None], ...]] = (
-    sum_of_terms,
-    floor_of_multiple,
-    remainder_of_multiple,
-    extremum_of_shifted,
-    decided_comparison,
-    decided_logic,
-    decided_choice,
-    vacuous_cast,
-)
+Rule: TypeAlias = "Callable[[Expr], Expr | None]"
+
+RULES: Final[Mapping[Rule, tuple[object, ...]]] = {
+    sum_of_terms: ("add", "sub", "mul", "neg"),
+    floor_of_multiple: ("floordiv",),
+    remainder_of_multiple: ("mod",),
+    extremum_of_shifted: ("min", "max"),
+    decided_comparison: COMPARISONS,
+    decided_logic: ("and", "or", "not"),
+    decided_choice: (Select,),
+    vacuous_cast: (Cast,),
+}
+"""The rows in the order in which they are tried, each with the kinds of nodes (see `kind_of`) that it is about."""
+
+
+def kind_of(node: Expr) -> object:
+    """The operator of a node, or its class where it has none."""
+    return node.op if isinstance(node, (Binary, Unary, Compare)) else type(node)
+
+
+ROWS_OF: Final[Mapping[object, tuple[tuple[int, Rule], ...]]] = {
+    kind: tuple((place, rule) for place, (rule, kinds) in enumerate(RULES.items()) if kind in kinds)
+    for kind in {kind for kinds in RULES.values() for kind in kinds}
+}
+"""The rows about a kind of nodes, with their places in the order: most nodes are asked for by none or one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorlang.algebra.rules import RULES
+from tensorlang.algebra.rules import ROWS_OF, kind_of
 from tensorlang.ir import Axis, Const, Dim, Expr, Param
 from tensorlang.ir.traverse import rewrite
 
@@ -20,11 +20,13 @@ def simplify(expr: Expr) -> Expr:
 
 
 def _simplified(node: Expr) -> Expr:
-    """A node over simple operands."""
-    if isinstance(node, LEAVES):
-        return node
-    for rule in RULES:
-        result = rule(node)
-        if result is not None and result != node:
-            node = result
-    return node
+    """A node over simple operands: each row in turn, of those that are about nodes of its kind."""
+    first = 0
+    while True:
+        for place, rule in ROWS_OF.get(kind_of(node), ()):
+            result = rule(node) if place >= first else None
+            if result is not None and result != node:
+                node, first = result, place + 1
+                break
+        else:
+            return node

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tensorlang import ir
-from tensorlang.ir import Binary, Const, Dim, Expr, Unary
+from tensorlang.ir import Axis, Binary, Const, Dim, Expr, Unary
 from tensorlang.ir.integers import known_value
+from tensorlang.system.frozen import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Linear:
     """`constant + sum(coefficient * atom)`; no coefficient is zero."""
@@ -34,7 +36,7 @@ class Linear:
 
     def times(self, factor: int) -> Linear:
         """`factor * self`."""
-        return Linear().plus(self, factor) if factor else Linear()
+        return Linear(factor * self.constant, {atom: factor * coefficient for atom, coefficient in self.terms.items()} if factor else {})
 
     @property
     def is_constant(self) -> bool:
@@ -52,14 +54,17 @@ def linear(expr: Expr) -> Linear:
 def _add(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
     """Add `factor` times an expression to terms; what it adds to the constant."""
     match expr:
+        case Axis():
+            pass
         case Const():
             return factor * int(expr.value)
-        case Binary(op="add"):
-            return _add(expr.left, factor, terms) + _add(expr.right, factor, terms)
-        case Binary(op="sub"):
-            return _add(expr.left, factor, terms) + _add(expr.right, -factor, terms)
-        case Binary(op="mul"):
-            for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        case Binary():
+            op = expr.op
+            if op == "add":
+                return _add(expr.left, factor, terms) + _add(expr.right, factor, terms)
+            if op == "sub":
+                return _add(expr.left, factor, terms) + _add(expr.right, -factor, terms)
+            for one, other in ((expr.left, expr.right), (expr.right, expr.left)) if op == "mul" else ():
                 form = linear(one)
                 if form.is_constant:
                     return _add(other, factor * form.constant, terms) if form.constant else 0

@@ -13,7 +13,7 @@ from operator import is_
 from typing import Final, assert_never
 
 from tensorlang.ir import Alloc, Block, Buffer, For, If, Load, Mentions, Prefetch, Stmt, Store, block
-from tensorlang.ir.traverse import expressions, map_statements, substatements, walk
+from tensorlang.ir.traverse import children, expressions, map_statements, substatements
 
 RUN: Final = 32
 """Parts of a block that are passed by together: most directives make a new block, so that finding in it must cost little to prepare."""
@@ -56,7 +56,14 @@ def _found(stmt: Stmt) -> Mentions:
 
 
 def _read(stmt: Stmt) -> set[str]:
-    return {getattr(node.buffer, "name", "") for expr in expressions(stmt) for node in walk(expr) if isinstance(node, Load)}
+    found = set[str]()
+    stack = [*expressions(stmt)]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load):
+            found.add(getattr(node.buffer, "name", ""))
+        stack.extend(children(node))
+    return found
 
 
 def among(stmt: Stmt, names: Collection[str]) -> Iterator[Stmt]:

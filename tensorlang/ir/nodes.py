@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from tensorlang.ir.dtype import INT64, DType
+from tensorlang.system.frozen import quickly_made
 
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "tensor"]
 Tail = Literal["guard", "mask", "peel", "shift"]
@@ -56,6 +57,7 @@ class Source(Protocol):
         ...
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes.
@@ -82,6 +84,7 @@ class Buffer:
 # Expressions ---------------------------------------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
     """A literal. Equality is by type and spelling, so that -0.0 and 0.0 stay apart and NaN equals itself."""
@@ -96,6 +99,7 @@ class Const:
         return hash((self.dtype, repr(self.value)))
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A loop or a derived axis, by name."""
@@ -103,6 +107,7 @@ class Axis:
     name: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Dim:
     """An extent known only at run time (int64), `least <= dim <= most`. Equal names are the same dim: bounds do not tell dims apart."""
@@ -112,6 +117,7 @@ class Dim:
     most: int = field(default=MOST, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Param:
     """An operand of a reducer's combination."""
@@ -120,6 +126,7 @@ class Param:
     dtype: DType
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Load:
     """One element of a buffer."""
@@ -128,6 +135,7 @@ class Load:
     index: tuple[Expr, ...]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Conversion: saturating from floating point (NaN becomes 0), wrapping between integers."""
@@ -136,6 +144,7 @@ class Cast:
     dtype: DType
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Unary:
     """`neg`, `abs` (integers wrap), `not` (bitwise; logical on bool)."""
@@ -144,6 +153,7 @@ class Unary:
     value: Expr
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Binary:
     """Arithmetic on two values of one type. `div` is floating; `floordiv` and `mod` are floored; all are total."""
@@ -153,6 +163,7 @@ class Binary:
     right: Expr
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Compare:
     """A comparison of two values of one type; bool."""
@@ -162,6 +173,7 @@ class Compare:
     right: Expr
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Select:
     """`yes` where `cond`, else `no`; only the chosen side is read."""
@@ -171,6 +183,7 @@ class Select:
     no: Expr
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Call:
     """A named function of the table in `functions`."""
@@ -180,6 +193,7 @@ class Call:
     dtype: DType
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Reducer:
     """An associative, commutative combination of states of one or several components.
@@ -192,6 +206,7 @@ class Reducer:
     results: tuple[Expr, ...]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReduceAxis:
     """The range of a reduction axis, `lo <= name < hi`."""
@@ -201,6 +216,7 @@ class ReduceAxis:
     hi: Expr
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Reduce:
     """The combination of `values` over `axes` where `where` holds; its value is component `component` of the final state."""
@@ -218,6 +234,7 @@ Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | C
 # Statements ----------------------------------------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Mentions:
     """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, all by runs."""
@@ -228,6 +245,7 @@ class Mentions:
     runs: tuple[frozenset[str], ...] = ()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class For:
     """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
@@ -245,6 +263,7 @@ class For:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Store:
     """One instance of a stage: `buffer[index] = value` for each buffer, or `combine(buffer[index], values)` under a reducer.
@@ -261,6 +280,7 @@ class Store:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Block:
     """Statements in order."""
@@ -269,6 +289,7 @@ class Block:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class If:
     """A condition around statements."""
@@ -279,6 +300,7 @@ class If:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Alloc:
     """Storage that lives while `body` runs; its first contents are undefined. `allocate` makes it.
@@ -291,6 +313,7 @@ class Alloc:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Prefetch:
     """A hint that an element is read soon. It has no effect, and the index may lie outside the buffer."""
@@ -306,6 +329,7 @@ Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
 # Relations and nests -------------------------------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class SplitRelation:
     """`parent = lo + outer * factor + inner`, for `lo <= parent < hi`."""
@@ -319,6 +343,7 @@ class SplitRelation:
     tail: Tail = "guard"
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class FuseRelation:
     """`outer = outer_lo + fused // extent`, `inner = inner_lo + fused % extent`; `extent` is the inner loop's."""
@@ -331,6 +356,7 @@ class FuseRelation:
     extent: Expr
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class WindowRelation:
     """`parent = base + inner`, for `parent < hi`: a region of constant size placed at `base`."""
@@ -347,6 +373,7 @@ Limit: TypeAlias = tuple[str, int, int]
 """The least and the most value of a dim, where they say more than 0 and `MOST`."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Nest:
     """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims.

@@ -154,10 +154,16 @@ def _names(nest: Nest) -> Callable[[str], str]:
 
 def print_nest(nest: Nest, marks: Mapping[str, str] | None = None) -> str:
     """The nest as pseudo-Python. `marks` appends a note to the header of a loop, by its full name."""
+    return "\n".join(line for line, _ in printed_lines(nest, marks))
+
+
+def printed_lines(nest: Nest, marks: Mapping[str, str] | None = None) -> list[tuple[str, Stmt | None]]:
+    """The lines of `print_nest`, each with the statement that it prints; None for the signature."""
     arguments = ", ".join(_declared(buffer) for buffer in nest.inputs)
     results = ", ".join(_declared(buffer) for buffer in nest.outputs)
     bounds = "".join(f", {least} <= {name} <= {most}" for name, least, most in nest.limits)
-    return "\n".join([f"{nest.name}({arguments}) -> {results}{bounds}", *_lines(nest.body, nest, "    ", _names(nest), marks or {})])
+    head = f"{nest.name}({arguments}) -> {results}{bounds}"
+    return [(head, None), *_lines(nest.body, nest, "    ", _names(nest), marks or {})]
 
 
 def _declared(buffer: Buffer) -> str:
@@ -167,13 +173,13 @@ def _declared(buffer: Buffer) -> str:
     return f"{buffer.name}: {buffer.dtype}[{', '.join(extents)}]{f' over {buffer.over}' if buffer.over else ''}"
 
 
-def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: Mapping[str, str]) -> Iterator[str]:
+def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: Mapping[str, str]) -> Iterator[tuple[str, Stmt]]:
     match stmt:
         case For(loop, lo, hi, body, kind, _):
             notes = [equation(relation, name) for relation in nest.relations if _described_by(relation) == loop]
             notes += [stmt.instruction] if stmt.instruction is not None else []
             notes += [marks[loop]] if loop in marks else []
-            yield _with_note(f"{pad}{_HEADER[kind]} {name(loop)} in {_range(lo, hi, name)}:", "; ".join(dict.fromkeys(notes)))
+            yield _with_note(f"{pad}{_HEADER[kind]} {name(loop)} in {_range(lo, hi, name)}:", "; ".join(dict.fromkeys(notes))), stmt
             yield from _lines(body, nest, pad + "    ", name, marks)
         case Store(stage, buffers, index, values, reducer):
             targets = [f"{buffer.name}[{', '.join(text(part, name) for part in index)}]" for buffer in buffers]
@@ -184,23 +190,23 @@ def _lines(stmt: Stmt, nest: Nest, pad: str, name: Callable[[str], str], marks: 
                 line = f"{targets[0]} {UPDATE[reducer.name]} {new}"
             else:
                 line = f"{', '.join(targets)} = {reducer.name}({', '.join(targets)}, {new})"
-            yield _with_note(pad + line, f"{stage}   stream" if stmt.stream else stage)
+            yield _with_note(pad + line, f"{stage}   stream" if stmt.stream else stage), stmt
         case Block(body):
             for part in body:
                 yield from _lines(part, nest, pad, name, marks)
         case If(cond, then, orelse):
-            yield f"{pad}if {text(cond, name)}:"
+            yield f"{pad}if {text(cond, name)}:", stmt
             yield from _lines(then, nest, pad + "    ", name, marks)
             if orelse is not None:
-                yield f"{pad}else:"
+                yield f"{pad}else:", stmt
                 yield from _lines(orelse, nest, pad + "    ", name, marks)
         case Alloc(buffers, body):
             for buffer in buffers:
                 aligned = f"aligned to {buffer.align}" if buffer.align else ""
-                yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned]))
+                yield " ".join(filter(None, [pad + _declared(buffer), _WHERE[buffer.memory], aligned])), stmt
             yield from _lines(body, nest, pad, name, marks)
         case Prefetch(buffer, index):
-            yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]"
+            yield f"{pad}prefetch {buffer.name}[{', '.join(text(part, name) for part in index)}]", stmt
         case _:
             assert_never(stmt)
 

@@ -179,7 +179,9 @@ def in_scope(nest: Nest, loops: Iterable[str]) -> tuple[Relation, ...]:
 
 def is_ready(relation: Relation, known: Collection[str]) -> bool:
     """Do the axes that a relation derives follow from those that are known?"""
-    return all(axis in known for axis in sides(relation)[0]) and all(axis in known for bound in bounds(relation) for axis in axes_of(bound))
+    return all(axis in known for axis in sides(relation)[0]) and all(
+        isinstance(bound, Const) or axes_of(bound).issubset(known) for bound in bounds(relation)
+    )
 
 
 def sides(relation: Relation) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -141,14 +141,18 @@ def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
     stack = [expr]
     while stack:
         node = stack[-1]
-        missing = [part for part in children(node) if id(part) not in found] if id(node) not in found else []
+        if id(node) in found:
+            stack.pop()
+            continue
+        parts = children(node)
+        missing = [part for part in parts if id(part) not in found]
         if missing:
             stack.extend(missing)
             continue
         stack.pop()
-        if id(node) not in found:
-            made = map_children(node, lambda part: found[id(part)])
-            found[id(node)] = table.setdefault((type(made), *_label(made), *map(id, children(made))), made)
+        same = tuple([found[id(part)] for part in parts])
+        made = _over(node, parts, same) if parts else node
+        found[id(node)] = table.setdefault((type(made), *_label(made), *map(id, same)), made)
     return found[id(expr)]
 
 
@@ -183,7 +187,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        stack.extend(children(node)[::-1])
 
 
 def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
@@ -265,13 +269,13 @@ def map_statements(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
         return stmt
     match stmt:
         case For():
-            return replace(stmt, body=new[0])
-        case Alloc(buffers):
-            return allocate(buffers, new[0])
+            return For(stmt.loop, stmt.lo, stmt.hi, new[0], stmt.kind, stmt.follows, stmt.instruction)
+        case Alloc():
+            return allocate(stmt.buffers, new[0])
         case Block():
             return block(*new)
         case If():
-            return replace(stmt, then=new[0], orelse=new[1] if len(new) > 1 else None)
+            return If(stmt.cond, new[0], new[1] if len(new) > 1 else None)
         case Store() | Prefetch():
             return stmt
         case _:
@@ -303,16 +307,24 @@ def map_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
 
 
 def map_own_expressions(stmt: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
-    """The statement over `fn` of every whole expression that it itself holds, its parts' and the shape of its storage aside."""
+    """The statement over `fn` of every whole expression that it itself holds, its parts' and the shape of its storage aside.
+
+    Itself where nothing changed: what is kept for a statement is found by its identity.
+    """
+    old = () if isinstance(stmt, Alloc) else expressions(stmt)
+    new = tuple(map(fn, old))
+    if all(map(is_, old, new)):
+        return stmt
     match stmt:
         case Store():
-            return replace(stmt, index=tuple(map(fn, stmt.index)), values=tuple(map(fn, stmt.values)))
+            at = len(stmt.index)
+            return Store(stmt.stage, stmt.buffers, new[:at], new[at:], stmt.reducer, stmt.stream)
         case For():
-            return replace(stmt, lo=fn(stmt.lo), hi=fn(stmt.hi))
+            return For(stmt.loop, new[0], new[1], stmt.body, stmt.kind, stmt.follows, stmt.instruction)
         case If():
-            return replace(stmt, cond=fn(stmt.cond))
+            return If(new[0], stmt.then, stmt.orelse)
         case Prefetch():
-            return replace(stmt, index=tuple(map(fn, stmt.index)))
+            return Prefetch(stmt.buffer, new)
         case Alloc() | Block():
             return stmt
         case _:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorlang.autotune.jobs.compile import best_known
+from tensorlang.autotune.jobs.compile import SHIPPED, best_known
 from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.signature import c_name
 from tensorlang.codegen.compilation import of_schedule
@@ -84,7 +84,7 @@ def compile(
         raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
     own = keys.checked_threads(threads)
     count = own or get_threads()
-    state = "" if books is None else f"{id(books)}.{books.revision}"
+    state = books if books is None or books == SHIPPED else f"{id(books)}.{books.revision}"
     plain = epilogue is None and prologue is None and inputs is None and strides is None and over is None
 
     def code(program: Wanted) -> Code:
@@ -177,14 +177,12 @@ class Request:
 
 def _database(database: object) -> Any:
     """A database, opened once for a path and read on where its files grew. Raises `BuildError` and `LogError`."""
-    if database is None:
-        return None
+    if database is None or database == SHIPPED:
+        return database
     from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of logs is loaded
 
     if isinstance(database, Database):
         return database
-    if database == "shipped":
-        raise BuildError("database='shipped': this version ships no database; tune one, and pass the path of its log")
     if not isinstance(database, (str, os.PathLike)):
         raise BuildError(f"database= is the path of a log, a Database, or None, not {database!r:.60}")
     fresh: list[object] = []

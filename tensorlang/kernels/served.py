@@ -52,7 +52,7 @@ class ServedKernel(Kernel):
             self._retired += [self._caller, self._fast]
             self.program = program
             if self._caller is not None and library is not None:
-                caller = Caller(program.signature, program.bound, library, program.workspace_bytes, program.compiled_as.name)
+                caller = Caller(program, library)
                 self._caller = caller
                 if self._fast:
                     self._fast = vectorcall.install(self, caller)

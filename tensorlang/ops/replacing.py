@@ -72,10 +72,11 @@ def _moved(definition: Definition, places: Places, moves: Moves) -> None:
     match definition:
         case Stage(values=values):
             made = replace(definition, values=tuple(map(moved, values)), order=serial())
-        case Scatter(init=init, index=index, value=value, where=where):
+        case Scatter(init=init, axes=axes, index=index, value=value, where=where):
             made = replace(
                 definition,
                 init=_now(init, places),
+                axes=tuple(ir.ReduceAxis(axis.name, moved(axis.lo), moved(axis.hi)) for axis in axes),
                 index=tuple(map(moved, index)),
                 value=moved(value),
                 where=None if where is None else moved(where),

@@ -108,10 +108,10 @@ class Evaluation:
 
 
 def _points(tensor: Tensor, shape: tuple[int, ...], at: Sequence[Any]) -> tuple[Array, ...]:
+    if not isinstance(at, Sequence):
+        raise CallError(f"at= of {tensor!r} is a list of points, as in at=[(3, 5)], and not {at!r:.60}")
     for point in at:
-        good = (
-            isinstance(point, (tuple, list)) and len(point) == len(shape) and all(isinstance(entry, (int, np.integer)) for entry in point)
-        )
+        good = isinstance(point, (tuple, list)) and len(point) == len(shape) and all(isinstance(n, (int, np.integer)) for n in point)
         if not good or any(not 0 <= entry < size for entry, size in zip(point, shape, strict=True)):
             raise CallError(f"at= of {tensor!r}: {point!r} is not an index of shape {shape}")
     return tuple(np.array([point[axis] for point in at], np.int64) for axis in range(len(shape)))

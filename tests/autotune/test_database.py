@@ -130,7 +130,7 @@ VERSIONS = {"tensorlang": "7.0", "llvmlite": "1.0"}
 
 @pytest.fixture
 def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr("tensorlang.autotune.log.database.software", lambda: VERSIONS)
+    monkeypatch.setattr("tensorlang.autotune.log.match.software", lambda: VERSIONS)
     return VERSIONS
 
 
@@ -152,7 +152,7 @@ def test_a_record_of_other_software_or_another_cpu_needs_validation(log: Log, ve
 
 
 def test_a_version_that_is_not_known_vouches_for_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensorlang.autotune.log.database.software", lambda: {**VERSIONS, "tensorlang": "uninstalled"})
+    monkeypatch.setattr("tensorlang.autotune.log.match.software", lambda: {**VERSIONS, "tensorlang": "uninstalled"})
     log.append(record(0, matmul(32), software={**VERSIONS, "tensorlang": "uninstalled"}))
     assert Database(log).best(matmul(32), threads=1).stale
 

@@ -4,12 +4,9 @@ import json
 import math
 import random
 import re
-import shutil
 import subprocess
 import sys
-from collections import Counter
 from html import escape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +15,16 @@ from hypothesis import example, given, strategies as st
 
 from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.log.log import Log
-from tensorlang.autotune.reporting import html, replay
+from tensorlang.autotune.reporting import html, replay, winner_pages
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, thinned
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, matmul, write
+from tests.browser import CHROMIUM, Parsed, browse, contrast
 from tests.work import work
 
 MADE = Made()
 STYLE = (Path(html.__file__).parent / "templates" / "style.css").read_text()
 FIXTURES = Path(__file__).parent / "fixtures"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = '</title></style></svg><script>alert(1)</script><img src=x onerror=alert(2)>" onload="alert(3)\'><b>&amp;'
 
 
@@ -51,38 +48,6 @@ def busy(made: Made, count: int, seed: int = 0) -> list[dict[str, Any]]:
             if record["status"] != "ok":
                 record |= {"status": draw.choice(["crash", "compile_timeout", "wrong_result"])}
     return records
-
-
-class Parsed(HTMLParser):
-    """Which tags, attributes and text the page has, and whether every tag is closed."""
-
-    VOID = ("meta", "link", "br", "hr", "img", "input")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 @pytest.mark.usefixtures("peak")
@@ -278,18 +243,6 @@ def test_text_and_marks_stand_out_in_both_schemes() -> None:
             assert all(contrast(scheme[name], scheme[ground]) >= 2.9 for name in marks), (scheme, ground)
 
 
-def contrast(one: str, other: str) -> float:
-    """The ratio of relative luminances, as the accessibility guidelines of the web define it."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 # In a browser ------------------------------------------------------------------------------------------------------------------------
 
 PROBE = """
@@ -309,20 +262,6 @@ for (const svg of document.querySelectorAll('svg[role=img]')) {
 }
 const told = document.createElement('pre'); told.id = 'told'; told.textContent = JSON.stringify(found); document.body.append(told);
 """
-
-
-def browse(page: Path, profile: Path, *options: str) -> tuple[str, str]:
-    """The document as the browser has it in the end, and what its console said."""
-    assert CHROMIUM is not None
-    done = subprocess.run(
-        [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", f"--user-data-dir={profile}", "--enable-logging=stderr", "--dump-dom", *options,
-            page.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
 
 
 @pytest.mark.slow
@@ -353,3 +292,31 @@ def test_a_browser_draws_every_mark_inside_its_chart_and_fetches_nothing(tmp_pat
         assert found["wide"] <= 0, f"at {width} pixels the page is {found['wide']} too wide"
         grounds[scheme] = (found["ground"], found["ink"])
     assert grounds["dark"] == ("rgb(20, 23, 27)", "rgb(230, 233, 236)") and grounds["light"][0] == "rgb(251, 250, 248)"
+
+
+# The winner's page -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_links_the_page_of_each_winner_beside_it(tmp_path: Path) -> None:
+    other = Made(matmul(16, 16, 16), op="small", run="s")
+    text = page_of(tmp_path, MADE.study(8), other.study(8), winners=True)
+    links = {value for name, value in Parsed(text).attributes if name == "href"} - {"data:,", "#study1", "#study2"}
+    assert links == {"page-winner-1.html", "page-winner-2.html"}
+    for link in links:
+        page = (tmp_path / link).read_text()
+        assert "What each directive did" in page and "measure=False" in page and not Parsed(page).open
+
+
+def test_a_winner_that_cannot_be_rebuilt_has_no_page_and_the_report_says_why(tmp_path: Path) -> None:
+    records = MADE.study(8)
+    for record in records:
+        if "schedule" in record:
+            record["schedule"] = HOSTILE
+    text = page_of(tmp_path, records, winners=True)
+    assert "The winner has no page of its own: TL-S007" in text and not list(tmp_path.glob("*-winner-*"))
+
+
+def test_no_more_winners_have_pages_than_a_reader_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winner_pages, "PAGES", 1)
+    text = page_of(tmp_path, MADE.study(8), Made(matmul(16, 16, 16), run="s").study(8), winners=True)
+    assert "page-winner-1.html" in text and "choose this one with --task" in text and not (tmp_path / "page-winner-2.html").exists()

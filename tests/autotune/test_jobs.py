@@ -150,7 +150,7 @@ class Pretended:
 
     def __init__(self, outputs: Any, log: Log, *, name: str, **settings: Any) -> None:
         self.log = log
-        self.task = SimpleNamespace(fingerprint=f"{name}{outputs}", outputs=as_outputs(outputs), inputs=(), results=(), dims={})
+        self.task = SimpleNamespace(program=f"{name}{outputs}", outputs=as_outputs(outputs), inputs=(), results=(), dims={})
         self.target = target()
         self.settings = SimpleNamespace(threads=1, timeout=settings.get("timeout", 30.0), policy=SimpleNamespace(cache="warm"))
         self.given = settings
@@ -189,11 +189,11 @@ class Pretended:
 
 
 def trial(own: Pretended, seq: int) -> Trial:
-    shared = {"task": {"fingerprint": own.task.fingerprint}, "target": target_fields(own.target), "threads": 1, "cache": "warm"}
+    shared = {"task": {"fingerprint": own.task.program}, "target": target_fields(own.target), "threads": 1, "cache": "warm"}
     lasted = {"compile_s": 0.1, "run_s": 0.1, "wall_s": 0.25}
     told = {"status": "ok", "samples": [own.time], "median": own.time, "mad": 0.0, "schedule": None, "source": "random", "censored": False}
     return Trial.of(
-        {"kind": "trial", "id": f"{own.task.fingerprint}{seq}", "seq": seq, "config": {"a": seq}, "error": None, **shared, **lasted, **told}
+        {"kind": "trial", "id": f"{own.task.program}{seq}", "seq": seq, "config": {"a": seq}, "error": None, **shared, **lasted, **told}
     )
 
 

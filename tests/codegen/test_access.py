@@ -242,8 +242,12 @@ def test_a_blend_keeps_the_lanes_of_our_own_storage_that_are_off(run: Run, lanes
             assert np.array_equal(found, np.where(where < m, want * want, want))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
-@pytest.mark.parametrize(("on", "lanes"), [("native", 16), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)])
+@crossed(
+    {
+        "dtype": ["float32", "float64", "int32", "int8"],
+        "on, lanes": [("native", 16), ("native", 12), ("native", 64), ("x86-64-v3", 8), ("x86-64", 4)],
+    }
+)
 def test_elements_that_lie_near_each_other_are_read_where_some_lane_takes_them(
     run: Run, guarded: Guarded, dtype: DType, on: str, lanes: int
 ) -> None:

@@ -38,7 +38,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64, DType
 from tensorlang.ir.traverse import dtype_of
 from tests.codegen.nests import SUM, Array, Run, arg, index, loop, store
-from tests.thinned import crossed
+from tests.thinned import crossed, few
 
 Meaning: TypeAlias = Callable[..., Expr]
 
@@ -129,8 +129,7 @@ def test_integer_arithmetic_is_python_s_modulo_the_width(run: Run, dtype: DType)
         assert out.tolist() == [wrapped(meaning(int(x), int(y), dtype.bits), dtype) for x, y in zip(a, b, strict=True)], op
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("op", ["floordiv", "mod"])
+@crossed({"dtype": INTEGERS, "op": ["floordiv", "mod"]})
 def test_division_by_a_constant_floors(run: Run, dtype: DType, op: str) -> None:
     values = np.array(integers(dtype), dtype.numpy)
     divisors = [0, 1, 2, 3, 7, 8, 10, int(dtype.highest)] + ([-1, -2, -7, int(dtype.lowest)] if dtype.kind == "signed" else [])
@@ -168,8 +167,7 @@ NUMPY = {
 }
 
 
-@pytest.mark.parametrize("on", TARGETS)
-@pytest.mark.parametrize("dtype", FLOATS)
+@crossed({"dtype": FLOATS, "on": TARGETS})
 def test_floating_arithmetic_is_numpy_s(run: Run, dtype: DType, on: str) -> None:
     a, b = pairs(floats(dtype), dtype)
     found = both_ways(run, [lambda x, y, op=op: Binary(op, x, y) for op in NUMPY], [a, b], on)
@@ -331,7 +329,7 @@ def test_an_operation_that_a_type_lacks_is_an_internal_error(run: Run) -> None:
         both_ways(run, [lambda x: Reduce(SUM, (x,), (), None)], one)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", few(DTYPES, 5))
 def test_no_cast_calls_a_library(dtype: DType) -> None:
     machine = target("x86-64")
     nest = elementwise([lambda x, to=to: Cast(x, to) for to in DTYPES], [dtype], 40, 16)

@@ -19,6 +19,7 @@ from tensorlang.codegen.target.cores import GENERIC, TABLE, digest, shipped
 from tensorlang.codegen.target.described import Described, decode, encode, faults, leaves
 from tensorlang.schedules.model.machine import Machine
 from tests.fuzz.machines import machines, mutated_machine, read_machine
+from tests.thinned import few
 
 NAMES = [f"{arch}-unknown-linux-gnu:{name}" for arch, cores in TABLE.items() for core in cores for name in core.names.split()]
 UNNAMED = ["x86_64-unknown-linux-gnu:x86-64", "aarch64-unknown-linux-gnu:generic"]
@@ -29,7 +30,7 @@ def about(name: str) -> Described:
     return Described(arch=target.arch, cpu=target.cpu, machine=shipped(target))
 
 
-@pytest.mark.parametrize("name", [*NAMES, *UNNAMED])
+@pytest.mark.parametrize("name", few([*NAMES, *UNNAMED], 13))
 def test_every_machine_of_the_table_is_valid_and_comes_back_from_its_file(name: str, tmp_path: Path) -> None:
     said = about(name)
     assert not list(faults(said.machine))
@@ -77,7 +78,7 @@ def test_a_digest_is_the_same_in_every_process() -> None:
     assert found == {f"{digest(tl.machine('znver3'))}\n"}
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", few(range(400), 100))
 def test_every_mutation_of_a_file_is_a_valid_machine_or_a_typed_error(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     try:

@@ -15,6 +15,7 @@ from tensorlang.codegen.runtime.soft_floats import missing
 from tensorlang.codegen.runtime.symbols import defined_symbols, undefined_symbols
 from tensorlang.codegen.target import target
 from tests.codegen.exported import needs_cc, run
+from tests.thinned import crossed
 
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 here_is_x86 = pytest.mark.skipif(not target().is_x86, reason="asks an x86-64 processor")
@@ -98,15 +99,17 @@ def test_a_loaded_kernel_has_the_target_that_it_was_built_for(tmp_path: Any) -> 
         tl.load(tmp_path / "exponential.tlk").export(tmp_path, formats=("o",), targets=("x86-64", "x86-64-v3"))
 
 
-@pytest.mark.parametrize(
-    ("name", "machine", "bits"),
-    [
-        ("armv7-unknown-linux-gnueabihf:cortex-a9", 40, 32),
-        ("thumbv7em-none-eabihf:cortex-m7", 40, 32),
-        ("riscv32-unknown-elf:generic-rv32,+m,+f,+d", 243, 32),
-        ("riscv64-unknown-linux-gnu:generic-rv64,+m,+f,+d", 243, 64),
-        ("aarch64-linux-gnu:cortex-a72", 183, 64),
-    ],
+@crossed(
+    {
+        "name, machine, bits": [
+            ("armv7-unknown-linux-gnueabihf:cortex-a9", 40, 32),
+            ("thumbv7em-none-eabihf:cortex-m7", 40, 32),
+            ("riscv32-unknown-elf:generic-rv32,+m,+f,+d", 243, 32),
+            ("riscv64-unknown-linux-gnu:generic-rv64,+m,+f,+d", 243, 64),
+            ("aarch64-linux-gnu:cortex-a72", 183, 64),
+        ]
+    },
+    count=3,
 )
 def test_objects_for_other_processors_are_complete(tmp_path: Any, name: str, machine: int, bits: int) -> None:
     """Made and looked into; nothing here runs them."""

@@ -18,6 +18,7 @@ from tensorlang.ir import Axis, Binary, Block, Buffer, Compare, Const, Expr, For
 from tensorlang.ir.dtype import FLOAT32, INT64
 from tensorlang.ir.traverse import expressions, statements, walk
 from tensorlang.semantics.nest_interpreter import run_nest
+from tests.thinned import crossed
 
 EXTENTS = (1, 2, 7, 8, 9, 17, 33, 100)
 
@@ -85,9 +86,7 @@ def padded(values: Any, mode: Any, width: int = 2) -> Any:
     return np.pad(values, width, mode=mode)
 
 
-@pytest.mark.parametrize("height", [1, 33])
-@pytest.mark.parametrize("width", EXTENTS)
-@pytest.mark.parametrize("unknown", [False, True])
+@crossed({"height": [1, 33], "width": EXTENTS, "unknown": [False, True]})
 def test_stencils_with_borders_are_those_of_numpy(height: int, width: int, unknown: bool) -> None:
     h, w = (tl.dim("h"), tl.dim("w")) if unknown else (height, width)
     a = tl.placeholder((h, w), name="a")

@@ -227,8 +227,7 @@ def test_every_function_of_the_language_has_machine_code():
     assert set(FUNCTIONS) == set(functions.FUNCTIONS)
 
 
-@pytest.mark.parametrize("on", TARGETS)
-@pytest.mark.parametrize("function", sorted(BOUND["float32"]))
+@crossed({"function": sorted(BOUND["float32"]), "on": TARGETS})
 def test_float32_is_within_its_bound_of_the_exact_value(function, on):
     arrays = _arguments(function, "float32")
     got = evaluate(function, *arrays, on=on)
@@ -238,8 +237,7 @@ def test_float32_is_within_its_bound_of_the_exact_value(function, on):
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double has no more precision than float64 here")
-@pytest.mark.parametrize("on", TARGETS)
-@pytest.mark.parametrize("function", sorted(BOUND["float64"].keys() - {"erf"}))
+@crossed({"function": sorted(BOUND["float64"].keys() - {"erf"}), "on": TARGETS})
 def test_float64_is_within_its_bound_of_extended_precision(function, on):
     arrays = _arguments(function, "float64")
     got = evaluate(function, *arrays, on=on)
@@ -256,8 +254,7 @@ EXACTLY = {
 }
 
 
-@pytest.mark.parametrize("on", TARGETS)
-@pytest.mark.parametrize("function", sorted(BOUND["float64"].keys() - {"pow", "atan2"}))
+@crossed({"function": sorted(BOUND["float64"].keys() - {"pow", "atan2"}), "on": TARGETS})
 def test_float64_is_within_its_bound_of_arbitrary_precision(function, on):
     x = np.random.default_rng(4).uniform(-6, 6, 200)
     x = np.abs(x) if "log" in function or "sqrt" in function else x / 6 if function in ("asin", "acos") else x
@@ -300,7 +297,7 @@ def _same_bits(left, right):
     return bool(((left.view(unsigned) == right.view(unsigned)) | (np.isnan(left) & np.isnan(right))).all())
 
 
-@crossed({"function, name": KINDS, "on": TARGETS})
+@crossed({"function, name": KINDS, "on": TARGETS}, count=30)
 def test_scalars_and_vectors_of_any_length_agree_to_the_bit(function, name, on):
     x = samples(name, 1000)  # huge arguments stand among small ones
     arrays = (x, x[::-1].copy())[: _arity(function)]

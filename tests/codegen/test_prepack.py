@@ -5,6 +5,7 @@ import pytest
 import scipy
 
 import tensorlang as tl
+from tests.thinned import crossed
 
 RNG = np.random.default_rng(0)
 
@@ -22,9 +23,13 @@ def product(m: int, n: int, k: int, *, turned: bool = False) -> tl.Tensor:
     return result
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (64, 96, 33), (130, 70, 257), (0, 4, 2), (4, 0, 2), (4, 3, 0)])
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("name", ["A", "B"])
+@crossed(
+    {
+        "shape": [(1, 1, 1), (5, 7, 3), (64, 96, 33), (130, 70, 257), (0, 4, 2), (4, 0, 2), (4, 3, 0)],
+        "turned": [False, True],
+        "name": ["A", "B"],
+    }
+)
 def test_a_product_with_either_operand_fixed(shape: tuple[int, int, int], turned: bool, name: str) -> None:
     m, n, k = shape
     values = {"A": rand(m, k), "B": rand(*((n, k) if turned else (k, n)))}

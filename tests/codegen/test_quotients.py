@@ -23,6 +23,7 @@ from tensorlang.ir.linear import Linear, expression
 from tensorlang.ir.printer import print_nest, text
 from tensorlang.ir.traverse import substitute
 from tensorlang.semantics.nest_interpreter import run_nest
+from tests.thinned import crossed
 
 EXTENTS = (3, 8)
 
@@ -39,8 +40,7 @@ def nest(op: str, factors: tuple[int, int], offset: int, by: int) -> Nest:
     return Nest("out", (), (out,), (), body)
 
 
-@pytest.mark.parametrize("op", ["floordiv", "mod"])
-@pytest.mark.parametrize("by", [1, 4, 8, 9, 12, 16, 24])
+@crossed({"op": ["floordiv", "mod"], "by": [1, 4, 8, 9, 12, 16, 24]})
 def test_every_rewritten_index_has_the_value_that_it_had(op: str, by: int) -> None:
     for factors in itertools.product((-8, -1, 0, 1, 3, 8, 12), repeat=2):
         for offset in (-9, 0, 5):
@@ -127,8 +127,7 @@ INDICES: Any = {
 }
 
 
-@pytest.mark.parametrize("which", INDICES)
-@pytest.mark.parametrize("machine", ["znver3", "znver4"])
+@crossed({"which": INDICES, "machine": ["znver3", "znver4"]})
 def test_lanes_find_what_digits_index_without_gathers(which: str, machine: str) -> None:
     index, extent = INDICES[which]
     x, y = tl.placeholder((1024,), name="x"), tl.placeholder((extent,), name="y")

@@ -45,7 +45,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return [(name, *draw(stage)) for name in ("P", "C")]
 
 
-@examples(25)
+@examples(12)
 @given(plans(), st.sampled_from((None, *EXTENTS)))
 @example([("P", "peel", 8, "skew", "serial", "vectorize"), ("C", "guard", 2, "none", "parallel", "serial")], None)
 @example([("P", "peel", 8, "skew", "parallel", "vectorize"), ("C", "peel", 3, "skew", "parallel", "unroll")], None)

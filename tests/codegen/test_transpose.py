@@ -26,15 +26,13 @@ def test_a_transposition_in_registers_is_numpys(dtype: str, rows: int, columns: 
     np.testing.assert_array_equal(turned(37, 53, dtype, rows, columns)(a), a.T)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel", "shift"])
-@pytest.mark.parametrize(("n", "m"), [(0, 5), (1, 1), (5, 40), (40, 5), (33, 47)])
+@crossed({"tail": ["guard", "mask", "peel", "shift"], "n, m": [(0, 5), (1, 1), (5, 40), (40, 5), (33, 47)]})
 def test_every_tail_and_extent_gives_the_same(tail: str, n: int, m: int) -> None:
     a = np.random.default_rng(1).random((n, m)).astype(np.float32)
     np.testing.assert_array_equal(turned(n, m, "float32", 16, 8, tail)(a), a.T)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "int32"])
-@pytest.mark.parametrize("extent", [1, 5, 16, 37, 58, 64])
+@crossed({"dtype": ["uint8", "bfloat16", "int32"], "extent": [1, 5, 16, 37, 58, 64]})
 def test_rows_that_fill_what_lies_between_lanes_are_interleaved(dtype: str, extent: int) -> None:
     """Channels of an image, four of them side by side; the last one lacks a row."""
     a = tl.placeholder((7, extent), dtype, name="A")

@@ -10,7 +10,7 @@ from tensorlang.ir import Nest
 from tensorlang.semantics import arithmetic
 
 from .bounds import UNIT
-from .tags import sizes_of
+from .effort import sizes_of
 
 Array = np.ndarray[Any, Any]
 

@@ -6,12 +6,12 @@ import random
 from dataclasses import replace
 from typing import Final
 
-from .case import Case, Extent, Node
-from .coverage import Cell, cells, kind_of, modes_of, ranges
+from .case import Case, Extent, Node, walk
+from .coverage import Cell, cells, kind_of, modes_of, ranges, reductions
 from .definitions import empty_case, finished
 from .draft import Draft, axes_of
-from .inner import LANES, TERMS, total
-from .nodes import FLOATS, Scope, cast_all
+from .inner import LANES, TERMS, reduced, total
+from .nodes import FLOATS, Scope, cast, cast_all
 from .ordered import recurrence, scan, scatter
 from .ragged import ragged
 from .schedules import Aim
@@ -47,7 +47,10 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
         draft.case["fill"] = "wild"
     draft.guarded = {"where": True, "plain": False}.get(mode)
     draft.narrow = directive == "tensorize"
-    draft.inner = kind != "store" and (directive in COMBINED or (directive in LOCAL and kind.split()[0] in ("recurrence", "scan")))
+    draft.joint = directive == "join_reductions" and kind != "reduction"
+    draft.inner = kind != "store" and (
+        draft.joint or directive in COMBINED or (directive in LOCAL and kind.split()[0] in ("recurrence", "scan"))
+    )
     draft.form = kind.split()[1] if " " in kind else None
     if directive in CONSUMED:
         draft.case["type"] = rng.choice((draft.case["type"], "int32"))
@@ -59,10 +62,11 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
     if len(draft.case["stages"]) == before:
         return None
     main = draft.case["stages"][before]
-    draft.guarded, draft.inner, draft.narrow = None, False, False
+    draft.guarded, draft.inner, draft.joint, draft.narrow = None, False, False, False
     if directive == "reverse_compute_inline" or (directive == "reverse_compute_at" and rng.random() < 0.4):
         (fed_inside if kind == "scan all" or (kind == "scan last" and rng.random() < 0.4) else fed)(draft, main)
     beside = neighbour(draft, main) if kind == "store" and directive in COMBINED else []
+    beside += alike(draft, main) if directive == "join_reductions" and kind == "reduction" else []
     if directive == "specialize":  # it needs a dim, which need not be one of this stage
         draft.case["dynamic"] = 1.0
     read = directive in PRODUCED or (directive == "reverse_compute_at" and kind.startswith("scan"))
@@ -78,7 +82,7 @@ def aimed(seed: int, cell: Cell | None = None) -> tuple[Case, Aim] | None:
         gone = rng.choice(names)
         case["extents"] = {**case["extents"], gone: 0}
         case["bounds"] = {name: pair for name, pair in case.get("bounds", {}).items() if name != gone}
-    return (case, Aim(directive, labels(main))) if fits(case, cell) else None
+    return (case, Aim(directive, labels(main) | frozenset(beside if directive == "join_reductions" else ()))) if fits(case, cell) else None
 
 
 def dynamics(rng: random.Random, mode: str) -> float:
@@ -151,6 +155,45 @@ def neighbour(draft: Draft, main: Case) -> list[str]:
     made = draft.case["stages"].pop()
     draft.case["stages"].insert(draft.case["stages"].index(main), made)
     return [made["name"]]
+
+
+def alike(draft: Draft, main: Case) -> list[str]:
+    """A reduction over the ranges of another one, after it; its name, an output.
+
+    What either combines under a condition is chosen by it instead: a statement that a condition is around is joined with nothing.
+    """
+    for tree in main["body"]:
+        for node in walk(tree):
+            if isinstance(node, list) and node[0] == "red":
+                node[:] = unconditional(node)
+    rng, known = draft.rng, {*draft.tensors}
+    if main.get("form") == "custom":
+        bodies, types = main["body"], [draft.tensors[f"{main['name']}_{place}"].dtype for place in range(2)]
+        extra = {key: main[key] for key in ("form", "inner", "where", "reads", "results")}
+        reducer = rng.choice(("sum_max", "sum_count"))
+        body = [bodies[0], bodies[0] if reducer == "sum_max" else ["cast", types[0], 1]]
+        axes = dict(zip(main["axes"], main["shape"], strict=True))
+        draft.add("custom", axes, body, types, rough=True, always=True, reducer=reducer, **extra)
+    else:
+        first = reductions(main)[0]
+        of = first[5] if first[5] != "bool" else "int32"
+        value: Node = cast(first[3], first[5], of) if first[1] not in ("any", "all") else ["cast", of, 1]
+        reducer = rng.choice(("sum", "max", "min", "prod", first[1]))
+        if reducer in ("any", "all", "mean"):
+            reducer = "max"
+        value = [rng.choice(("+", "max")), value, ["cast", of, rng.randint(0, 2)]] if rng.random() < 0.5 else value
+        axes = dict(zip(main["axes"], main["shape"], strict=True))
+        body = [["red", reducer, first[2], value, None, of]]
+        draft.add("reduce", axes, body, [reduced(reducer, of)], rough=of in FLOATS)
+    return [draft.case["stages"][-1]["name"]] if {*draft.tensors} - known else []
+
+
+def unconditional(node: Node) -> Node:
+    """A reduction that combines everywhere: where its condition does not hold, a number."""
+    kind, reducer, axes, value, where, of = node
+    if where is None:
+        return node
+    return [kind, reducer, axes, ["sel", where, value, False if of == "bool" or reducer in ("any", "all") else ["cast", of, 1]], None, of]
 
 
 def consumer(draft: Draft, name: str) -> None:

@@ -38,6 +38,9 @@ class Draft:
     inner: bool = False
     """Whether a stage shall have a reduction inside its expression."""
 
+    joint: bool = False
+    """Whether there shall be two such reductions, over equal ranges."""
+
     narrow: bool = False
     """Whether that shall be one that an instruction computes: the last extents of shapes are the lanes of one."""
 

@@ -17,8 +17,8 @@ from tests.oracle.dependences import Needs, TooMuch
 from tests.oracle.marks import marked, unmarked
 from tests.oracle.question import dependences, violation
 
+from .effort import sizes_of, work
 from .replay import unproved
-from .tags import sizes_of, work
 
 WORK: Final = 600
 """Stores that a nest may run to be judged: about as long as the other oracles take."""

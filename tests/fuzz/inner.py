@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .case import Extent, Node
 from .draft import Draft
-from .nodes import FLOATS, Scope, cast
+from .nodes import FLOATS, Scope, cast, guarded
 
 LANES, TERMS = 16, 4
 """The tile of the instructions that sum products of bytes: so many sums of so many products."""
@@ -21,21 +21,38 @@ def reduced(reducer: str, of: str) -> str:
 
 
 def with_total(draft: Draft, scope: Scope, of: str, body: Node) -> Node:
-    """The body of a stage, with a reduction over an operand added to it where the draft shall have one inside."""
+    """The body of a stage, with a reduction over an operand added to it where the draft shall have one inside, or two of one length."""
     if not draft.inner or not scope.axes:
         return body
-    if of == "bool":
-        return ["^", [">", total(draft, scope, "int32"), 2], body]
-    return [draft.rng.choice(("+", "max")), total(draft, scope, of), body]
+    length = draft.extent(7) if draft.joint else None
+    for _ in range(2 if draft.joint else 1):
+        if of == "bool":
+            body = ["^", [">", total(draft, scope, "int32", length), 2], body]
+        else:
+            alone = draft.narrow or draft.joint  # a choice around a reduction keeps it from what it is drawn for
+            chosen = not alone and draft.maybe(0.2) and draft.rng.random() < 0.5
+            part = chosen_total(draft, scope, of) if chosen else total(draft, scope, of, length)
+            body = [draft.rng.choice(("+", "max")), part, body]
+    return body
 
 
-def total(draft: Draft, scope: Scope, of: str) -> Node:
+def chosen_total(draft: Draft, scope: Scope, of: str) -> Node:
+    """A reduction over a row that is there only where it is chosen."""
+    axis, extent, by = draft.rng.choice(list(scope.axes)), draft.extent(7), draft.offset()
+    name = draft.operand([scope.axes[axis], extent], of)
+    scope.mark(draft.tensors[name])
+    row: Node = [draft.rng.choice("-+"), ["ax", axis], ["ext", by] if isinstance(by, str) else by]
+    found: Node = ["red", draft.rng.choice(("max", "min")), [["k8", 0, extent]], ["ld", name, [row, ["ax", "k8"]]], None, of]
+    return guarded(found, [[">=", row, 0], ["<", row, ["ext", scope.axes[axis]]]], of)
+
+
+def total(draft: Draft, scope: Scope, of: str, length: Extent | None = None) -> Node:
     """A reduction over a row of an operand, for each place along one of the axes: of bytes in wide sums where these are asked for."""
     if draft.narrow:
         lanes = [axis for axis, extent in scope.axes.items() if scope.known(extent) == LANES]
         if lanes:
             return cast(products(draft, lanes[-1], scope.axes), "int32", of)
-    axis, extent = draft.rng.choice(list(scope.axes)), draft.extent(7)
+    axis, extent = draft.rng.choice(list(scope.axes)), draft.extent(7) if length is None else length
     name = draft.operand([scope.axes[axis], extent], of)
     scope.mark(draft.tensors[name])
     reducer = draft.rng.choice(("sum", "sum", "max", "min"))

@@ -36,12 +36,13 @@ from .case import Case, sizes, to_json
 from .coverage import Cell, concerned, spelled
 from .definitions import definition
 from .directed import aimed
+from .effort import sizes_of, work
 from .forward import Forward
 from .memory import Guarded, Memory
 from .program import Builder, Program, operands
 from .refusals import Question, data_dependent
 from .replay import Tally, Wrong, attempt, label, replayed
-from .tags import Terms, sizes_of, trace, work
+from .tags import Terms, trace
 from .view import Step
 
 Array = np.ndarray[Any, Any]

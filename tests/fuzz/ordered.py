@@ -59,23 +59,24 @@ def scatter(draft: Draft) -> None:
     An index need not move with every axis: what a loop does not move is combined, or overwritten, again and again.
     """
     rng, of = draft.rng, draft.number()
+    bare = draft.narrow or draft.joint  # a condition of the whole would stand around each of the reductions inside
     over = draft.shape(rng.randint(1, 2), 200)
     names = ["p", "q"][: len(over)]
     scope = draft.scope(dict(zip(names, over, strict=True)))
-    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not draft.narrow else [])]
-    places = [inside(draft, scope, extent) if draft.narrow else place_of(draft, scope, extent) for extent in target]
+    target = [draft.fresh(17, least=1, literal=True), *([draft.extent(5)] if rng.random() < 0.2 and not bare else [])]
+    places = [inside(draft, scope, extent) if bare else place_of(draft, scope, extent) for extent in target]
     tests = [test for _, found in places for test in found]
-    if draft.maybe(0.2) and not tests and not draft.narrow:
+    if draft.maybe(0.2) and not tests and not bare:
         places[0], tests = (found := raw(draft, scope, target[0])), found[1]
     how = draft.form or rng.choice(HOW)
     value = scope.value(of, 1) if rng.random() < 0.85 else ["cast", of, rng.randint(1, 3)]
     value = with_total(draft, scope, of, value)
     unsafe = scope.unsafe(of, draft.offset()) if draft.maybe(0.1) else None
-    if unsafe is not None and draft.narrow:  # a condition of the whole would stand around what the instruction computes
+    if unsafe is not None and bare:
         value = [rng.choice(("+", "max")), value, guarded(*unsafe, of)]
     elif unsafe is not None:
         value, tests = [rng.choice(("+", "max")), value, unsafe[0]], [*tests, *unsafe[1]]
-    if rng.random() < 0.2 and not draft.narrow:
+    if rng.random() < 0.2 and not bare:
         tests = [*tests, scope.condition(of)]
     rough = "rough" in scope.marks or (how == "add" and of in FLOATS)
     if of not in FLOATS and rough:
@@ -153,7 +154,7 @@ def scan(draft: Draft) -> None:
             body = scope.value(of, 1) if rng.random() < 0.7 else ["cast", of, ["ax", "t"]]
         off = scope.protected(of, draft.offset()) if draft.maybe(0.15) else None
         body = cast_all(body if off is None else [rng.choice(("+", "max")), body, off], of)
-        own = draft.inner and not draft.narrow and rng.random() < 0.6
+        own = draft.inner and not draft.narrow and not draft.joint and rng.random() < 0.6
         if n == 0 and not own:
             body = with_total(draft, Scope(rng, wide.tensors, wide.extents, wide.symbolic, axes, scope.marks), of, body)
         if rng.random() < (0.9 if own else 0.2 if draft.inner else 0.3):

@@ -35,9 +35,10 @@ from tests.oracle.question import observed, violation
 
 from .arrays import Array, blank
 from .case import Case, sizes, value_of
+from .effort import sizes_of, work
 from .forward import Forward
 from .program import Program, operands
-from .tags import Terms, sizes_of, trace, work
+from .tags import Terms, trace
 
 Verdict: TypeAlias = Literal["needed", "needed for other values", "not needed", "not judged"]
 

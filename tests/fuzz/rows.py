@@ -103,9 +103,14 @@ def pack(view: View) -> Step | None:
 
 
 def join_reductions(view: View) -> Step | None:
-    """Two reductions."""
+    """Two reductions, rather in the order in which they are computed, and parts of one expression rather than of several."""
     found = list(dict.fromkeys(store.stage for store in view.reductions()))
-    return call("join_reductions", *view.rng.sample(found, 2)) if len(found) > 1 else None
+    inner = [stage for stage in found if stage.rsplit(".", 1)[-1].isdigit()]
+    pool = inner if len(inner) > 1 and view.rng.random() < 0.5 else found
+    if len(pool) < 2:
+        return None
+    two = view.rng.sample(pool, 2)
+    return call("join_reductions", *(sorted(two, key=pool.index) if view.rng.random() < 0.85 else two))
 
 
 def accumulate(view: View) -> Step | None:

@@ -4,6 +4,7 @@
     python -m tests.fuzz.run --seed 0 --only 17         one case of a campaign
     python -m tests.fuzz.run --case '<json>'            one case as printed
     python -m tests.fuzz.run --recheck docs/fuzz.json   the open cases of a table once more
+    python -m tests.fuzz.run --merge other.json --tally docs/fuzz.json   the shards of another file of tallies into one
     python -m tests.fuzz.run --table docs/fuzz.json docs/fuzzing.md   the totals of a table into a page
 
 Case K of seed N is the same everywhere, but with `--aim`: then every second case is drawn for a cell of the coverage table, the likelier
@@ -181,6 +182,16 @@ def recheck(file: Path) -> int:
     return int(still > 0)
 
 
+def merge(source: Path, into: Path) -> int:
+    """Put the shards of one file of tallies into another; the exit code."""
+    shards = json.loads(source.read_text())["shards"]
+    with opened(into) as table:
+        for entry in shards:
+            added(table, entry)
+    tell(f"{len(shards)} shards of {source} are in {into}")
+    return 0
+
+
 def show(file: Path, page: Path) -> int:
     """Put the totals of a table, and the table of coverage, into a page; the exit code, 1 where a cell is empty or one too many."""
     found = json.loads(file.read_text())
@@ -216,6 +227,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they are")
     parser.add_argument("--tally", type=Path, help="a file to which the tallies are added")
     parser.add_argument("--recheck", type=Path, help="a file of tallies whose open cases are judged again")
+    parser.add_argument("--merge", type=Path, help="a file of tallies whose shards are put into that of --tally")
     parser.add_argument("--table", type=Path, nargs=2, metavar=("TALLIES", "PAGE"), help="put the totals of a file into a page")
     parser.add_argument("--aim", type=Path, help="a file of tallies: every second case is drawn for what it has covered least")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -229,6 +241,10 @@ def main(words: list[str] | None = None) -> int:
         return one(arguments.case)
     if arguments.recheck is not None:
         return recheck(arguments.recheck)
+    if arguments.merge is not None:
+        if arguments.tally is None:
+            parser.error("--merge needs the file of --tally to put the shards into")
+        return merge(arguments.merge, arguments.tally)
     if arguments.table is not None:
         return show(*arguments.table)
     found = campaign(arguments)

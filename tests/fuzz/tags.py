@@ -22,10 +22,11 @@ from typing import Any, Final
 import numpy as np
 
 from tensorlang.errors import InternalError
-from tensorlang.ir import Alloc, Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, For, Load, Nest, Select, Stmt, Store, Unary
-from tensorlang.ir.dtype import INT64, DType
-from tensorlang.ir.traverse import children, dtype_of, walk
+from tensorlang.ir import Binary, Buffer, Call, Cast, Compare, Const, Expr, For, Load, Nest, Select, Stmt, Store, Unary
+from tensorlang.ir.dtype import DType
+from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
+from tests.oracle.components import apart
 
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
@@ -112,7 +113,16 @@ class Terms:
         return kept[0][0] if len(kept) == 1 and kept[0][1] == 1 and not rest else self.tag("linear", str(of), kept, rest)
 
     def combined(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
-        """The states after combining `new` into `old`: the sum of what both hold."""
+        """The states after combining `new` into `old`, each group of components that need each other by itself."""
+        result = list(old)
+        for places, part in apart(reducer):
+            found = self.united(part, tuple(old[place] for place in places), tuple(new[place] for place in places))
+            for place, tag in zip(places, found, strict=True):
+                result[place] = tag
+        return tuple(result)
+
+    def united(self, reducer: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+        """The states of one group after combining: the sum of what both hold."""
         added = self.content(reducer, new)
         if not added:  # partial results into which nothing was combined
             return old
@@ -356,37 +366,3 @@ def trace(nest: Nest, terms: Terms, dims: Mapping[str, int]) -> tuple[dict[str, 
     with arithmetic.quiet():
         machine.action(nest.body, frozenset())()
     return {buffer.name: [int(tag) for tag in machine.buffers[buffer.name].ravel()] for buffer in nest.outputs}, machine.races
-
-
-def work(stmt: Stmt, sizes: Callable[[Expr], int], times: int = 1) -> int:
-    """About how many stores a nest runs, where bounds that depend on axes are taken at their start."""
-    match stmt:
-        case Store():
-            return times
-        case For(lo=lo, hi=hi, body=body):
-            return work(body, sizes, times * max(0, sizes(hi) - sizes(lo)))
-        case Alloc(body=body):
-            return times + work(body, sizes, times)
-        case _:
-            from tensorlang.ir.traverse import substatements
-
-            return sum(work(part, sizes, times) for part in substatements(stmt))
-
-
-def sizes_of(dims: Mapping[str, int]) -> Callable[[Expr], int]:
-    """The value of a bound with every axis at 0."""
-
-    def size(expr: Expr) -> int:
-        match expr:
-            case Const(value):
-                return int(value)
-            case Dim(name):
-                return dims.get(name, 1)
-            case Axis():
-                return 0
-            case Binary(op, left, right):
-                return int(scalars.integer(op, INT64)(size(left), size(right))) if op != "div" else 1
-            case _:
-                return max((size(part) for part in children(expr)), default=1)
-
-    return size

@@ -54,6 +54,18 @@ def joined_inside(view: View) -> Step | None:
     return found[0] if found and isinstance(found[0], dict) else None
 
 
+def rooted_both(view: View) -> list[Coming]:
+    """Reductions inside expressions given loops of their own, so that they stand side by side, then joined."""
+    rooted = [again(view, first_rooted) for _ in range(view.rng.choice((0, 1, 2)))]
+    return [*rooted, aimed(view, "join_reductions")]
+
+
+def first_rooted(view: View) -> Step | None:
+    """A reduction inside an expression given loops of its own, by then."""
+    found = rooted_first(view)
+    return found[0] if found and isinstance(found[0], dict) else None
+
+
 def joined_twice(view: View) -> list[Coming]:
     """Two loops of the stage, one in the other, joined with those before or after it: its reduction is then beside another statement."""
 
@@ -137,6 +149,7 @@ TOWARDS: Final[dict[str, Callable[[View], list[Coming]]]] = {
     "fold_storage": folded,
     "tensorize": tiled_first,
     "rfactor": joined_twice,
+    "join_reductions": rooted_both,
     "reverse_compute_inline": completed_first,
     "accumulate": beside("accumulate"),
     "decompose_reduction": beside("decompose_reduction"),

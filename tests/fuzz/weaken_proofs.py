@@ -26,9 +26,10 @@ def remainders_apart(old: Any, one: Any, two: Any, relation: ir.FuseRelation) ->
     yield Binary("or", fused, Compare("ne", inner.left, inner.right))
 
 
-def choices_swapped(old: Any, stage: str, expr: Expr, *where: Any) -> Iterator[Any]:
-    yield from old(stage, Select(expr.cond, expr.no, expr.yes) if isinstance(expr, Select) else expr, *where)
+def choices_swapped(old: Any, found: list[Any], stage: str, expr: Expr, *where: Any) -> None:
+    old(found, stage, Select(expr.cond, expr.no, expr.yes) if isinstance(expr, Select) else expr, *where)
 
 
-def reads_unconditional(old: Any, stage: str, expr: Expr, *where: Any) -> Iterator[Any]:
-    yield from old(stage, expr, *where) if stage else ()
+def reads_unconditional(old: Any, found: list[Any], stage: str, expr: Expr, *where: Any) -> None:
+    if stage:
+        old(found, stage, expr, *where)

@@ -212,7 +212,6 @@ def test_a_prologue_reaches_into_the_step_of_a_scan() -> None:
         ({"threads": -1}, tl.BuildError, "threads= is a number"),
         ({"constants": ("Z",)}, tl.BuildError, "no operand"),
         ({"target": "znver99"}, tl.BuildError, "znver99"),
-        ({"database": "shipped"}, tl.BuildError, "ships no database"),
         ({"database": 5}, tl.BuildError, "database= is the path"),
         ({"database": "/nowhere/at/all.jsonl"}, tl.LogError, "nowhere"),
         ({"inputs": ("A",)}, tl.DefinitionError, "inputs= leaves out 'B'"),

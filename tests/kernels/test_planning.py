@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from bench.library_estimates import measured, specs
 from tensorlang import kernels
+from tensorlang.ops.table import OPERATORS
 from tests.kernels.programs import CONV, product
 
 X, Y, I = (
@@ -91,3 +93,16 @@ def test_extents_that_a_call_tells_are_given_to_an_estimate() -> None:
     assert kernels.estimate(spec, "znver3").flops > many.flops
     with pytest.raises(tl.ScheduleError, match="no dim 'm'"):
         kernels.estimate(spec, "znver3", dims={"m": 4})
+
+
+def test_the_published_rank_correlation_is_over_every_operator() -> None:
+    found = list(specs())
+    assert {name.split()[0] for name, _ in found} == set(OPERATORS)
+    assert all(bool(kernels.supports(spec)) for _, spec in found)
+
+
+def test_estimates_rank_kernels_as_the_clock_does() -> None:
+    """A handful, far apart: `python -m bench.library` has all operators."""
+    sizes = [kernels.Spec("matmul", ((n, n), (n, n))) for n in (24, 96, 384)]
+    told, took = [kernels.estimate(spec).seconds for spec in sizes], [measured(spec) for spec in sizes]
+    assert told == sorted(told) and took == sorted(took)

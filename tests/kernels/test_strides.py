@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -251,6 +252,34 @@ def test_an_output_that_other_stages_read_and_one_of_several_are_copied_out() ->
     np.testing.assert_array_equal(up, x + 1)
     np.testing.assert_array_equal(down, x - 1)
     assert down.strides == (4, 24)
+
+
+def ragged(kind: str) -> tl.Tensor:
+    """Sums over ranges that P decides: of rows by a reduction, or all into one element by a scatter."""
+    P, X = tl.placeholder((4,), "int32", name="P"), tl.placeholder((6,), "int32", name="X")
+    if kind == "scatter":
+        zero = tl.compute((2,), lambda i: tl.cast(0, "int32"), name="zero")
+        return tl.scatter(zero, tl.reduce_axis((P[0], P[1]), name="r", within=6), lambda r: r % 2, lambda r: X[r], name="S")
+
+    def total(i: tl.Expr) -> tl.Expr:
+        r = tl.reduce_axis((P[i], P[i + 1]), name="r", within=6)
+        return tl.sum(X[r], axis=r)
+
+    made: tl.Tensor = tl.compute((3,), total, name="S")
+    return made
+
+
+@pytest.mark.parametrize("kind", ["scatter", "reduction"])
+@pytest.mark.parametrize("change", [{"strides": {"P": (3,)}}, {"prologue": {"P": lambda value, i: value + 1}}])
+def test_an_operand_that_decides_a_range_is_replaced_there_too(kind: str, change: dict[str, Any]) -> None:
+    rows, x = np.zeros((4, 3), "int32"), np.arange(1, 7, dtype="int32")
+    rows[:, 0] = (1, 4, 2, 5)
+    at = rows[:, 0] + ("prologue" in change)
+    found = kernels.compile(ragged(kind), **change)(P=rows[:, 0], X=x)
+    if kind == "scatter":
+        assert found.tolist() == [sum(x[r] for r in range(at[0], at[1]) if r % 2 == which) for which in (0, 1)]
+    else:
+        assert found.tolist() == [x[low:high].sum() for low, high in itertools.pairwise(at)]
 
 
 def test_what_a_scan_starts_from_lies_in_c_order() -> None:

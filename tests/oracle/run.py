@@ -221,31 +221,51 @@ class Machine(nest_interpreter._Machine):
         def run() -> None:
             before, self.marks = len(self.reading), set()
             at = self.asked(lambda: tuple([part() for part in index]), ASIDE)
-            new = [value() for value in values]
-            marks = frozenset(self.marks)
-            handed, value, found = (
-                NOTHING.union(*[content for purpose, content in self.reading if purpose in purposes])
-                for purposes in ((VALUE,), (VALUE, CHOICE), (VALUE, CHOICE, ASIDE))
-            )
+            shared, aside = frozenset(self.marks), self.reading[before:]
+            new, made = self.evaluated(values, shared, aside, CONSTANT if reducer is None else NOTHING)
             del self.reading[before:]
-            self.time += 1
-            if marks:
-                self.ran.executed.append(Executed(marks, value, found, self.time))
             if self.here is not None:
                 self.plain.writes.setdefault(self.here[0], []).append((self.here[1], at))
-            made = self.maker(marks) or handed or (CONSTANT if reducer is None else NOTHING)
-            for name, of, place in zip(names, dtypes, range(len(names)), strict=True):
+            for place, (name, of) in enumerate(zip(names, dtypes, strict=True)):
                 nest_interpreter._checked(self.buffers, name, at, f"{store.stage} writes {name}")
                 self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen)
                 if reducer is not None:
                     self.params[f"a{place}"], self.params[f"b{place}"] = scalars.scalar(self.buffers[name][at], of), new[place]
-                    self.contents[name][at] = self.joined(name, at, made, reducer.name)
+                    self.contents[name][at] = self.joined(name, at, made[place], reducer.name)
                 else:
-                    self.contents[name][at] = made
+                    self.contents[name][at] = made[place]
             for name, stored in zip(names, [result() for result in results] or new, strict=True):
                 self.buffers[name][at] = stored
 
         return run
+
+    def evaluated(
+        self, values: list[Callable[[], Any]], shared: Content, aside: list[tuple[str, Content]], otherwise: Content
+    ) -> tuple[list[Any], list[Content]]:
+        """What is stored, and the instances that make each part of it.
+
+        A statement is one instance, or several that were joined, each of which makes values of its own: those that carry its mark.
+        """
+        new, parts = list[Any](), list[tuple[Content, list[tuple[str, Content]]]]()
+        for evaluate in values:
+            self.marks, start = set(), len(self.reading)
+            new.append(evaluate())
+            parts.append((shared | self.marks, self.reading[start:]))
+        makers = [self.maker(marks) for marks, _ in parts]
+        self.time += 1
+        made = list[Content]()
+        for place, maker in enumerate(makers):
+            mine = [part for part, other in zip(parts, makers, strict=True) if other == maker] if maker else [parts[place]]
+            marks = NOTHING.union(*(found for found, _ in mine))
+            read = [*aside, *(entry for _, entries in mine for entry in entries)]
+            handed, value, found = (
+                NOTHING.union(*[content for purpose, content in read if purpose in purposes])
+                for purposes in ((VALUE,), (VALUE, CHOICE), (VALUE, CHOICE, ASIDE))
+            )
+            if marks and not (maker and maker in makers[:place]):
+                self.ran.executed.append(Executed(marks, value, found, self.time))
+            made.append(maker or handed or otherwise)
+        return new, made
 
     def choosing(self, index: tuple[Expr, ...]) -> frozenset[str]:
         """The loops that an index depends on: by its axes, or by what is stored inside them."""

@@ -51,7 +51,8 @@ def expected(q: Any, k: Any, v: Any, allowed: Any = True) -> Any:
             ((1, 1, 64), 700),
             ((5, 8), 3),
         ],
-    }
+    },
+    count=4,
 )
 def test_attention_is_numpys_whatever_its_blocks(shape: tuple[int, ...], keys: int, threads: int) -> None:
     rng = np.random.default_rng(1)

@@ -64,10 +64,17 @@ def contraction(result: tl.Tensor, cpu: str = "znver3") -> tuple[ProgramStrategy
     return strategy, tile
 
 
+OPERANDS: Final[dict[str, Callable[[str], tl.Tensor]]] = {
+    "two": lambda combination: between(50, 70, 40, combination),
+    "own": lambda combination: own(60, 40, combination),
+    "own turned": lambda combination: own(60, 40, combination, turned=True),
+}
 PROGRAMS: Final[dict[str, Callable[[], tl.Tensor]]] = {
-    **{name: lambda name=name: between(50, 70, 40, name) for name in COMBINATIONS},  # type: ignore[misc]
-    **{f"own {name}": lambda name=name: own(60, 40, name) for name in COMBINATIONS},  # type: ignore[misc]
-    **{f"own turned {name}": lambda name=name: own(60, 40, name, turned=True) for name in COMBINATIONS},  # type: ignore[misc]
+    **{
+        f"{operands} {name}": lambda make=make, name=name: make(name)  # type: ignore[misc]
+        for operands, make in OPERANDS.items()
+        for name in COMBINATIONS
+    },
     "weighted": lambda: weighted(50, 70, 40),
 }
 
@@ -80,9 +87,17 @@ def test_every_combination_has_register_tiles_and_a_space_of_thousands(name: str
     assert strategy.default in strategy.space
 
 
-@crossed({"name": PROGRAMS, "seed": range(4)})
-def test_points_compute_what_the_definition_means(name: str, seed: int) -> None:
-    strategy, _ = contraction(PROGRAMS[name]())
+@crossed({"combination": COMBINATIONS, "operands": OPERANDS, "seed": range(4)})
+def test_points_compute_what_the_definition_means(combination: str, operands: str, seed: int) -> None:
+    points_are_right(OPERANDS[operands](combination), seed)
+
+
+def test_points_of_weighted_distances_compute_what_the_definition_means() -> None:
+    points_are_right(weighted(50, 70, 40), 0)
+
+
+def points_are_right(result: tl.Tensor, seed: int) -> None:
+    strategy, _ = contraction(result)
     (config,) = strategy.space.sample(np.random.default_rng(seed), 1)
     for point in (config, strategy.default):
         s = strategy.schedule(point)

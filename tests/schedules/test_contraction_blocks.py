@@ -22,9 +22,9 @@ def product(m: int, k: int, n: int, *, relu: bool = False) -> Tensor:
     [
         ((33, 70, 45), True),
         ((16, 1200, 1040), False),
-        ((6, 530, 1024), True),
+        pytest.param((6, 530, 1024), True, marks=pytest.mark.slow),
         pytest.param((701, 700, 45), False, marks=pytest.mark.slow),
-        ((1500, 300, 45), False),
+        pytest.param((1500, 300, 45), False, marks=pytest.mark.slow),
     ],
 )
 def test_blocks_compute_the_product(shape: tuple[int, int, int], relu: bool) -> None:

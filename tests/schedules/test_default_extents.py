@@ -38,7 +38,7 @@ def check(outputs: Any, sizes: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-@examples(3)
+@examples(2)
 @given(data=st.data())
 def test_every_operator_has_a_default_at_every_extent(name: str, data: st.DataObject) -> None:
     operator = OPERATORS[name]
@@ -59,7 +59,7 @@ def test_every_operator_has_a_default_at_every_extent(name: str, data: st.DataOb
 M, K, N, L = (st.sampled_from(SIZES) for _ in range(4))
 
 
-@examples(15)
+@examples(8)
 @given(sizes=st.tuples(M, K, N, L), tail=st.sampled_from(("product", "softmax", "bias", "scatter", "window")))
 def test_chains_have_a_default_at_every_extent(sizes: tuple[int, int, int, int], tail: str) -> None:
     """Two products, and a product with what often follows one."""

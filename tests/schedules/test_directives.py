@@ -10,7 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tests.schedules.programs import blur, check, matmul, scale
-from tests.thinned import crossed
+from tests.thinned import crossed, few
 
 TAILS: tuple[Any, ...] = ("guard", "mask", "peel", "shift")
 EXTENTS = (0, 1, 7, 8, 9, 17)
@@ -29,8 +29,7 @@ def test_every_tail_covers_every_extent(tail: Any, extent: int, factor: int) -> 
         check(s, interpret=extent < 10)
 
 
-@pytest.mark.parametrize("tail", TAILS)
-@pytest.mark.parametrize("kind", ["serial", "vectorize", "unroll"])
+@crossed({"tail": TAILS, "kind": ["serial", "vectorize", "unroll"]})
 def test_every_tail_covers_every_run_time_extent(tail: Any, kind: str) -> None:
     s = tl.Schedule(scale(tl.dim("m"), tl.dim("n")))
     inner = s.split("j", 8, tail=tail)[1]
@@ -41,7 +40,7 @@ def test_every_tail_covers_every_run_time_extent(tail: Any, kind: str) -> None:
         check(s, dims={"m": m, "n": n}, interpret=n < 9)
 
 
-@pytest.mark.parametrize("tails", list(itertools.product(TAILS[:3], repeat=2)))
+@pytest.mark.parametrize("tails", few(itertools.product(TAILS[:3], repeat=2), 4))
 def test_nested_splits_of_one_loop_keep_every_iteration_once(tails: tuple[Any, Any]) -> None:
     for extent in (1, 11, 24, 25):
         s = tl.Schedule(matmul(3, extent, 2))

@@ -26,7 +26,8 @@ SHAPES = [  # channels, outputs, height and width, window, stride, padding
 BYTES = ("uint8", "int8")
 OTHERS = [("int8", "uint8"), ("int8", "int8"), ("bfloat16", "bfloat16"), ("float16", "float16")]
 CASES = [
-    *((shape, BYTES) for shape in SHAPES),
+    *((shape, BYTES) for shape in SHAPES[::2]),
+    *(pytest.param(shape, BYTES, marks=pytest.mark.slow) for shape in SHAPES[1::2]),
     *((SHAPES[1], kinds) for kinds in OTHERS),
     *(pytest.param(SHAPES[4], kinds, marks=pytest.mark.slow) for kinds in OTHERS),
 ]
@@ -125,7 +126,7 @@ def test_several_images_and_every_point_of_the_space() -> None:
     result = convolution(shape, kinds, images=3)
     strategy = choose(result, target(), 2)
     assert strategy.space.contains(strategy.default)
-    for config in [strategy.default, *strategy.space.sample(np.random.default_rng(0), 4)]:
+    for config in [strategy.default, *strategy.space.sample(np.random.default_rng(0), 1)]:
         agree(tl.build(strategy.schedule(config))(x, w), expected(shape, x, w), kinds)
 
 

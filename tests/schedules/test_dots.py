@@ -40,7 +40,7 @@ def operand(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Any:
     return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, endpoint=True).astype(kind)
 
 
-@crossed({"shape": SHAPES, "row, lane": [kind[:2] for kind in KINDS]})
+@crossed({"shape": SHAPES, "row, lane": [kind[:2] for kind in KINDS]}, count=4)
 def test_the_default_is_the_product(row: str, lane: str, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ import tensorlang as tl
 from tensorlang.definition.tensor import Tensor
 from tests.schedules.programs import blur, check, matmul, refusal
 from tests.schedules.recurrences import seidel
+from tests.thinned import crossed
 
 
 def chain(rows: Any = 9, columns: Any = 7, read: Any = None) -> Tensor:
@@ -195,8 +196,7 @@ v(X: float32[7, 6]) -> v: float32[5, 4]
     check(s)
 
 
-@pytest.mark.parametrize("tail", ["guard", "mask", "peel", "shift"])
-@pytest.mark.parametrize("rows", [0, 1, 7])
+@crossed({"tail": ["guard", "mask", "peel", "shift"], "rows": [0, 1, 7]})
 def test_expanded_storage_keeps_its_values_under_every_tail(rows: int, tail: Any) -> None:
     s = tl.Schedule(blur(rows, 5))
     outer, inner = s.split("v.y", 4, tail)

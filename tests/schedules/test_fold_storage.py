@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tensorlang as tl
 from tests.schedules.programs import blur, check
+from tests.thinned import crossed
 
 
 def window(height: int = 3, step: int = 1, rows: Any = 12) -> tl.Schedule:
@@ -31,7 +31,7 @@ def test_storage_outside_all_loops_lets_the_window_slide_along_the_outermost_one
     assert s.can("store_root", "h").error.code == "TL-S301"
 
 
-@pytest.mark.parametrize(("height", "step"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (5, 2), (5, 3), (2, 2), (2, 3)])
+@crossed({"height, step": [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (5, 2), (5, 3), (2, 2), (2, 3)]}, count=4)
 def test_a_window_needs_as_many_rows_as_it_is_high(height: int, step: int) -> None:
     s = window(height, step)
     for extent in range(1, height):

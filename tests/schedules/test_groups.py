@@ -93,7 +93,8 @@ def grouped(layout: str, groups: int, own: int, share: int, **options: Any) -> t
         "layout": ["NCHW", "NHWC"],
         "stride": [1, 2],
         "groups, own, share": [(8, 4, 4), (3, 5, 7), (4, 1, 8), (2, 16, 32), (4, 8, 2), (6, 1, 1)],
-    }
+    },
+    count=3,
 )
 def test_grouped_convolutions_by_their_default_schedule(layout: str, groups: int, own: int, share: int, stride: int) -> None:
     defined, operands, want = grouped(layout, groups, own, share, stride=stride)
@@ -128,7 +129,7 @@ def transposed(channels: int, outputs: int, size: int, extent: int) -> tuple[Ten
     return tl.ops.conv2d_transpose(image, window, stride=2, padding=0, name="Y"), (x, w), want
 
 
-@pytest.mark.parametrize(("channels", "outputs", "size", "extent"), [(5, 19, 2, 9), (16, 3, 4, 20), (4, 32, 3, 6), (7, 1, 2, 40)])
+@crossed({"channels, outputs, size, extent": [(5, 19, 2, 9), (16, 3, 4, 20), (4, 32, 3, 6), (7, 1, 2, 40)]}, count=3)
 def test_transposed_convolutions_by_their_default_schedule(channels: int, outputs: int, size: int, extent: int) -> None:
     defined, operands, want = transposed(channels, outputs, size, extent)
     np.testing.assert_allclose(tl.compile(defined, database=None)(*operands), want, rtol=1e-4, atol=1e-4)
@@ -161,7 +162,7 @@ def test_the_phases_of_a_row_are_one_tile() -> None:
 def test_points_of_the_space_compute_the_same() -> None:
     for defined, operands, want in (grouped("NCHW", 4, 4, 4), grouped("NHWC", 4, 4, 4), transposed(8, 20, 4, 9)):
         chosen = strategy(defined)
-        for config in chosen.space.sample(np.random.default_rng(0), 2):
+        for config in chosen.space.sample(np.random.default_rng(0), 1):
             found = tl.build(chosen.schedule(config), "native")(*operands)
             np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4, err_msg=str(config))
 

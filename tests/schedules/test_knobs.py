@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
+from tensorlang.errors import TuningError
 from tensorlang.schedules.spaces.knobs import Choice, Factors, Log2, Order, Sizes, TileSize
 from tensorlang.schedules.spaces.serialization import KnobReader
 
@@ -22,7 +23,7 @@ def test_factors_move_by_a_prime_and_project_from_the_inside_out() -> None:
     assert sorted(knob.near([4, 3])) == [[2, 6], [12, 1]]
     assert Factors("f", 24, 3).nearest([9, 2, 4]) == [3, 2, 4]
     assert Factors("f", 24, 2, innermost=4).values == ([24, 1], [12, 2], [8, 3], [6, 4])
-    with pytest.raises(ValueError, match="cannot be split"):
+    with pytest.raises(TuningError, match="cannot be split"):
         Factors("f", 0, 2)
 
 
@@ -49,7 +50,7 @@ def test_restricting_a_knob_keeps_what_it_is() -> None:
 
 def test_powers_of_two_stay_within_their_bounds() -> None:
     assert Log2("p", 3, 64).values == (4, 8, 16, 32, 64)
-    with pytest.raises(ValueError, match="has no value"):
+    with pytest.raises(TuningError, match="has no value"):
         Log2("p", 9, 15)
 
 
@@ -61,11 +62,11 @@ def test_orders_keep_precedence_and_exchange_neighbours_only() -> None:
 
 def test_a_value_of_another_space_is_compared_by_ratio_or_by_name() -> None:
     assert Sizes("s", (8, 16, 32)).nearest(20) == 16 and Choice("c", ("a", "b")).nearest("z") == "a"
-    with pytest.raises(ValueError, match="lists a value twice"):
+    with pytest.raises(TuningError, match="lists a value twice"):
         Choice("c", ("a", "a"))
 
 
 @pytest.mark.parametrize("wrong", [0, -2, 2.5, "4"])
 def test_sizes_are_positive_integers(wrong: object) -> None:
-    with pytest.raises(ValueError, match="no positive integer"):
+    with pytest.raises(TuningError, match="no positive integer"):
         Sizes("s", [wrong])  # type: ignore[list-item]

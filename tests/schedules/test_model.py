@@ -22,6 +22,7 @@ from tensorlang.schedules.model.program import Loop, Part, program, statements
 from tensorlang.schedules.model.walks import LinearAccess
 from tests.goldens.steps import SCHEDULES
 from tests.strategies import programs
+from tests.thinned import crossed, few
 
 LINE = 64
 CASCADELAKE = machine_of(target("cascadelake"))
@@ -110,8 +111,7 @@ def test_strided_and_shifted_reads_touch_the_lines_that_are_counted(rows, column
     assert touched / 2 - 1 <= box.units(LINE).total <= 2 * touched + 1
 
 
-@pytest.mark.parametrize("order", ["ijk", "ikj", "kij", "kji", "jik"])
-@pytest.mark.parametrize("lines", [12, 60, 2000])
+@crossed({"order": ["ijk", "ikj", "kij", "kji", "jik"], "lines": [12, 60, 2000]})
 def test_what_a_cache_fetches_is_near_what_a_simulated_one_does(order, lines):
     s = tl.Schedule(matmul(12, 20, 32))
     s.reorder(*order)
@@ -202,7 +202,7 @@ def test_a_faster_clock_and_a_wider_memory_take_less_time():
 NAMES = [name for cores in TABLE.values() for core in cores for name in core.names.split()]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, 12))
 def test_every_core_of_the_table_is_a_target_with_a_source(name):
     arch = next(arch for arch, cores in TABLE.items() for core in cores if name in core.names.split())
     machine = machine_of(target(f"{arch}-unknown-linux-gnu:{name}"))

@@ -9,6 +9,7 @@ import pytest
 import tensorlang as tl
 from tests.schedules.programs import blur, check, code_and_reason, matmul, scale
 from tests.schedules.recurrences import seidel
+from tests.thinned import crossed
 
 
 def test_the_copies_stand_before_and_after_the_loop() -> None:
@@ -27,8 +28,7 @@ Y(X: float32[3, 7]) -> Y: float32[3, 7]
     check(s)
 
 
-@pytest.mark.parametrize("extent", [0, 1, 2, 7])
-@pytest.mark.parametrize(("first", "last"), [(1, 0), (0, 1), (1, 1), (3, 2), (20, 20)])
+@crossed({"extent": [0, 1, 2, 7], "first, last": [(1, 0), (0, 1), (1, 1), (3, 2), (20, 20)]})
 def test_every_iteration_runs_once(extent: int, first: int, last: int) -> None:
     s = tl.Schedule(matmul(3, 4, extent))
     s.peel("k", first=first, last=last)

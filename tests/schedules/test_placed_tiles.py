@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.autotune.task import placeholders
@@ -21,7 +21,10 @@ from tensorlang.schedules.strategies.alternatives import Alternatives
 from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.placements import FUSED, STRIP, WHOLE, Placements
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tests.draws import examples
+from tests.machines import MACHINES
 from tests.schedules.tiled_programs import PROGRAMS, blurred, chained, corners, edges, normed, separable, weights
+from tests.thinned import crossed, few
 
 Program = Callable[[int, int], Tensor]
 
@@ -43,7 +46,7 @@ def point(strategy: ProgramStrategy, placements: Placements, **chosen: Any) -> d
     return placements.default(strategy._prefixes, {"strip": chosen.get("strip", 1), "slides": chosen.get("slides", False), **places})
 
 
-@settings(max_examples=5)
+@examples(2)
 @given(st.sampled_from(PROGRAMS), st.integers(1, 40), st.integers(4, 70), st.integers(0, 1 << 30), st.sampled_from([1, 2]))
 def test_every_point_computes_the_same(program: Program, rows: int, columns: int, seed: int, threads: int) -> None:
     outputs = program(rows, columns)
@@ -56,7 +59,7 @@ def test_every_point_computes_the_same(program: Program, rows: int, columns: int
         np.testing.assert_allclose(tl.build(s)(*arrays), plain, rtol=1e-3, atol=1e-3, err_msg=repr(s))
 
 
-@pytest.mark.parametrize("program", [corners, weights])
+@pytest.mark.parametrize("program", few([corners, weights], 1))
 def test_what_leaves_the_caches_is_placed_in_strips_and_computes_the_same(program: Program) -> None:
     outputs = program(1100, 1500)
     strategy = choose(outputs, target("native"), 1)
@@ -66,8 +69,7 @@ def test_what_leaves_the_caches_is_placed_in_strips_and_computes_the_same(progra
     np.testing.assert_allclose(found, plain, rtol=1e-3, atol=1e-2)
 
 
-@pytest.mark.parametrize("program", [blurred, edges, corners])
-@pytest.mark.parametrize("cpu", ["haswell", "cascadelake", "znver4", "neoverse-v1"])
+@crossed({"program": [blurred, edges, corners], "cpu": MACHINES})
 def test_windows_that_would_leave_the_caches_are_placed_otherwise_on_every_machine(program: Program, cpu: str) -> None:
     outputs = program(1500, 2500)
     strategy = choose(outputs, target(cpu), 1)
@@ -77,7 +79,7 @@ def test_windows_that_would_leave_the_caches_are_placed_otherwise_on_every_machi
     assert times[0] < 0.9 * times[1]
 
 
-@settings(max_examples=4)
+@examples(2)
 @given(st.sampled_from(PROGRAMS), st.integers(40, 200), st.integers(40, 200), st.integers(0, 1 << 30))
 def test_a_sketch_of_tiles_in_groups_costs_what_the_schedule_does(program: Program, rows: int, columns: int, seed: int) -> None:
     strategy, placements = placed(program(rows, columns))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang.autotune.task import placeholders
@@ -19,8 +19,8 @@ from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.placements import INLINED, STRIP, WHOLE, Placements
 from tensorlang.schedules.strategies.program import ProgramStrategy
-
-MACHINES = ("haswell", "cascadelake", "icelake-server", "znver4", "znver5", "neoverse-v1")
+from tests.draws import examples
+from tests.machines import MACHINES
 
 
 def corners(rows: int, columns: int) -> Tensor:
@@ -89,7 +89,7 @@ def with_places(strategy: ProgramStrategy, **chosen: Any) -> dict[str, Any]:
     return placements.default(strategy._prefixes, {**rows, **places})
 
 
-@settings(max_examples=5)
+@examples(2)
 @given(st.sampled_from(PROGRAMS), st.integers(1, 40), st.integers(1, 70), st.integers(0, 1 << 30), st.sampled_from([1, 2]))
 def test_every_point_computes_the_same(program: Callable[[int, int], Tensor], rows: int, columns: int, seed: int, threads: int) -> None:
     outputs = program(rows, columns)
@@ -159,7 +159,7 @@ def test_rows_of_a_strip_that_slides_are_computed_once() -> None:
     assert slid.shares["arithmetic"] < again.shares["arithmetic"]
 
 
-@settings(max_examples=4)
+@examples(2)
 @given(st.sampled_from([corners, sharpened]), st.integers(40, 300), st.integers(40, 300), st.integers(0, 1 << 30))
 def test_a_sketch_of_groups_costs_what_the_schedule_does(program: Callable[[int, int], Tensor], rows: int, columns: int, seed: int) -> None:
     strategy, placements = strategy_of(program(rows, columns))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import tensorlang as tl
 from tests.schedules.judged import judge
 from tests.thinned import crossed
@@ -58,8 +56,7 @@ Y(X: int32[3, 4]) -> Y: int32[3], Z: int32[3, 4]
     judge(s)
 
 
-@pytest.mark.parametrize("reducer", ["sum", "prod", "max", "argmin"])
-@pytest.mark.parametrize("other", [copied, down(0), down(-1)])
+@crossed({"reducer": ["sum", "prod", "max", "argmin"], "other": [copied, down(0), down(-1)]})
 def test_the_factored_loop_may_go_outermost_where_the_other_store_bears_it(other: Callable[[Any], Any], reducer: str) -> None:
     s = beside(other, reducer=reducer)
     s.rfactor("Z.k")

@@ -1,5 +1,6 @@
 """Over random spaces: what is counted, drawn, listed and reached by moves is what brute force finds."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -16,7 +17,7 @@ from hypothesis import assume, given, strategies as st
 
 from tensorlang.autotune.search.factory import STRATEGIES, searcher
 from tensorlang.autotune.search.searcher import Observation
-from tensorlang.errors import TuningError
+from tensorlang.errors import TensorlangError, TuningError
 from tensorlang.schedules.spaces.feasible import feasible
 from tensorlang.schedules.spaces.space import Choice, Config, Factors, Flag, Footprint, Knob, Log2, Order, Sizes, Space, TileSize, spelling
 from tests.draws import examples
@@ -121,7 +122,7 @@ def test_every_feasible_point_is_drawn_equally_often(constrained: bool) -> None:
     if constrained:
         space = space.where(lambda c: c["a"] != 2 or c.get("b") == 1, "a and b")
     rng = np.random.default_rng(3)
-    hits = Counter(spelling(space.sample(rng, 1)[0]) for _ in range(60 * space.count.feasible))
+    hits = Counter(spelling(space.sample(rng, 1)[0]) for _ in range(30 * space.count.feasible))
     assert len(hits) == space.count.feasible and scipy.stats.chisquare(list(hits.values())).pvalue > 1e-3
 
 
@@ -205,5 +206,37 @@ def test_footprints_are_features_relative_to_a_capacity_and_are_printed() -> Non
     assert space.columns[-1] == "panel in L1"
     assert space.encode({"depth": 256, "vectors": 2})[-1] == 0 and space.encode({"depth": 256, "vectors": 4})[-1] == 1
     assert "panel in L1: 64 x depth x vectors of 32768 bytes" in str(space)
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(TuningError, match="positive"):
         Footprint("nothing", (), 0, 1)
+
+
+ODD: tuple[Any, ...] = (
+    None, -1, 1.5, float("nan"), "x", b"x", [], {}, {"mr": object()}, {"mr": 1}, {1: 2}, object(), np.float32(1), [[]], len, Ellipsis, {3},
+    {"mr": [2]}, {"mr": 2, "pack": "B"}, {"order": 3},
+)  # fmt: skip
+RIGHT: dict[str, tuple[Any, ...]] = {
+    "fix": ("mr", 2), "restrict": ("mr", [2]), "sample": (np.random.default_rng(0), 2, ()), "mix": (np.random.default_rng(0), {}, {}),
+    "at": (3,), "where": (bool, "any"), "only": ([],), "contains": ({},), "neighbours": ({},), "complete": ({},), "project": ({},),
+    "encode": ({},),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", RIGHT)
+def test_whatever_a_space_is_asked_it_answers_or_raises_an_error_of_ours(method: str) -> None:
+    space = Space((TileSize("mr", 12, hi=8), Choice("pack", {"none": (), "B": (Flag("align"),)}), Order("order", ("i", "j"))))
+    for place, wrong in itertools.product(range(len(RIGHT[method])), ODD):
+        asked = [*RIGHT[method]]
+        asked[place] = wrong
+        with contextlib.suppress(TensorlangError):
+            getattr(space, method)(*asked)
+
+
+def test_values_of_any_kind_make_a_space_or_an_error_of_ours() -> None:
+    for first, second in itertools.product(ODD, ODD):
+        with contextlib.suppress(TensorlangError):
+            str(Space.of(a=first, b=[second]))  # type: ignore[arg-type]
+
+
+def test_a_point_that_leaves_out_a_knob_has_no_neighbours() -> None:
+    with pytest.raises(TuningError, match=r"does not say what 'b' is; complete\(\)"):
+        Space.of(a=(1, 2), b=(3, 4)).neighbours({"a": 1})

@@ -78,7 +78,8 @@ def test_dpbusd_gives_exactly_the_integer_product(shape: tuple[int, int, int], t
         "tail": ["guard", "mask", "peel"],
         "shape": [(6, 64, 8), (7, 53, 29), (13, 33, 6), (1, 17, 1)],
         "types, instruction": [(("uint8", "int8"), "dpbusd"), (("int8", "uint8"), "dpbsud"), (("int8", "int8"), "dpbssd")],
-    }
+    },
+    count=3,
 )
 def test_register_tiles_of_dot_products_are_exact_at_every_edge(
     types: tuple[str, str], instruction: str, shape: tuple[int, int, int], tail: Any

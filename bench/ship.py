@@ -1,0 +1,125 @@
+"""`python -m bench.ship LOG...`: put what logs have won for this machine's class of processors into the package.
+
+Of each task the last final measurement is taken, with its winner and its default, where it can be trusted: of quality clean or shared, and
+the winner ahead of the default by an interval that does not hold 1, or the default itself. A winner is first compared with the definition,
+as it is replayed now. What the class has of other tasks stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tensorlang.autotune.log.glimpse import Study, study_of
+from tensorlang.autotune.log.identity import constant_names, constants_of
+from tensorlang.autotune.log.log import Log
+from tensorlang.autotune.log.record import Trial, to_line
+from tensorlang.autotune.log.study_records import FinalRecord
+from tensorlang.autotune.measurement.quality import Quality
+from tensorlang.autotune.shipped.classes import FOLDER, INDEX, Processors, classes
+from tensorlang.autotune.verification.check import why_wrong
+from tensorlang.codegen.kernel.build import build
+from tensorlang.codegen.target import Target, target
+from tensorlang.definition.tensor import as_outputs
+from tensorlang.errors import TensorlangError
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies import choose
+from tensorlang.serialization.rebuild import rebuild
+from tensorlang.system import files
+
+LEVELS: Final = ("x86-64-v4", "x86-64-v3")
+"""The classes there may be, the most demanding first."""
+SURE: Final = (Quality.CLEAN, Quality.SHARED)
+
+Record = dict[str, Any]
+
+
+def level_of(machine: Target) -> Target | None:
+    """The class that a machine is the best of: it has its features and its width of vectors."""
+    levels = (target(name) for name in LEVELS)
+    return next((one for one in levels if machine.isa >= one.isa and machine.vector_bits == one.vector_bits), None)
+
+
+def decided(paths: list[str]) -> dict[Study, tuple[Record, Trial, Trial]]:
+    """The last final measurement that can be trusted of each study, its winner and its default."""
+    trials: dict[str, Trial] = {}
+    finals: list[Record] = []
+    for path in paths:
+        for record in Log(path).records("trial", "final"):
+            if isinstance(record, Trial):
+                trials[record.id] = record
+            elif isinstance(record, dict):
+                finals.append(record)
+    found: dict[Study, tuple[Record, Trial, Trial]] = {}
+    for fields in sorted(finals, key=lambda one: one.get("time_unix") or 0.0):
+        final = FinalRecord.of(fields)
+        winner, base = trials.get(final.winner), trials.get(final.default or "")
+        if winner is None or base is None or (study := study_of(winner)) is None:
+            continue
+        found.pop(study, None)
+        interval = final.interval
+        if final.verdict in SURE and (final.default_stands or (interval is not None and interval[0] > 1)):
+            found[study] = fields, winner, base
+    return found
+
+
+def wrong(winner: Trial, machine: Target) -> str | None:
+    """Why a winner must not be shipped; None if it computes what its definition says."""
+    try:
+        outputs = as_outputs(rebuild(winner.task.get("definition")))
+        names = constant_names(outputs, constants_of(winner.task))
+        if winner.schedule:
+            schedule = Schedule.from_json(outputs, winner.schedule)
+        else:
+            schedule = choose(outputs, machine, winner.threads, names).schedule(winner.config)
+        return why_wrong(build(schedule, target=machine), outputs)
+    except TensorlangError as error:
+        return str(error).splitlines()[0]
+
+
+def lines(chosen: Mapping[Study, tuple[Record, Trial, Trial]], level: Target) -> Iterator[bytes]:
+    """What of the records is shipped: each names the features of the class, and none the computer on which it was made."""
+    for final, winner, base in chosen.values():
+        for fields in (base.fields, *([] if winner.id == base.id else [winner.fields]), final):
+            about = {**fields["target"], "features": sorted(level.isa)}
+            machine = {**fields["machine"], "host": ""} if isinstance(fields.get("machine"), dict) else {}
+            yield to_line({**fields, "target": about, "machine": machine})
+
+
+def main(paths: list[str], folder: Path = FOLDER) -> int:
+    """Choose, compare, write; what is said goes to the standard output."""
+    machine = target()
+    level = level_of(machine)
+    if level is None:
+        print(f"{machine.cpu} is in none of the classes {', '.join(LEVELS)}", file=sys.stderr)
+        return 1
+    log = folder / f"{level.name}.jsonl"
+    chosen = decided([*([str(log)] if log.exists() else []), *paths])
+    for study, (_, winner, base) in list(chosen.items()):
+        told = f"{winner.task.get('op')} {winner.task.get('shape')}"
+        if (why := wrong(winner, machine)) is not None:
+            print(f"{told}: left out: {why}")
+            del chosen[study]
+        else:
+            print(f"{told}: {'the default' if winner.id == base.id else 'a winner'}")
+    data = b"".join(lines(chosen, level))
+    models = {str(winner.fields.get("machine", {}).get("model")) for _, winner, _ in chosen.values()}
+    made = Processors(
+        name=level.name, arch=level.arch, features=tuple(sorted(level.isa)), vector_bits=level.vector_bits, log=log.name,
+        sha256=hashlib.sha256(data).hexdigest(), tuned_on=tuple(sorted(models)), programs=len(chosen),
+    )  # fmt: skip
+    others = [one for one in (classes(folder) if (folder / INDEX).exists() else ()) if one.name != made.name]
+    for path, contents in ((log, data), (folder / INDEX, msgspec.json.format(msgspec.json.encode([*others, made])) + b"\n")):
+        with files.replacing(path) as file:
+            file.write(contents)
+    print(f"{len(chosen)} programs for {made.name} in {log}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""Frozen dataclasses that are made by the ten thousand.
+
+A frozen dataclass sets each field by `object.__setattr__`, which looks the field up by its name, and half of the time to make a node of
+three fields goes there. The descriptor of a slot sets it at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def quickly_made(cls: type[T]) -> type[T]:
+    """A frozen dataclass with slots that is made in half the time; it stays frozen, and its signature is the same.
+
+    `@dataclass(frozen=True, slots=True)` stands below it. Raises `TypeError` for a class with `__post_init__`, which would not be called.
+    """
+    if hasattr(cls, "__post_init__"):
+        raise TypeError(f"{cls.__name__} does more than set its fields when it is made")
+    slow: Any = cls.__init__
+    given = [name for name in inspect.signature(slow).parameters if name != "self"]
+    scope: dict[str, Any] = {}
+    lines = [f"def __init__(self, {', '.join(given)}):"]
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        name, value = field.name, field.name if field.init else f"_default_{field.name}"
+        scope[f"_set_{name}"], scope[f"_default_{name}"] = getattr(cls, name).__set__, field.default
+        if field.default_factory is not dataclasses.MISSING:
+            scope[f"_make_{name}"], scope["_absent"] = field.default_factory, inspect.signature(slow).parameters[name].default
+            value = f"_make_{name}() if {name} is _absent else {name}"
+        lines.append(f"    _set_{name}(self, {value})")
+    exec("\n".join(lines), scope)  # noqa: S102 - as dataclasses write theirs
+    quick = scope["__init__"]
+    for name in ("__defaults__", "__annotations__", "__qualname__", "__module__", "__doc__"):
+        setattr(quick, name, getattr(slow, name))
+    setattr(cls, "__init__", quick)  # noqa: B010 - what a type checker takes for an error
+    return cls

@@ -1,0 +1,58 @@
+"""A frozen dataclass that is made quickly is as dataclasses made it, in all that a user of it can see."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, dataclass, field, replace
+
+import pytest
+
+from tensorlang.system.frozen import quickly_made
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """One of each kind of field."""
+
+    name: str
+    number: int = 3
+    parts: list[int] = field(default_factory=list)
+    kept: str | None = field(default=None, init=False, compare=False)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Quick:
+    """The same."""
+
+    name: str
+    number: int = 3
+    parts: list[int] = field(default_factory=list)
+    kept: str | None = field(default=None, init=False, compare=False)
+
+
+def test_it_has_the_signature_and_the_values_that_it_would_have() -> None:
+    assert inspect.signature(Quick) == inspect.signature(Slow)
+    for args, named in (("a",), {}), (("a", 4), {}), (("a",), {"parts": [1]}), ((), {"number": 0, "name": "b"}):
+        quick, slow = Quick(*args, **named), Slow(*args, **named)
+        assert repr(quick).replace("Quick", "Slow") == repr(slow)
+        assert quick == replace(quick) == pickle.loads(pickle.dumps(quick))  # noqa: S301 - our own bytes
+    assert Quick("a").parts is not Quick("a").parts
+
+
+def test_it_is_frozen_and_refuses_what_it_would_refuse() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Quick("a").number = 4  # type: ignore[misc]
+    with pytest.raises(TypeError, match="__init__"):
+        Quick()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="__init__"):
+        Quick("a", 1, [], "kept")  # type: ignore[call-arg]
+
+
+def test_a_class_that_does_more_when_it_is_made_is_refused() -> None:
+    class Checked:
+        def __post_init__(self) -> None: ...
+
+    with pytest.raises(TypeError, match="Checked does more than set its fields"):
+        quickly_made(Checked)
