@@ -92,8 +92,8 @@ class WindowSearch:
         """The values of tile sizes, unrolling, place and order."""
         found = descend(self.start(), (self._places, self._tiles, self._unrolled, self._widths, self._places, self._tiles), self.cost)
         for unroll in self.values["unroll"][1:]:
-            if unroll != found["unroll"]:  # other tiles are best there
-                other = descend({**found, "rows": 1, "vectors": 1, "unroll": unroll}, (self._tiles,), self.cost)
+            if unroll != found["unroll"]:  # other tiles and places are best there
+                other = descend({**found, "rows": 1, "vectors": 1, "unroll": unroll}, (self._tiles, self._places), self.cost)
                 found = min(found, {name: value for name, value in other.items() if name in found}, key=self.cost)
         if self.producer is None:
             return found
