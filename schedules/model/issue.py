@@ -31,7 +31,9 @@ value in all lanes and loads under that; with 128 bits a masked load is one for 
 INSTRUCTION: Final = 1.0
 """Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
 MASKED_SUMS: Final = (512,)
-"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before, a slot and a cycle for each."""
+"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before: a slot, a cycle and a register."""
+FORWARDED: Final = 2.0
+"""Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 
@@ -112,7 +114,8 @@ def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...]
             apart = 1.0
         each, shuffles = 1.0, 0.0
         if apart not in (0.0, 1.0):
-            across = any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
+            stored = access.writes and not access.reads
+            across = stored and any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
             if across:  # a square is transposed in registers
                 shuffles = vectors * math.log2(lanes)
             elif apart <= NEAR and not access.writes:
@@ -170,12 +173,15 @@ def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | Non
     found = [_Tile(1.0, copies, masked=False)]
     for loop in path:
         whole = math.floor(loop.tiles + 1e-9)
-        left = (loop.tiles - whole) * loop.trips
+        left = loop.trips if whole == 0 else (loop.tiles - whole) * loop.trips
         if left < 1e-6 or loop.name not in copies:
             continue
         vectors = left / lanes if loop is vector else left
         count = math.ceil(vectors - 1e-6)
         masked = count - vectors > 1e-6
+        if whole == 0:
+            found = [tile._replace(masked=tile.masked or masked) for tile in found]
+            continue
         found = [tile._replace(share=tile.share * whole / loop.tiles) for tile in found] + [
             _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked) for tile in found
         ]
@@ -220,13 +226,17 @@ class _Body:
         if statement.combines:
             kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
             sums = math.prod(count for name, count in copies.items() if name in kept_apart)
+            blended = 0.0
+            if tile.masked and vector is not None and self.machine.vector_bits not in MASKED_SUMS:
+                blended = sums / copies.get(vector.name, 1)
+            latency = ports.latency + max(0.0, statement.joining - 1) + min(1.0, blended)
             if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
-                free -= sums
+                free -= sums + blended
                 loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
+                latency += FORWARDED * self.machine.caches[0].latency if free < 0 else 0.0
             loads += max(0.0, kept - max(0.0, free))
-            blend = 1.0 if tile.masked and self.machine.vector_bits not in MASKED_SUMS else 0.0
-            work += blend * sums
-            chain = number / sums * (ports.latency + max(0.0, statement.joining - 1) + blend)
+            work += blended
+            chain = number / sums * latency
             slots = work + loads + stores + shuffles + STEP  # the window holds the beginning of the next tile, which depends on nothing
             chain /= 1 + ports.window / (slots * self.chained)
         work += self.masks / 2

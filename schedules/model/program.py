@@ -78,7 +78,8 @@ class Statement(NamedTuple):
 class Loop(NamedTuple):
     """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
 
-    `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one.
+    `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
+    where the only one is a part.
     """
 
     name: str
@@ -227,7 +228,7 @@ class _Reader:
         split = self.tiles.get(loop)
         if split is None or split.tail != "peel":
             return 1.0
-        return max(1.0, (self._number(Binary("sub", split.hi, split.lo)) or 0.0) / split.factor)
+        return (self._number(Binary("sub", split.hi, split.lo)) or split.factor) / split.factor
 
     def _middle(self, expr: Expr) -> float | None:
         """The value of a bound in the middle of the loops around it; None where data decides."""

@@ -64,7 +64,7 @@ class Sketch:
         outer, inner = f"{loop}_o", f"{loop}_i"
         place, old = self._find(loop)
         trips = max(1.0, math.ceil(old.trips / lanes) * lanes / factor), min(factor, old.trips)
-        tiles = (old.tiles, trips[0]) if trips[0] > 1 else (1.0, old.tiles)
+        tiles = (old.tiles, trips[0]) if trips[0] > 1 else (1.0, old.tiles if old.tiles > 1 else min(1.0, old.trips / factor))
         self.loops[place : place + 1] = [
             Loop(name, count, old.kind, (), parts) for name, count, parts in zip((outer, inner), trips, tiles, strict=True)
         ]

@@ -30,8 +30,6 @@ SHORT: Final = 3e-6
 PARTS_COST: Final = 1.1
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
-UNROLLED_COST: Final = 1.03
-"""What unrolled steps are charged, whose code is longer."""
 PACKS: Final = ("pack_vector", "pack_row")
 
 
@@ -147,7 +145,7 @@ class BlockingSearch:
         seconds = self._estimated(config)
         if config["depth"] < size(self.tiles.kernel.roles.depth):
             seconds += self._consumer_seconds()
-        return seconds * UNROLLED_COST if config["unroll"] > 1 else seconds
+        return seconds
 
     def _estimated(self, config: Mapping[str, Any]) -> float:
         key = tuple(config.items())
