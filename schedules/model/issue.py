@@ -31,7 +31,7 @@ value in all lanes and loads under that; with 128 bits a masked load is one for 
 INSTRUCTION: Final = 1.0
 """Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
 MASKED_SUMS: Final = (512,)
-"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before: a slot, a cycle and a register."""
+"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before: a slot, a cycle, a register."""
 FORWARDED: Final = 2.0
 """Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 BRANCH: Final = 2.0

@@ -62,7 +62,8 @@ class BlockingSearch:
         if self._middle == depths[-1]:
             return whole
         orders = self._orders_and_depths if self._picked else self._orders
-        parts = descend({**whole, "depth": self._middle}, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
+        middle = {**whole, "depth": self._middle, "unroll": 1}
+        parts = descend(middle, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
         return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
 
     def tile_seconds(self) -> float:
