@@ -18,7 +18,7 @@ import gzip
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,19 +81,18 @@ def judged(path: Path, points: int) -> Row:
     cost = (time.process_time() - begin) / len(nests)
     measured = [float(trial["min"]) for trial in trials[:points]]
     chosen = trials[min(range(len(nests)), key=predicted.__getitem__)]["id"]
-    times = _in_turns(records)
-    if chosen not in times:
-        times = {trial["id"]: seconds for trial, seconds in zip(trials, measured, strict=False)}
-    pick = times[chosen] / min(times.values())
+    pick = pick_over_best(chosen, {trial["id"]: seconds for trial, seconds in zip(trials, measured, strict=False)}, records)
     ratios = sorted(guess / truth for guess, truth in zip(predicted, measured, strict=True))
     correlation = float(scipy.stats.spearmanr(predicted, measured).statistic)
     return Row(path.name.split(".")[0], core, len(nests), correlation, pick, (ratios[0], statistics.median(ratios), ratios[-1]), cost)
 
 
-def _in_turns(records: Sequence[Any]) -> dict[str, float]:
-    """Seconds of the trials that were measured again in turns at the end of a log, by their names."""
+def pick_over_best(chosen: str, single: Mapping[str, float], records: Sequence[Any]) -> float:
+    """The time of a trial over that of the best one: of those measured in turns at the end of its log, where it is one of them."""
     finals = [record for record in records if record["kind"] == "final"]
-    return {point["id"]: float(point["min"]) for final in finals[-1:] for point in final["finalists"] if point.get("min")}
+    turns = {point["id"]: float(point["min"]) for final in finals[-1:] for point in final["finalists"] if point.get("min")}
+    times = turns if chosen in turns else single
+    return times[chosen] / min(times.values())
 
 
 def table(rows: Sequence[Row]) -> Table:

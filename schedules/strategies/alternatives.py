@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.placements import STRIP
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.unfolding import Unfolding
 from tensorlang.system.lazy import cached_property
-
-GAIN: Final = 0.95
-"""The share of the usual way's time below which the other one is the default: the model is not sure of less."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
             "image",
             Way("in_place", strategy),
             Way("unfolded", unfolded),
-            lambda: not repeated and unfolded.seconds < GAIN * strategy.seconds,
+            lambda: not repeated and unfolded.seconds < OTHER_WAY * strategy.seconds,
         )
     recomputed = strategy.recomputed
     if recomputed is not None:
@@ -105,7 +102,7 @@ def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
 
         def placing_pays() -> bool:
             return (
-                strategy.keeps_much and STRIP in placing.default.values() and _modelled(placing) < GAIN * _modelled(strategy)
+                strategy.keeps_much and STRIP in placing.default.values() and _modelled(placing) < OTHER_WAY * _modelled(strategy)
             )  # without strips both are the same
 
         return Alternatives("stages", Way("by_rule", strategy), Way("placed", placing), placing_pays)

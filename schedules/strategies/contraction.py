@@ -24,6 +24,7 @@ from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, TileSize
 from tensorlang.schedules.strategies.analysis import StageInfo, size, tensor_of
 from tensorlang.schedules.strategies.blocking import BlockingSearch
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
 from tensorlang.schedules.strategies.machine import Machine
@@ -41,9 +42,6 @@ from tensorlang.schedules.strategies.tiling import Tiling
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 from tensorlang.system.lazy import cached_property
 
-ACROSS_COST: Final = 1.05
-"""The factor by which roles have to be predicted faster whose lanes lie across an operand or the result: more code, and the model is not
-sure of less, as between other ways (`alternatives.GAIN`)."""
 IN_PARTS: Final = "parts"
 """The place of a producer inside the loop that partitions what it makes."""
 
@@ -95,8 +93,8 @@ class Contraction:
         return self.kernel.roles.scattered or self.kernel.roles.transposed
 
     def _seconds_in_roles(self) -> float:
-        """What it takes in these roles, more where lanes lie across memory."""
-        return self.search.tile_seconds() * (ACROSS_COST if self._moves else 1.0)
+        """What it takes in these roles; where lanes lie across memory, as another way that has to be worth its code."""
+        return self.search.tile_seconds() / (OTHER_WAY if self._moves else 1.0)
 
     @property
     def name(self) -> str:
