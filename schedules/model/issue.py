@@ -233,7 +233,8 @@ class _Body:
             if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
                 free -= sums + blended
                 loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
-                latency += FORWARDED * self.machine.caches[0].latency if free < 0 else 0.0
+                if sums + blended > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
+                    latency += FORWARDED * self.machine.caches[0].latency
             loads += max(0.0, kept - max(0.0, free))
             work += blended
             chain = number / sums * latency

@@ -275,3 +275,40 @@ def test_a_sum_waits_for_itself_in_all_loops_of_its_reduction(rows, extents):
     machine = machine_of(target("znver3"))
     cycles = estimate(tiled(rows, 8, extents, rows, 8).nest, machine).shares["arithmetic"] * machine.hertz
     assert cycles >= 0.6 * machine.ports.latency * 512
+
+
+@pytest.mark.parametrize(("core", "blends"), [("znver3", True), ("haswell", True), ("cascadelake", False), ("znver5", False)])
+def test_a_single_tile_that_is_a_part_of_one_is_blended_like_any_other_end(core, blends):
+    machine = machine_of(target(core))
+    lanes = machine.lanes(32)
+    part, whole = (
+        estimate(tiled(4, columns, (512,), 4, 2 * lanes).nest, machine).shares["arithmetic"] for columns in (2 * lanes - 3, 2 * lanes)
+    )
+    assert (part > 1.2 * whole) is blends  # rows that begin anywhere cost loads on any core
+
+
+def test_a_sum_that_no_register_holds_beside_what_is_blended_waits_for_its_store():
+    machine = machine_of(target("znver3"))
+
+    def arithmetic(rows: int) -> float:
+        return estimate(tiled(rows, 12, (512,), rows, 16).nest, machine).shares["arithmetic"] / rows
+
+    assert arithmetic(6) > 1.2 * arithmetic(4)
+
+
+def copied(m: int, n: int, lanes: str, beside: str) -> tl.Schedule:
+    """A transposition in squares of eight, whose lanes run along one of `i` and `j` beside the other one."""
+    X = tl.placeholder((n, m), name="X")
+    s = tl.Schedule(tl.compute((m, n), lambda i, j: X[j, i], name="Y"))
+    (i_o, i_i), (j_o, j_i) = s.split("i", 8), s.split("j", 8)
+    inner = {"i": i_i, "j": j_i}
+    s.reorder(i_o, j_o, inner[beside], inner[lanes])
+    s.vectorize(inner[lanes])
+    s.unroll(inner[beside])
+    return s
+
+
+def test_stores_across_lanes_are_turned_in_registers_and_loads_across_them_are_gathered():
+    stores, loads = (estimate(copied(64, 64, *loops).nest, machine_of(target("znver3"))).shares for loops in (("i", "j"), ("j", "i")))
+    assert loads["arithmetic"] > 1.5 * stores["arithmetic"]
+    assert loads["L1"] > 1.5 * stores["L1"]
