@@ -1,14 +1,13 @@
 """The tile of a sliding window that the cost model names, and where the stage that makes its source is computed.
 
 Points are compared as sketches (`window_sketch`). A descent leads from a tile of a few rows with the window unrolled through the places of
-the source, sizes and orders of tiles, unrolling; then once more through places and tiles, which depend on one another. Each other
-unrolling begins at the least tile, and the cheapest of all once more looks for another place.
+the source, sizes and orders of tiles, unrolling; then once more through places and tiles, which depend on one another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -91,13 +90,11 @@ class WindowSearch:
 
     def point(self) -> dict[str, Any]:
         """The values of tile sizes, unrolling, place and order."""
-        cost = self._known_cost()
-        found = descend(self.start(), (self._places, self._tiles, self._unrolled, self._widths, self._places, self._tiles), cost)
-        least = {name: 1 for name in ("rows", "vectors") if name in found}
+        found = descend(self.start(), (self._places, self._tiles, self._unrolled, self._widths, self._places, self._tiles), self.cost)
         for unroll in self.values["unroll"][1:]:
             if unroll != found["unroll"]:  # other tiles and places are best there
-                found = min(found, descend({**found, **least, "unroll": unroll}, (self._tiles, self._places), cost), key=cost)
-        found = descend(found, (self._sources, self._tiles), cost)
+                other = descend({**found, "rows": 1, "vectors": 1, "unroll": unroll}, (self._tiles, self._places), self.cost)
+                found = min(found, {name: value for name, value in other.items() if name in found}, key=self.cost)
         if self.producer is None:
             return found
         own = self._place(found["source"])
@@ -126,12 +123,6 @@ class WindowSearch:
             name, knobs = f"{self.producer.prefix}vectors", self.producer.rows.knobs(self.producer.prefix)
             yield from ({name: value} for knob in knobs if knob.name == name for value in knob.values)
 
-    def _sources(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every place, with each number of vectors of the stage that makes the source."""
-        for place in self._places(config):
-            yield place
-            yield from ({**place, **width} for width in self._widths({**config, **place}))
-
     def _tiles(self, _: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every size, with every order."""
         names = [name for name in ("rows", "vectors", "order") if name in self.values]
@@ -152,18 +143,6 @@ class WindowSearch:
         if not self._has_few_conditions(config) or not all(holds(config) for holds, _ in self.tiles.constraints()):
             return math.inf
         return self.seconds(config) * (1 + CODE_COST * self.tiles.body(config))
-
-    def _known_cost(self) -> Callable[[Mapping[str, Any]], float]:
-        """The cost of a point, judged once in all descents."""
-        known: dict[tuple[Any, ...], float] = {}
-
-        def cost(config: Mapping[str, Any]) -> float:
-            key = tuple(sorted(config.items()))
-            if key not in known:
-                known[key] = self.cost(config)
-            return known[key]
-
-        return cost
 
     def _has_few_conditions(self, config: Mapping[str, Any]) -> bool:
         inlined = config.get("source", IN_PLACE) == INLINED
