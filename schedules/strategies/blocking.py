@@ -16,7 +16,7 @@ from typing import Any, Final
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
-from tensorlang.schedules.strategies.descent import descend
+from tensorlang.schedules.strategies.descent import CODE_COST, descend
 from tensorlang.schedules.strategies.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
@@ -129,8 +129,11 @@ class BlockingSearch:
         return ({PACKS[0]: packed} for packed in (False, True) if PACKS[0] in self.values)
 
     def _unrolled(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-        """Steps of the depth at a time, where no other loop of the reduction runs inside of it."""
-        return ({"unroll": unroll} for unroll in self.values["unroll"] if not self.tiles.kernel.roles.reduced)
+        """One step of the depth at a time, and the most; where no other loop of the reduction runs inside of it.
+
+        Those between are predicted like the most, and are slower by what the model does not see: the ends of steps.
+        """
+        return ({"unroll": self.values["unroll"][place]} for place in (0, -1) if not self.tiles.kernel.roles.reduced)
 
     # What it costs ----------------------------------------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ class BlockingSearch:
         seconds = self._estimated(config)
         if config["depth"] < size(self.tiles.kernel.roles.depth):
             seconds += self._consumer_seconds()
-        return seconds
+        return seconds * (1 + CODE_COST * config.get("rows", 1) * config["vectors"] * config["unroll"])
 
     def _estimated(self, config: Mapping[str, Any]) -> float:
         key = tuple(config.items())
