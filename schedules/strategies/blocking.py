@@ -149,7 +149,8 @@ class BlockingSearch:
         seconds = self._estimated(config)
         if config["depth"] < size(self.tiles.kernel.roles.depth):
             seconds += self._consumer_seconds()
-        return seconds * (1 + CODE_COST * config.get("rows", 1) * config["vectors"] * config["unroll"])
+        body: int = config.get("rows", 1) * config["vectors"] * config["unroll"]
+        return seconds * (1 + CODE_COST * body)
 
     def _estimated(self, config: Mapping[str, Any]) -> float:
         key = tuple(config.items())
