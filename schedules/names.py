@@ -1,12 +1,12 @@
-"""What users call loops, stages and tensors, and what these are called in the nest."""
+"""What users call loops, stages, tensors and dims, and what these are called in the nest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import did_you_mean
-from tensorlang.ir import For, Nest
+from tensorlang.ir import MOST, For, Nest
 from tensorlang.ir.printer import short
 from tensorlang.schedules import trace
 from tensorlang.schedules.directive import Directive, Refusal
@@ -71,3 +71,14 @@ def is_main(loop: For) -> bool:
 
 def _loops(nest: Nest) -> frozenset[str]:
     return frozenset(part.loop for part in loops(nest.body))
+
+
+def require_extents(nest: Nest, given: Mapping[str, int], bounds: Mapping[str, tuple[int, int]] | None = None) -> None:
+    """Raise `Refusal` for a name that is no dim of a nest, and for a value that is no extent, or outside of the bounds of its dim."""
+    for name, value in given.items():
+        if name not in nest.dims:
+            raise Refusal("TL-S005", f"there is no dim {name!r}{did_you_mean(str(name), nest.dims)}")
+        least, most = (0, MOST) if bounds is None else bounds[name]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            within = "" if bounds is None else f" in {least}..{most}"
+            raise Refusal("TL-S005", f"{name} must be an extent{within}, not {value!r:.40}")

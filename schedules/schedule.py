@@ -15,7 +15,7 @@ from typing import Any
 
 from tensorlang.definition.tensor import Tensor, as_outputs
 from tensorlang.errors import ScheduleError, did_you_mean
-from tensorlang.ir import MOST, Nest, Tail
+from tensorlang.ir import Nest, Tail
 from tensorlang.ir.printer import print_nest, short
 from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules import trace
@@ -30,7 +30,7 @@ from tensorlang.schedules.legality.steps import applied
 from tensorlang.schedules.methods import Methods
 from tensorlang.schedules.model.estimate import Estimate, estimate
 from tensorlang.schedules.moves import moves_of_loop, moves_of_stage
-from tensorlang.schedules.names import History, LoopHandle
+from tensorlang.schedules.names import History, LoopHandle, require_extents
 from tensorlang.schedules.rewriting.edit import axis_names, loops, stage_of, stages
 from tensorlang.serialization.canonical import fingerprint
 
@@ -97,11 +97,10 @@ class Schedule(Methods):
         """
         import tensorlang as tl  # noqa: PLC0415 - what a machine is, a layer above tells
 
-        for name, value in dims.items():
-            if name not in self.nest.dims:
-                raise self._error(Refusal("TL-S005", f"there is no dim {name!r}{did_you_mean(name, self.nest.dims)}"), None)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
-                raise self._error(Refusal("TL-S005", f"{name} must be an extent, not {value!r:.40}"), None)
+        try:
+            require_extents(self.nest, dims)
+        except Refusal as refusal:
+            raise self._error(refusal, None) from None
         return estimate(self.nest, tl.machine(target), dims)
 
     def visualize(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from collections import Counter
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -67,3 +71,16 @@ def browse(page: Path, profile: Path, *options: str) -> tuple[str, str]:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
+
+
+def probed(text: str, script: str, folder: Path, *, dark: bool, width: int) -> Any:
+    """What a script returns in a page of that width and colour scheme, as JSON has it. Nothing is said on the console."""
+    page = folder / "probed.html"
+    probe = f"const out = document.createElement('pre'); out.id = 'probed'; out.textContent = JSON.stringify((() => {{{script}}})());"
+    page.write_text(text.replace("</body>", f"<script>{probe} document.body.append(out);</script></body>"))
+    options = f"--blink-settings=preferredColorScheme={0 if dark else 1}", f"--window-size={width},900"
+    document, console = browse(page, folder / "profile", *options)
+    assert not console, console
+    found = re.search(r'<pre id="probed">(.*?)</pre>', document, re.DOTALL)
+    assert found is not None
+    return json.loads(unescape(found[1]))

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
-from tensorlang.system.frozen import quickly_made
+from tensorlang.system.frozen import frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,7 @@ class Slow:
     kept: str | None = field(default=None, init=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quick:
     """The same."""
 
@@ -55,4 +54,4 @@ def test_a_class_that_does_more_when_it_is_made_is_refused() -> None:
         def __post_init__(self) -> None: ...
 
     with pytest.raises(TypeError, match="Checked does more than set its fields"):
-        quickly_made(Checked)
+        frozen(Checked)

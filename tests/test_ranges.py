@@ -341,6 +341,19 @@ def test_a_range_read_from_a_copy_is_not_tested_before_the_copy_is_made(order: l
     np.testing.assert_array_equal(tl.build(s, inputs=[P, X])(p, x), want)
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 16])
+def test_a_range_read_from_a_copy_that_each_lane_has_of_its_own_is_no_bound_of_all_lanes(lanes: int) -> None:
+    P, X = tl.placeholder((10,), "int64", name="P"), tl.placeholder((10, 30), "int32", name="X")
+    i = tl.reduce_axis(10, "i")
+    k = tl.reduce_axis((0, P[i]), name="k", within=30)
+    s = tl.Schedule(tl.compute((), lambda: tl.max(X[i, k], axis=(i, k)), name="C"))
+    outer, inner = s.split("C.i", 2)
+    s.pack("P", at=inner)
+    s.vectorize(s.split(outer, lanes)[1])
+    p, x = np.array([3, -4, 4, 0, 7, 12, 40, 1, 2, 29]), np.arange(300, dtype="i4").reshape(10, 30)
+    assert tl.build(s, inputs=[P, X])(p, x) == 270 + 28
+
+
 @pytest.mark.parametrize("where", ["loop", "condition"])
 def test_a_condition_on_data_stays_where_a_loop_or_a_dim_keeps_its_read_inside(where: str) -> None:
     m = tl.dim("m", 0, 1000)

@@ -113,7 +113,7 @@ class Link:
         for asking in self._asking:
             asking.join(max(end - time.monotonic(), 0))
         lost = self._client.status != "running"
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the scheduler may be gone
             self._client.close(timeout=2)
         self._quiet.end(lost=lost)
 
@@ -140,7 +140,7 @@ class Link:
             ours = future.status == "error" and not type(error).__module__.startswith(("distributed", "tornado", "asyncio"))
             return News(news.token, "failed", f"{type(error).__name__}: {error}") if ours else News(news.token, "lost")
         finally:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # as in `drop`; the result is had, or why there is none
                 future.release()
 
 

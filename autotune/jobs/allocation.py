@@ -29,7 +29,7 @@ WINDOW: Final = 12
 """Trials that count as recent."""
 TRUST: Final = 0.2
 """Weight of what was gained lately, as in Ansor."""
-UNKNOWN: Final = 1.0
+UNKNOWN_SPREAD: Final = 1.0
 """Spread of log times that is assumed where no trial is valid yet."""
 DEAD: Final = 32
 """Trials without a valid one after which a task is given up."""
@@ -89,4 +89,4 @@ def _best(times: Sequence[float | None]) -> float | None:
 def _spread(times: Sequence[float | None]) -> float:
     """The standard deviation of the log times, by their median absolute deviation: a few very slow schedules say nothing."""
     logs = [math.log(time) for time in times if time is not None]
-    return deviation(logs) if logs else UNKNOWN
+    return deviation(logs) if logs else UNKNOWN_SPREAD

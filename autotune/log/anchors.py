@@ -10,18 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tensorlang import ir
 from tensorlang.definition.first_use import by_first_use
 from tensorlang.definition.naming import tensor_names
 from tensorlang.definition.tensor import Placeholder, Stage, Tensor, as_outputs, definitions, operands, serial
-from tensorlang.ir.integers import known_value
+from tensorlang.ir.integers import ASSUMED_EXTENT, known_value
 from tensorlang.ir.traverse import rewrite, walk
 from tensorlang.serialization import canonical
-
-UNKNOWN: Final = 1024
-"""Iterations assumed of an extent that only a call tells."""
 
 
 class Anchor(NamedTuple):
@@ -68,7 +65,7 @@ def _reductions(stage: Stage) -> Iterator[ir.Reduce]:
 
 def _value(extent: ir.Expr) -> int:
     found = known_value(extent, {})
-    return UNKNOWN if found is None else found
+    return ASSUMED_EXTENT if found is None else found
 
 
 def _with_operands_given(stage: Stage) -> tuple[Stage, dict[int, int]]:

@@ -18,14 +18,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from tensorlang.autotune.log.identity import program_of
 from tensorlang.autotune.log.migrate import JsonObject
-from tensorlang.autotune.log.record import SCHEMA, Number, RecordParser, Trial, from_line, moment, whole
+from tensorlang.autotune.log.record import HEAD, SCHEMA, Number, RecordParser, Trial, from_line, moment, whole
 from tensorlang.autotune.log.status import Status
 from tensorlang.autotune.measurement.quality import Quality
 from tensorlang.system.files import opened
 
-_START: Final = b'{"v":'
-_TASK: Final = b'"task":'
-_LONGEST_HEAD: Final = 400
 _TRIAL: Final = b',"kind":"trial",'
 _REMEMBERED: Final = 1024
 """Studies whose shared part is kept: they stand in more than one file, and are asked for again."""
@@ -159,6 +156,9 @@ class Glimpse(Struct, eq=False, gc=False):
 
 def study_of(trial: Trial | Glimpse | Shared) -> Study | None:
     """The study that a trial belongs to; None for a record that does not say."""
+    if isinstance(trial, Glimpse):
+        known = trial.study
+        return None if known is None else known[0]
     program, target = program_of(trial.task), trial.target.get("fingerprint")
     return (program, target, trial.threads, trial.cache) if program is not None and isinstance(target, str) else None
 
@@ -208,9 +208,10 @@ class GlimpseParser:
 
     def __call__(self, line: bytes) -> Glimpse | JsonObject:
         """The record on a line. Raises `ValueError` where there is none."""
-        start = line.find(_TASK, 0, _LONGEST_HEAD)
-        if start < 0 or not line.isascii() or not _plain(line, start):
+        head = HEAD.match(line)
+        if head is None or not line.isascii():
             return self.otherwise(line)
+        start = head.end()
         if line.startswith(self._last, start):
             stop = start + len(self._last) - len(_TRIAL)
         elif (stop := line.find(_TRIAL, start)) < 0:
@@ -234,7 +235,8 @@ class GlimpseParser:
     @staticmethod
     def shared_part(line: bytes) -> tuple[int, int]:
         """From where to where the fields stand that the line of a glimpse shares with its study."""
-        start = line.find(_TASK, 0, _LONGEST_HEAD)
+        head = HEAD.match(line)
+        start = -1 if head is None else head.end()
         return start, line.find(_TRIAL, start)
 
     def _read(self, body: bytes, start: int, stop: int) -> Shared:
@@ -254,8 +256,3 @@ def shared_of(piece: bytes) -> Shared:
     known = msgspec.convert({**fields, "study": None}, Shared)
     known.study = study_at(known)
     return known
-
-
-def _plain(line: bytes, stop: int) -> bool:
-    """Does a line begin, until `stop`, with members of the record itself that hold no other object, and no escapes?"""
-    return line.startswith(_START) and line.count(b"{", 0, stop) == 1 and line.find(b"[", 0, stop) < 0 and line.find(b"\\", 0, stop) < 0

@@ -39,7 +39,8 @@ SHARED: Final = ("task", "strategy", "target", "threads", "cache", "policy", "ma
 """What the lines of a study have in common, in the order in which it is written."""
 
 _ORDER: Final = ("id", "run", "time_unix", *SHARED, "kind")
-_OWN: Final = re.compile(rb'\{"v":\d+(?:,"(?:id|run)":"[^"\\]*"|,"time_unix":[-+.\deE]+)*,(?="task":)')
+HEAD: Final = re.compile(rb'\{"v":\d+(?:,"(?:id|run)":"[^"\\]*"|,"time_unix":[-+.\deE]+)*,(?="task":)')
+"""What a line says of itself before what it shares with its study."""
 _TARGET: Final = b',"target":{'
 _NEXT: Final = b',"kind":"'
 _REMEMBERED: Final = 16
@@ -98,7 +99,7 @@ class RecordParser:
 
     def _parsed(self, body: bytes) -> Any:
         """The JSON value of `body` and a closing brace; piece by piece where that is the same."""
-        own = _OWN.match(body)
+        own = HEAD.match(body)
         stop = body.find(_NEXT, own.end()) if own else -1
         if own is not None and stop >= 0:
             middle = body.find(_TARGET, own.end(), stop)
@@ -134,7 +135,7 @@ def whole(line: bytes) -> bytes:
     """A line up to its checksum, which is right. Raises `ValueError` with the reason why the line is not whole."""
     line = line.rstrip(b"\r\n")
     body, tail = line[:-CHECKSUM], line[-CHECKSUM:]
-    if tail.startswith(_MARK) and tail.endswith(b'"}') and tail[len(_MARK) : -2] == _digest(body) and b"\0" not in body:
+    if tail == b'%b%b"}' % (_MARK, _digest(body)) and b"\0" not in body:
         return body
     if not line.strip():
         raise ValueError("blank line")

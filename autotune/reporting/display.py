@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tensorlang.autotune.jobs.peak import Peak
 from tensorlang.autotune.jobs.plan import Progress
 from tensorlang.autotune.jobs.result import Result, VerifiedSchedule, failures
 from tensorlang.autotune.log.naming import spelled_extents
 from tensorlang.autotune.log.record import Trial
 from tensorlang.autotune.measurement.quality import MEANING, Quality
+
+if TYPE_CHECKING:
+    from tensorlang.autotune.jobs.peak import Peak
 
 
 def plural(count: int, noun: str) -> str:

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.reporting import winner_pages
 from tensorlang.autotune.reporting.parts import Table
@@ -21,6 +19,7 @@ from tensorlang.autotune.reporting.sections import study
 from tensorlang.autotune.reporting.winners import total, weights
 from tensorlang.errors import LogError, did_you_mean
 from tensorlang.system.files import replacing
+from tensorlang.system.pages import rendered
 
 MARKS: Final = 12_000
 """Dots in all charts of one kind on a page."""
@@ -48,18 +47,15 @@ def write(log: Log, path: str | os.PathLike[str], task: str | None = None, *, me
         raise LogError(f"cannot write {where}: {error.strerror}") from None
     pages = winner_pages.write(chosen, where, measure=measure) if winners else [winner_pages.WinnerPage()] * len(chosen)
     most = max(150, min(2_500, MARKS // len(chosen)))
-    page = (
-        _templates()
-        .get_template("page.html")
-        .render(
-            title=f"autotune: {', '.join(dict.fromkeys(tuned.op for tuned in chosen))[:80]}",
-            log=log,
-            read=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            studies=[study(tuned, most, measure=measure) for tuned in chosen],
-            pages=pages,
-            total=total(chosen, weights(log)),
-            skipped=Table(["skipped"], [(str(problem),) for problem in log.problems[:SKIPPED]]),
-        )
+    page = rendered(
+        "tensorlang.autotune.reporting",
+        title=f"autotune: {', '.join(dict.fromkeys(tuned.op for tuned in chosen))[:80]}",
+        log=log,
+        read=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        studies=[study(tuned, most, measure=measure) for tuned in chosen],
+        pages=pages,
+        total=total(chosen, weights(log)),
+        skipped=Table(["skipped"], [(str(problem),) for problem in log.problems[:SKIPPED]]),
     )
     try:
         with replacing(where) as file:
@@ -67,9 +63,3 @@ def write(log: Log, path: str | os.PathLike[str], task: str | None = None, *, me
     except OSError as error:
         raise LogError(f"cannot write {where}: {error.strerror}") from None
     return where
-
-
-def _templates() -> Environment:
-    """Where a name that a template misspells is an error, and everything is escaped but what is marked as markup."""
-    loader = PackageLoader("tensorlang.autotune.reporting")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -124,8 +124,10 @@ def _beside(tuned: Tuned, best: Trial) -> tuple[FinalistRecord, FinalistRecord] 
 
 def judged(now: Facts, then: float, samples: Sequence[float], sentinel: float | None) -> Verification:
     """A measurement beside the time in a log, its samples there, and the seconds that the fixed piece of work took beside them."""
+    assert now.time is not None
     machine = now.sentinel / sentinel if now.sentinel and sentinel else 1.0
-    return _verdict(now, then, machine, math.hypot(*(deviation(own) / median(own) for own in (now.samples, samples) if own)))
+    spread = math.hypot(*(deviation(own) / median(own) for own in (now.samples, samples) if own))
+    return _verdict(now.time, then, now.time / then / machine, spread)
 
 
 def compared(now: Facts, beside: Facts, won: FinalistRecord, other: FinalistRecord) -> Verification:
@@ -135,18 +137,16 @@ def compared(now: Facts, beside: Facts, won: FinalistRecord, other: FinalistReco
     lead, former = map(median, leads)
     then = won.least or min(won.samples)
     assert now.time is not None
-    machine = now.time / then / (lead / former)
-    return _verdict(now, then, machine, math.hypot(*(deviation(each) / median(each) for each in leads)))
+    return _verdict(now.time, then, lead / former, math.hypot(*(deviation(each) / median(each) for each in leads)))
 
 
-def _verdict(now: Facts, then: float, machine: float, spread: float) -> Verification:
-    """A time beside that of another day, where the machine takes so many times as long, and samples scatter by this share."""
-    assert now.time is not None
+def _verdict(now: float, then: float, ratio: float, spread: float) -> Verification:
+    """A time beside that of another day, where `ratio` of both is the code's own, and samples scatter by this share."""
     tolerance = max(TOLERANCE, 3 * spread)
-    ratio = now.time / then / machine
     verdict = Verdict.SLOWER if ratio > 1 + tolerance else Verdict.FASTER if ratio < 1 / (1 + tolerance) else Verdict.HOLDS
+    machine = now / then / ratio
     about = "" if abs(machine - 1) < TOLERANCE / 2 else f"the machine itself takes {machine:.2f} times as long as then"
-    return Verification(verdict, about, now.time, then, tolerance)
+    return Verification(verdict, about, now, then, tolerance)
 
 
 def _samples(tuned: Tuned, best: Trial) -> Sequence[float]:

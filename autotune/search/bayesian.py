@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,8 +26,10 @@ from tensorlang.autotune.search.gaussian import Array
 from tensorlang.autotune.search.searcher import Observation, Prior, Proposal, Searcher
 from tensorlang.autotune.search.surrogate import Prediction, Surrogate, correlation, fit, importance, preload, stretch
 from tensorlang.schedules.spaces.space import Config, Space, spelling
-from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.system.lazy import cached_property
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.strategies.point_costs import PointCosts
 
 ELITES: Final = 8
 FIRST: Final = 4

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from tensorlang.autotune.search.methods import Evolutionary, Grid, Random
 from tensorlang.autotune.search.searcher import Prior, Searcher
 from tensorlang.errors import TuningError, did_you_mean
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.point_costs import PointCosts
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.strategies.point_costs import PointCosts
 
 Strategy: TypeAlias = Literal["bayesian", "uninformed", "random", "evolutionary", "grid"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)

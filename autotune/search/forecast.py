@@ -14,7 +14,7 @@ import math
 import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from tensorlang.autotune.search.searcher import Observation
 from tensorlang.autotune.search.surrogate import correlation, stretch
 from tensorlang.errors import TensorlangError
 from tensorlang.schedules.spaces.space import Config, spelling
-from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.system.lazy import cached_property
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.strategies.point_costs import PointCosts
 
 POOL_S: Final = 0.25
 """Seconds for the pool: as long as one trial of a small operator."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from tensorlang.autotune.search.candidates import Candidates, Points
 from tensorlang.autotune.search.forecast import Forecast
 from tensorlang.autotune.search.searcher import Proposal, Searcher
 from tensorlang.schedules.spaces.space import Config, Space
-from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.system.lazy import cached_property
+
+if TYPE_CHECKING:
+    from tensorlang.schedules.strategies.point_costs import PointCosts
 
 
 class Random(Searcher):

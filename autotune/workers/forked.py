@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -165,7 +166,11 @@ class Forked(Generic[Asked, Answered]):
             while True:
                 for message in self._answered(decode(self._asked, *channel.receive())):
                     channel.send(message)
-        except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
+        except Closed:
+            pass
+        except BaseException:  # noqa: BLE001 - a fault of ours, of which the parent is told the exit code alone
+            traceback.print_exc()
+        finally:
             os._exit(1)
 
     def _answered(self, request: Asked) -> tuple[Struct, ...]:

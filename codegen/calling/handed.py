@@ -39,14 +39,14 @@ class Room(NamedTuple):
         return "" if not self.share else " on 1 thread" if threads == 1 else f" on {threads} threads"
 
 
-def offered(signature: Signature) -> bool:
-    """Does the keyword mean a workspace? An operand or a dim of that name is meant first."""
-    return KEYWORD not in signature.dims and all(part.name != KEYWORD for part in signature.inputs)
+def taken(signature: Signature, keywords: dict[str, Any], keyword: str = KEYWORD) -> Any:
+    """The workspace among the keywords of a call, which are left without it; None where there is none.
 
-
-def taken(signature: Signature, keywords: dict[str, Any]) -> Any:
-    """The workspace among the keywords of a call, which are left without it; None where there is none."""
-    return keywords.pop(KEYWORD, None) if offered(signature) else None
+    An operand or a dim of that name is meant first. The same for any other `keyword` of calls.
+    """
+    if keyword not in keywords or keyword in signature.dims or any(part.name == keyword for part in signature.inputs):
+        return None
+    return keywords.pop(keyword)
 
 
 def checked(signature: Signature, invocation: Invocation, value: Any, room: Room, threads: int) -> Invocation:

@@ -35,8 +35,9 @@ class Runnable:
 
     `kernel(*inputs, out=None, **dims)` takes the inputs in order (or by name) and returns the outputs: a new array, a tuple of them
     where there are several, or what `out=` gave. `workspace=` hands over memory for intermediates, at least `workspace_bytes` from a cache
-    line on; without it the process keeps some. Raises `CallError`, naming the argument, for anything that it cannot take; the
-    outputs are then untouched. A kernel for another machine can be looked into and saved, not called.
+    line on; without it the process keeps some. `threads=` is how many this call uses; results have the same bits for any number. Raises
+    `CallError`, naming the argument, for anything that it cannot take; the outputs are then untouched. A kernel for another machine can
+    be looked into and saved, not called.
     """
 
     __slots__ = ("__weakref__", "_caller", "_fast", "program")
@@ -164,14 +165,15 @@ class Runnable:
 
         Raises `CallError` as a call does.
         """
-        caller = self._linked
-        signature = self.program.signature
-        invocation = caller.prepared(inputs, dict(keywords))
+        signature, more = self.program.signature, dict(keywords)
+        caller = self._linked.chosen(more)
+        invocation = caller.prepared(inputs, dict(more))
         named = dict(zip((argument.name for argument in signature.inputs), invocation.arrays, strict=False))  # the outputs follow
         passed = [named[argument.name] for argument in signature.passed if argument.name not in self.program.bound]
         if invocation.copied:  # a copy would not see later changes: convert at every call
             return functools.partial(self, *inputs, **{**keywords, "out": invocation.result})
-        if self._make_fast(caller) and type(invocation.result) is np.ndarray and set(keywords) <= {"out", handed.KEYWORD}:
+        fast = caller is self._caller and type(invocation.result) is np.ndarray and set(more) <= {"out", handed.KEYWORD}
+        if fast and self._make_fast(caller):
             return functools.partial(self, *passed, out=invocation.result, **handed.plain(invocation))
         return functools.partial(caller.run, invocation)
 

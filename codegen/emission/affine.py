@@ -21,7 +21,7 @@ from tensorlang.codegen.emission.types import wrap
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC
 from tensorlang.ir.traverse import axes_of, walk
-from tensorlang.system.frozen import quickly_made
+from tensorlang.system.frozen import frozen
 
 MAX_TERMS = 24  # a longer product stays one atom: addresses do not need it and text would explode
 
@@ -44,8 +44,7 @@ LANE = Atom(1 << 20, "lane", varying=True)
 _LOADED = 1 << 10
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Polynomial:
     """A sum of products of atoms with int64 coefficients; the empty product stands for the constant."""
 

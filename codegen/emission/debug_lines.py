@@ -17,7 +17,7 @@ from llvmlite import ir as llvm
 from tensorlang import ir
 from tensorlang.codegen.emission.types import I32, Builder, Value
 
-UNKNOWN: Final = 0
+NO_LINE: Final = 0
 """The line of what no line stands for."""
 
 
@@ -72,7 +72,7 @@ class FunctionLines:
     def outlined(self, function: Value, outside: Builder, inside: Builder) -> FunctionLines:
         """That of a function made of a part of this one, which begins on the line where this one is."""
         made = FunctionLines(self.module, self.lines, self.file, self.unit, _scope(self.module, function, self.file, self.unit))
-        line = next((line for line, place in self.known.items() if place is outside.debug_metadata), UNKNOWN)
+        line = next((line for line, place in self.known.items() if place is outside.debug_metadata), NO_LINE)
         inside.debug_metadata = made.place(line)
         return made
 
@@ -86,9 +86,9 @@ class FunctionLines:
     def at(self, builder: Builder, stmt: ir.Stmt) -> Iterator[None]:
         """Emit a statement: what is inserted meanwhile is of its line, or of the line around it."""
         before, line = builder.debug_metadata, self.lines.of(stmt)
-        builder.debug_metadata = self.place(UNKNOWN) if line is None and before is None else before if line is None else self.place(line)
+        builder.debug_metadata = self.place(NO_LINE) if line is None and before is None else before if line is None else self.place(line)
         yield
-        builder.debug_metadata = before or self.place(UNKNOWN)
+        builder.debug_metadata = before or self.place(NO_LINE)
 
 
 def _scope(module: llvm.Module, function: Value, file: Value, unit: Value) -> Value:
@@ -96,7 +96,7 @@ def _scope(module: llvm.Module, function: Value, file: Value, unit: Value) -> Va
     scope = module.add_debug_info(
         "DISubprogram",
         {
-            "name": function.name, "file": file, "line": UNKNOWN, "type": kind, "scopeLine": UNKNOWN, "unit": unit,
+            "name": function.name, "file": file, "line": NO_LINE, "type": kind, "scopeLine": NO_LINE, "unit": unit,
             "spFlags": llvm.DIToken("DISPFlagDefinition | DISPFlagOptimized"),
         },
         is_distinct=True,

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from tensorlang import ir
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.interval import Interval
 from tensorlang.codegen.cache.identifiers import why_reserved
@@ -61,9 +60,7 @@ class Writer:
 
     def nest(self, nest: Nest) -> None:
         """The body of a nest whose arguments are named."""
-        bounds = {name: (least, most) for name, least, most in nest.limits}
-        for dim in nest.dims:
-            self.ranges[Dim(dim)] = bounds.get(dim, (0, ir.MOST))
+        self.ranges.update({Dim(name): bounds for name, bounds in nest.bounds.items()})
         self.statement(nest.body, bare=True)
 
     def name(self, wanted: str) -> str:

@@ -28,8 +28,9 @@ class Kernel(Runnable):
 
     `kernel(*inputs, out=None, **dims)` takes the inputs in order (or by name) and returns the outputs: a new array, a tuple of them
     where there are several, or what `out=` gave. `workspace=` hands over memory for intermediates, at least `workspace_bytes` from a cache
-    line on; without it the process keeps some. Raises `CallError`, naming the argument, for anything that it cannot take; the
-    outputs are then untouched. A kernel for another machine can be looked into and saved, not called.
+    line on; without it the process keeps some. `threads=` is how many this call uses; results have the same bits for any number. Raises
+    `CallError`, naming the argument, for anything that it cannot take; the outputs are then untouched. A kernel for another machine can
+    be looked into and saved, not called.
     """
 
     __slots__ = ()

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.kernel.build import build
 from tensorlang.codegen.kernel.kernel import Kernel
@@ -25,14 +23,18 @@ from tensorlang.codegen.pictures.walk import Walked, walk
 from tensorlang.codegen.pictures.walk_plan import NotDrawn
 from tensorlang.codegen.pictures.working_sets import working_sets
 from tensorlang.codegen.target import machine as find_machine, target as find_target
+from tensorlang.codegen.target.cores import is_description
 from tensorlang.codegen.target.description import Target
 from tensorlang.definition.tensor import Tensor
-from tensorlang.errors import BuildError, ScheduleError, TensorlangError, did_you_mean
-from tensorlang.ir import MOST
+from tensorlang.errors import BuildError, ScheduleError, TensorlangError
 from tensorlang.ir.printer import print_nest
+from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.model.estimate import Estimate, estimate
+from tensorlang.schedules.model.machine import Machine
+from tensorlang.schedules.names import require_extents
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.system.files import replacing, require_regular
+from tensorlang.system.pages import rendered
 
 SIZE: Final = 96
 """The extent of a dim in the animation, where the caller does not give one."""
@@ -59,29 +61,26 @@ def visualize(
     """
     where = _writable(path)
     machine = find_machine(target)
-    compiled_for = find_target("native" if _is_description(target) else target)
+    compiled_for = find_target("native" if is_description(target) or isinstance(target, Machine) else target)
     schedule = program if isinstance(program, Schedule) else default_schedule(program, compiled_for)
     call = guessed(schedule.nest, _extents(schedule, dims))
     small = _extents(schedule, {} if sizes is None else sizes)
     predicted = estimate(schedule.nest, machine, call)
     kernel, timed, code = _built(schedule, compiled_for, call, predicted, measure=measure)
     walked = _walked(schedule, small)
-    page = (
-        _templates()
-        .get_template("page.html")
-        .render(
-            name=schedule.nest.name,
-            signature=print_nest(schedule.nest).split("\n", 1)[0],
-            where=shown.where(machine, compiled_for, call, schedule.nest.dims),
-            tiles=shown.tiles(schedule, predicted, timed, kernel),
-            animation=shown.about_animation(walked, schedule.nest),
-            code=shown.about_code(code),
-            sets=shown.sets(working_sets(schedule.nest, machine, call), machine),
-            times=shown.times(predicted, timed, machine),
-            python=repr(schedule),
-            faults=schedule.faults,
-            data=_embedded(shown.data(schedule, walked, code, steps(schedule))),
-        )
+    page = rendered(
+        "tensorlang.codegen.pictures",
+        name=schedule.nest.name,
+        signature=print_nest(schedule.nest).split("\n", 1)[0],
+        where=shown.where(machine, compiled_for, call, schedule.nest.dims),
+        tiles=shown.tiles(schedule, predicted, timed, kernel),
+        animation=shown.about_animation(walked, schedule.nest),
+        code=shown.about_code(code),
+        sets=shown.sets(working_sets(schedule.nest, machine, call), machine),
+        times=shown.times(predicted, timed, machine),
+        python=repr(schedule),
+        faults=schedule.faults,
+        data=_embedded(shown.data(schedule, walked, code, steps(schedule))),
     )
     try:
         with replacing(where) as file:
@@ -111,28 +110,20 @@ def _built(
 
 def _walked(schedule: Schedule, sizes: Mapping[str, int]) -> Walked | str:
     """What the animation shows, or why there is none."""
-    bounds = {name: (least, most) for name, least, most in schedule.nest.limits}
-    dims = {}
-    for name in schedule.nest.dims:
-        least, most = bounds.get(name, (0, MOST))
-        dims[name] = sizes.get(name, min(max(SIZE, least), most))
     try:
-        return walk(schedule.nest, schedule.nests[0], dims)
+        return walk(schedule.nest, schedule.nests[0], guessed(schedule.nest, sizes, SIZE))
     except NotDrawn as reason:
         return f"There is no animation: {reason}."
 
 
 def _extents(schedule: Schedule, given: Mapping[str, int]) -> Mapping[str, int]:
     """Raises `ScheduleError` for what is no extent of a dim of the schedule."""
-    bounds = {name: (least, most) for name, least, most in schedule.nest.limits}
     if not isinstance(given, Mapping):
         raise ScheduleError("TL-S005", f"sizes= takes a mapping from dims to extents, as {{'n': 32}}, not {given!r:.40}")
-    for name, value in given.items():
-        if name not in schedule.nest.dims:
-            raise ScheduleError("TL-S005", f"there is no dim {name!r}{did_you_mean(str(name), schedule.nest.dims)}")
-        least, most = bounds.get(name, (0, MOST))
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ScheduleError("TL-S005", f"{name} must be an extent in {least}..{most}, not {value!r:.40}")
+    try:
+        require_extents(schedule.nest, given, schedule.nest.bounds)
+    except Refusal as refusal:
+        raise ScheduleError(refusal.code, refusal.reason) from None
     return given
 
 
@@ -151,18 +142,7 @@ def _writable(path: str | os.PathLike[str]) -> Path:
     return where
 
 
-def _is_description(target: Any) -> bool:
-    """Is a target the path of a machine's description, as `tl.machine` tells them?"""
-    return isinstance(target, os.PathLike) or (isinstance(target, str) and (os.sep in target or target.endswith(".json")))
-
-
 def _embedded(data: Any) -> str:
     """Data as text that can stand in a script element: nothing in it ends the element, or begins a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _templates() -> Environment:
-    """Where a name that a template misspells is an error, and everything is escaped but the data, which `_embedded` makes safe."""
-    loader = PackageLoader("tensorlang.codegen.pictures")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Final
 
 from tensorlang.codegen.kernel.kernel import Kernel
@@ -17,9 +16,8 @@ from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.runtime.timing import sample
 from tensorlang.codegen.target import why_foreign
 from tensorlang.errors import TensorlangError
-from tensorlang.ir import MOST, Nest
-from tensorlang.ir.integers import known_value
-from tensorlang.schedules.model.program import UNKNOWN
+from tensorlang.ir import Nest
+from tensorlang.ir.integers import ASSUMED_EXTENT, value_of
 from tensorlang.schedules.rewriting.edit import loops
 
 LONGEST: Final = 0.25
@@ -39,14 +37,9 @@ class Measured:
     instead: str = ""
 
 
-def guessed(nest: Nest, dims: Mapping[str, int]) -> dict[str, int]:
-    """The extents of a call: those that are given, and for the others those that the cost model assumes."""
-    bounds = {name: (least, most) for name, least, most in nest.limits}
-    found = {}
-    for name in nest.dims:
-        least, most = bounds.get(name, (0, MOST))
-        found[name] = dims.get(name, min(max(int(UNKNOWN), least), most))
-    return found
+def guessed(nest: Nest, dims: Mapping[str, int], otherwise: int = ASSUMED_EXTENT) -> dict[str, int]:
+    """The extents of a call: those that are given, and `otherwise`, as far as a dim has it; that is what the cost model assumes."""
+    return {name: dims.get(name, min(max(otherwise, least), most)) for name, (least, most) in nest.bounds.items()}
 
 
 def measured(kernel: Kernel, nest: Nest, dims: Mapping[str, int], predicted: float) -> Measured:
@@ -56,7 +49,7 @@ def measured(kernel: Kernel, nest: Nest, dims: Mapping[str, int], predicted: flo
         return Measured(instead=f"It is built for {kernel.target}, and this machine cannot run it: {foreign}.")
     if predicted > LONGEST:
         return Measured(instead=f"A call is predicted to take {predicted:.3g} s; up to {LONGEST:g} s are measured.")
-    size = sum(_bytes(nest, dims))
+    size = value_of(kernel.program.bytes, dims)
     if size > LARGEST:
         return Measured(instead=f"The operands of a call take {size / 2**30:.3g} GiB; up to {LARGEST >> 30} GiB are measured.")
     shared = any(loop.kind == "parallel" for loop in loops(nest.body))
@@ -69,9 +62,3 @@ def measured(kernel: Kernel, nest: Nest, dims: Mapping[str, int], predicted: flo
     except TensorlangError as error:
         return Measured(instead=f"A call could not be measured: {error}")
     return Measured(report, together, get_threads())
-
-
-def _bytes(nest: Nest, dims: Mapping[str, int]) -> list[int]:
-    return [
-        prod(known_value(extent, dims) or 0 for extent in buffer.shape) * buffer.dtype.bytes for buffer in (*nest.inputs, *nest.outputs)
-    ]

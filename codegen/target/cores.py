@@ -24,7 +24,7 @@ import os
 from dataclasses import astuple, replace
 from functools import cache
 from os import PathLike
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from tensorlang.codegen.target import calibrated
 from tensorlang.ir.machine import LINE_BYTES
@@ -122,13 +122,19 @@ def machine(spec: str | PathLike[str] | Target | Machine | None = None) -> Machi
     """
     if isinstance(spec, Machine):
         return spec
-    if isinstance(spec, PathLike) or (isinstance(spec, str) and (os.sep in spec or spec.endswith(".json"))):
+    if is_description(spec):
         from tensorlang.codegen.target import described  # noqa: PLC0415 - few have a file
 
         return described.read(spec).machine
     from tensorlang.codegen.target.description import target  # noqa: PLC0415 - it imports this file on use
 
+    assert not isinstance(spec, PathLike)
     return machine_of(target(spec))
+
+
+def is_description(spec: object) -> TypeGuard[str | PathLike[str]]:
+    """Is it the path of a description, and not a target?"""
+    return isinstance(spec, PathLike) or (isinstance(spec, str) and (os.sep in spec or spec.endswith(".json")))
 
 
 def machine_of(target: Target) -> Machine:

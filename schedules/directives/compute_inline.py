@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from tensorlang.definition.expr import MAX_DEPTH
 from tensorlang.ir import Alloc, Axis, Block, Expr, For, Load, Nest, Prefetch, Stmt, Store, allocate
 from tensorlang.ir.mentions import among, map_among, mentions
-from tensorlang.ir.relations import derived_values, in_scope
+from tensorlang.ir.printer import short
+from tensorlang.ir.relations import closure, derived_values, in_scope
 from tensorlang.ir.traverse import axes_of, depth, expressions, loads_of, map_own_expressions, rewrite, statements, substitute, walk
 from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageName
 from tensorlang.schedules.directives.compute_at import producer, producer_parts
@@ -65,6 +66,7 @@ class ComputeInline(Directive):
         readers = self._readers(nest, store)
         follow = self._follow(nest, store, axes)
         values = {buffer.name: substitute(value, follow) for buffer, value in zip(store.buffers, store.values, strict=True)}
+        self._require_around(nest, store, closure(nest, frozenset().union(*map(axes_of, values.values())) - set(axes)), readers)
         self._require_small(values, readers)
 
         def written(expr: Expr) -> Expr:
@@ -114,6 +116,15 @@ class ComputeInline(Directive):
         if left:
             raise Refusal("TL-S301", f"the loops of {self.stage!r} are already scheduled; inline it first", stage=self.stage)
         return found
+
+    def _require_around(self, nest: Nest, store: Store, spoken_of: frozenset[str], readers: list[Stmt]) -> None:
+        """Raise `Refusal` where a loop that the expressions speak of is not around all that read them: no read may happen there at all."""
+        for loop in path_to_store(nest, store):
+            if isinstance(loop, For) and loop.loop in spoken_of:
+                inside = {id(part) for part in statements(loop)}
+                if any(id(reader) not in inside for reader in readers):
+                    reason = f"{self.stage!r} differs between iterations of {short(loop.loop)!r}, and is read outside that loop"
+                    raise Refusal("TL-S301", reason, stage=self.stage, loop=loop.loop)
 
     def _readers(self, nest: Nest, store: Store) -> list[Stmt]:
         """The statements that read what the stage computes. Raises `Refusal` where they do not see storage that its expression reads."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, For, If, Load, Nest, Select, Stmt, Store, Unary
 from tensorlang.ir.mentions import mentions
 from tensorlang.ir.traverse import children, expressions, loads_of, statements, substatements
 from tensorlang.schedules.rewriting.edit import path_to
-from tensorlang.system.frozen import quickly_made
+from tensorlang.system.frozen import frozen
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """One read or write of a buffer element, with the loops and conditions around it (outermost first)."""
 

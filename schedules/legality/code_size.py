@@ -37,7 +37,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
-from tensorlang.ir.traverse import axes_of, children, dtype_of, shared
+from tensorlang.ir.traverse import axes_of, children, dtype_of, operands_first, shared
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
 
@@ -252,18 +252,7 @@ def _known(key: Identity) -> tuple[tuple[Expr, ...], dict[int, _NodeFacts], int]
     roots = tuple(shared(root, table) for root in cast("tuple[Expr, ...]", key.parts))
     facts: dict[int, _NodeFacts] = {}
     widest = 0
-    stack = list(roots)
-    while stack:
-        node = stack[-1]
-        if id(node) in facts:
-            stack.pop()
-            continue
-        below = children(node)
-        missing = [part for part in below if id(part) not in facts]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
+    for node, below in operands_first(roots, facts):
         like = {Binary: 0, Unary: 0, Select: 1}.get(type(node))
         dtype = dtype_of(node) if like is None else facts[id(below[like])].dtype
         reads = isinstance(node, Load)

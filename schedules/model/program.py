@@ -36,7 +36,7 @@ from tensorlang.ir import (
     Unary,
     WindowRelation,
 )
-from tensorlang.ir.integers import ARITHMETIC, COMPARE, EXTENT_OPERATORS
+from tensorlang.ir.integers import ARITHMETIC, ASSUMED_EXTENT, COMPARE, EXTENT_OPERATORS
 from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
@@ -45,8 +45,6 @@ from tensorlang.schedules.legality.code_size import FUNCTIONS
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
 
-UNKNOWN: Final = 1024.0
-"""Iterations assumed of a loop whose extent only a call tells."""
 EXTREMUM: Final = 3.0
 """Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
 DIVISION: Final = 5.0
@@ -153,7 +151,7 @@ class _Reader:
             case SplitRelation(parent, outer, inner, factor, lo):
                 self.axes[parent] = added((self.linear(lo), 1), (self._axis(outer), factor), (self._axis(inner), 1))
             case FuseRelation(fused, outer, inner, _, _, extent):
-                length = self._number(extent) or UNKNOWN
+                length = self._number(extent) or ASSUMED_EXTENT
                 terms = self._axis(fused)
                 self.axes[outer] = {name: Term(term.coefficient / length, term.period) for name, term in terms.items()}
                 self.axes[inner] = {name: Term(term.coefficient, length) for name, term in terms.items()}
@@ -206,7 +204,7 @@ class _Reader:
         for atom, factor in form.terms.items():
             if not isinstance(atom, Dim):
                 return None
-            total += factor * self.dims.get(atom.name, max(UNKNOWN, atom.least) if atom.most >= UNKNOWN else atom.most)
+            total += factor * self.dims.get(atom.name, max(ASSUMED_EXTENT, atom.least) if atom.most >= ASSUMED_EXTENT else atom.most)
         return total
 
     def _trips(self, loop: For) -> float:
@@ -221,7 +219,7 @@ class _Reader:
         if exact is not None:
             return max(exact, 0.0)
         ends = self._middle(loop.hi), self._middle(loop.lo)
-        return UNKNOWN / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
+        return ASSUMED_EXTENT / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
 
     def _tiles(self, loop: str) -> float:
         """How many tiles there are of the one that a loop runs through; 1 where the last one runs like the others, or is not known."""
@@ -310,10 +308,10 @@ class _Reader:
     def _shape(self, buffer: Buffer) -> tuple[tuple[float, ...], tuple[float, ...]]:
         known = self.shapes.get(buffer.name)
         if known is None:
-            extents = tuple(self._number(extent) or UNKNOWN for extent in buffer.shape)
+            extents = tuple(self._number(extent) or ASSUMED_EXTENT for extent in buffer.shape)
             strides = [float(buffer.dtype.bytes)]
             for held in reversed(buffer.in_memory[1:]):
-                strides.append(strides[-1] * max(self._number(held) or UNKNOWN, 1.0))
+                strides.append(strides[-1] * max(self._number(held) or ASSUMED_EXTENT, 1.0))
             known = self.shapes[buffer.name] = extents, tuple(reversed(strides)) if extents else ()
         return known
 

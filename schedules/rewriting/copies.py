@@ -61,7 +61,7 @@ def copied(nest: Nest, stmt: Stmt, around: Sequence[str], chosen: Iterable[str],
 
 
 def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
-    """A statement over renamed axes."""
+    """A statement over renamed axes, of statements of its own: edits find a statement by what it is, not by what it says."""
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
 
     def renamed_in(expr: Expr) -> Expr:
@@ -81,6 +81,8 @@ def over(stmt: Stmt, names: dict[str, str]) -> Stmt:
                     if any(axes_of(extent) & names.keys() for extent in buffer.shape):
                         part = stored_in(part, buffer.name, resized)
                 return part
+            case Store() | Prefetch():
+                return replace(part)
             case _:
                 return part
 

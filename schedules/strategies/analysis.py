@@ -10,6 +10,7 @@ from math import gcd
 
 from tensorlang.ir import Axis, Binary, Buffer, Const, Dim, Expr, For, If, Load, Nest, Store, Tail
 from tensorlang.ir.dtype import DType
+from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.ir.linear import linear
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure
@@ -20,9 +21,6 @@ from tensorlang.schedules.rewriting.quotients import is_quotient
 from tensorlang.schedules.rewriting.ragged import Ragged, ragged
 from tensorlang.schedules.rewriting.region import expand
 from tensorlang.system.lazy import cached_property
-
-UNKNOWN_EXTENT = 1024
-"""Assumed of an extent that is known only at run time."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ def size(loop: For) -> int:
     It divides work, bytes and tiles, and whatever is planned for a loop that never runs is right.
     """
     extent = literal_extent(loop)
-    return UNKNOWN_EXTENT if extent is None else max(1, extent)
+    return ASSUMED_EXTENT if extent is None else max(1, extent)
 
 
 def _is_empty(loop: For) -> bool:

@@ -35,7 +35,7 @@ GROUP: Final = 16
 """Blocks that are summed before their sum is added to the next one."""
 SLACK: Final = 1.5
 """How much longer than its block a chain may be before it is split at all."""
-UNKNOWN: Final = 8192
+UNKNOWN_CHAIN: Final = 8192
 """Additions that the levels of a loop take together whose extent is known only at run time; an outermost loop adds any number of those."""
 
 
@@ -62,7 +62,7 @@ def _adds(result: Expr, place: int) -> bool:
             return False
 
 
-def levels(extents: Sequence[int | None], block: int, least: int = 1, unknown: int = UNKNOWN) -> tuple[tuple[ChainLoop, ...], ...]:
+def levels(extents: Sequence[int | None], block: int, least: int = 1, unknown: int = UNKNOWN_CHAIN) -> tuple[tuple[ChainLoop, ...], ...]:
     """How the loops of a chain, innermost first, are split into levels, each innermost first.
 
     `least` additions stand inside of them already; `unknown` are taken together of an extent that is not known. Without a level that
@@ -114,7 +114,7 @@ def sum_in_lanes(s: Schedule, stage: StageInfo, loops: Sequence[str], lanes: int
     around = [part for part in map(partial(find_loop, s.nest), standing(s.nest, stage)) if part.loop not in loops]
     extent = _extent(s, vector)
     extents = [None if extent is None else -(-extent // lanes), *(_extent(s, loop) for loop in reversed(others))]
-    chosen = levels(extents, BLOCK, unknown=BLOCK * GROUP if any(size(loop) > 1 for loop in around) else UNKNOWN)
+    chosen = levels(extents, BLOCK, unknown=BLOCK * GROUP if any(size(loop) > 1 for loop in around) else UNKNOWN_CHAIN)
     if not any(part.starts for parts in chosen for part in parts):
         return False
     lane, *first = split_levels(s, vector, (ChainLoop(lanes, starts=False), *chosen[0]), "l")

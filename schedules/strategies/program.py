@@ -6,12 +6,10 @@ A stage that reuses its operands keeps a tile of the output in registers (a cont
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tensorlang.errors import ScheduleError
-from tensorlang.ir.mentions import mentions
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.model.estimate import estimate
@@ -20,7 +18,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, stages_of, tensor_of
+from tensorlang.schedules.strategies.analysis import StageInfo, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.digits import split_digits
 from tensorlang.schedules.strategies.dot_products import dot_kernels
@@ -34,8 +32,7 @@ from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
 from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
-from tensorlang.schedules.strategies.rows import RowVectors
-from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
+from tensorlang.schedules.strategies.stage_steps import StageSteps
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
 from tensorlang.schedules.strategies.unfolding import Unfolding
@@ -334,67 +331,15 @@ class ProgramStrategy:
             moved = self._placements.schedule(s, config)
         elif config.get("in_rows") and self._last is not None:
             moved = compute_in_rows(s, self._last)
-        placed: set[str] = set()
-        sums: dict[str, RowSum] = {}
-        for name in sorted((info.name for info in self._stages), key=lambda name: not self._is_placed_first(name)):
-            inlined = name not in mentions(s.nest.body).stages  # computed from the tiles of another one, or in the taps of a window
-            if name not in self._heavy or inlined or name in placed:
-                continue
-            alone = name not in moved and name not in self._blocks
-            sum_of_rows = self._sum_of_rows(name, config, alone=alone)
-            if sum_of_rows is not None:
-                sums[name] = sum_of_rows  # in versions of the nest, once all else is scheduled
-                continue
-            trial = s.copy()
-            try:
-                done = self._scheduled(name, trial, config, alone=alone)
-            except ScheduleError as error:
-                s.faults += tuple(stage_kinds.unexpected(name, error))
-                continue
-            if done:
-                s = trial
-                placed |= self._placed_by(name)
-        if self.threads > 1:
-            self._blocks.parallelize(s)
-            if self._placements is not None:
-                self._placements.share(s, config, self._prefixes)
-        return self._with_sums(s, sums)
-
-    def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
-        """The sum of unknown length that a stage is, in a program without tiles: of those there is too much code for two versions."""
-        rows = self._rows.get(name)
-        if self._tiles or self.placed or not isinstance(rows, RowVectors):
-            return None
-        prefix = "" if name == self._main_name else f"{name}."
-        return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)
-
-    def _with_sums(self, s: Schedule, sums: Mapping[str, RowSum]) -> Schedule:
-        trial = s.copy()
-        try:
-            schedule_sums(trial, tuple(sums.values()))
-        except ScheduleError as error:
-            s.faults += tuple(stage_kinds.unexpected(next(iter(sums)), error))
-            return s
-        return trial
-
-    def _is_placed_first(self, stage: str) -> bool:
-        tile = self._tiles.get(stage)
-        return tile is not None and tile.placed_first
-
-    def _placed_by(self, stage: str) -> frozenset[str]:
-        tile = self._tiles.get(stage)
-        return frozenset() if tile is None or tile.producer is None else frozenset({tile.producer.name})
-
-    def _scheduled(self, name: str, s: Schedule, config: Config, *, alone: bool) -> bool:
-        """Append the directives of one stage: the main one by the point, others by its knobs for them or by their default."""
-        main, tile = name == self._main_name, self._tiles.get(name)
-        if tile is not None:
-            nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
-            return nested and tile.schedule(s, config if main else self._defaults(name), alone=alone)
-        prefix, rows = "" if main else f"{name}.", self._rows[name]
-        if self._placements is not None:
-            rows = self._placements.rows_in(s, name)
-        rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
-        if self._placements is not None:
-            self._placements.fuse(s, name, config)
-        return True
+        steps = StageSteps(
+            tuple(info.name for info in self._stages if info.name in self._heavy),
+            self._main_name,
+            self._tiles,
+            self._rows,
+            self._blocks,
+            self._placements,
+            self._defaults,
+            self.threads,
+            sums_last=not self._tiles and not self.placed,
+        )
+        return steps.appended(s, config, moved)

@@ -18,6 +18,9 @@ from tensorlang.ir.printer import text
 WIDTH: Final = 64
 """Bits of the widest integer type: of a narrower one, what a longer shift moves out is wrapped away, or is the sign."""
 
+ASSUMED_EXTENT: Final = 1024
+"""What is planned for where an extent is known only at run time."""
+
 ARITHMETIC: Final[Mapping[str, Callable[[int, int], int]]] = {
     "add": operator.add,
     "sub": operator.sub,

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from tensorlang import ir
 from tensorlang.ir import Axis, Binary, Const, Dim, Expr, Unary
 from tensorlang.ir.integers import known_value
-from tensorlang.system.frozen import quickly_made
+from tensorlang.system.frozen import frozen
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Linear:
     """`constant + sum(coefficient * atom)`; no coefficient is zero."""
 

@@ -24,218 +24,26 @@ generation all read it there. A statement runs only where the condition of every
 
 Names of loops and axes are unique in a nest and read `stage.axis` ("C.i", "C.i_o", "C.init.i"). Extents and indices are int64.
 `Reduce` stands only in definitions and `Param` only in reducers; a nest holds neither (see `verify`).
+Buffers and expressions are defined in `expressions`, the rest here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import field
+from typing import Literal, TypeAlias
 
-from tensorlang.ir.dtype import INT64, DType
-from tensorlang.system.frozen import quickly_made
+from tensorlang.ir.expressions import MOST, Buffer, Expr, Reducer
+from tensorlang.system.frozen import frozen
 
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "tensor"]
 Tail = Literal["guard", "mask", "peel", "shift"]
-Memory = Literal["argument", "auto", "register", "stack", "heap"]
-
-UNARY = ("neg", "not", "abs")
-BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax")
-COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
-
-
-MOST = 1 << 48
-"""No extent is larger."""
-
-
-class Source(Protocol):
-    """What a `Load` reads: a `Buffer` in a nest, a tensor in a definition."""
-
-    @property
-    def dtype(self) -> DType:
-        """The type of an element."""
-        ...
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Row-major storage: a name, an extent for each dimension, an element type, where it lives, and the least alignment in bytes.
-
-    An argument may be the first part of a larger array, of extents `allocated`: its rows then lie further apart than they are long.
-    Nothing but addresses depends on that: what lies between is not there for anybody. A result may lie `over` the operand of that name,
-    element by element.
-    """
-
-    name: str
-    shape: tuple[Expr, ...]
-    dtype: DType
-    memory: Memory = "auto"
-    align: int = 0
-    allocated: tuple[Expr, ...] = ()
-    over: str = ""
-
-    @property
-    def in_memory(self) -> tuple[Expr, ...]:
-        """The extents of the array by which elements are found."""
-        return self.allocated or self.shape
-
-
-# Expressions ---------------------------------------------------------------------------------------------------------------------
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True, eq=False)
-class Const:
-    """A literal. Equality is by type and spelling, so that -0.0 and 0.0 stay apart and NaN equals itself."""
-
-    value: float | int | bool
-    dtype: DType = INT64
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and self.dtype == other.dtype and repr(self.value) == repr(other.value)
-
-    def __hash__(self) -> int:
-        return hash((self.dtype, repr(self.value)))
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A loop or a derived axis, by name."""
-
-    name: str
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Dim:
-    """An extent known only at run time (int64), `least <= dim <= most`. Equal names are the same dim: bounds do not tell dims apart."""
-
-    name: str
-    least: int = field(default=0, compare=False)
-    most: int = field(default=MOST, compare=False)
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Param:
-    """An operand of a reducer's combination."""
-
-    name: str
-    dtype: DType
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Load:
-    """One element of a buffer."""
-
-    buffer: Source
-    index: tuple[Expr, ...]
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """Conversion: saturating from floating point (NaN becomes 0), wrapping between integers."""
-
-    value: Expr
-    dtype: DType
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Unary:
-    """`neg`, `abs` (integers wrap), `not` (bitwise; logical on bool)."""
-
-    op: str
-    value: Expr
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """Arithmetic on two values of one type. `div` is floating; `floordiv` and `mod` are floored; all are total."""
-
-    op: str
-    left: Expr
-    right: Expr
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """A comparison of two values of one type; bool."""
-
-    op: str
-    left: Expr
-    right: Expr
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Select:
-    """`yes` where `cond`, else `no`; only the chosen side is read."""
-
-    cond: Expr
-    yes: Expr
-    no: Expr
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A named function of the table in `functions`."""
-
-    function: str
-    args: tuple[Expr, ...]
-    dtype: DType
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Reducer:
-    """An associative, commutative combination of states of one or several components.
-
-    `results[c]` is component c of `combine(a, b)`, over `Param("a0") ...` (the state so far) and `Param("b0") ...` (the new value).
-    """
-
-    name: str
-    identities: tuple[Const, ...]
-    results: tuple[Expr, ...]
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class ReduceAxis:
-    """The range of a reduction axis, `lo <= name < hi`."""
-
-    name: str
-    lo: Expr
-    hi: Expr
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Reduce:
-    """The combination of `values` over `axes` where `where` holds; its value is component `component` of the final state."""
-
-    reducer: Reducer
-    values: tuple[Expr, ...]
-    axes: tuple[ReduceAxis, ...]
-    where: Expr | None
-    component: int = 0
-
-
-Expr: TypeAlias = "Const | Axis | Dim | Param | Load | Cast | Unary | Binary | Compare | Select | Call | Reduce"
 
 
 # Statements ----------------------------------------------------------------------------------------------------------------------
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mentions:
     """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, all by runs."""
 
@@ -245,8 +53,7 @@ class Mentions:
     runs: tuple[frozenset[str], ...] = ()
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class For:
     """A loop. One that `follows` another takes every directive of that loop too (the copies of an accumulated tile).
 
@@ -263,8 +70,7 @@ class For:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """One instance of a stage: `buffer[index] = value` for each buffer, or `combine(buffer[index], values)` under a reducer.
 
@@ -280,8 +86,7 @@ class Store:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """Statements in order."""
 
@@ -289,8 +94,7 @@ class Block:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class If:
     """A condition around statements."""
 
@@ -300,8 +104,7 @@ class If:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alloc:
     """Storage that lives while `body` runs; its first contents are undefined. `allocate` makes it.
 
@@ -313,8 +116,7 @@ class Alloc:
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefetch:
     """A hint that an element is read soon. It has no effect, and the index may lie outside the buffer."""
 
@@ -329,8 +131,7 @@ Stmt: TypeAlias = "For | Store | Block | If | Alloc | Prefetch"
 # Relations and nests -------------------------------------------------------------------------------------------------------------
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitRelation:
     """`parent = lo + outer * factor + inner`, for `lo <= parent < hi`."""
 
@@ -343,8 +144,7 @@ class SplitRelation:
     tail: Tail = "guard"
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuseRelation:
     """`outer = outer_lo + fused // extent`, `inner = inner_lo + fused % extent`; `extent` is the inner loop's."""
 
@@ -356,8 +156,7 @@ class FuseRelation:
     extent: Expr
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowRelation:
     """`parent = base + inner`, for `parent < hi`: a region of constant size placed at `base`."""
 
@@ -373,8 +172,7 @@ Limit: TypeAlias = tuple[str, int, int]
 """The least and the most value of a dim, where they say more than 0 and `MOST`."""
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nest:
     """A whole program: argument buffers, run-time extents, statements, the relations of derived axes (oldest first), the bounded dims.
 
@@ -390,16 +188,16 @@ class Nest:
     limits: tuple[Limit, ...] = ()
     products: tuple[Expr, ...] = ()
 
+    @property
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """The least and the most value of each dim."""
+        return dict.fromkeys(self.dims, (0, MOST)) | {name: (least, most) for name, least, most in self.limits}
+
     def _repr_html_(self) -> str:
         from tensorlang.ir.printer import print_nest  # noqa: PLC0415 - for notebooks alone, as the next
         from tensorlang.system import markup  # noqa: PLC0415
 
         return markup.display(markup.nest(print_nest(self)))
-
-
-def const(value: int) -> Const:
-    """An int64 literal."""
-    return Const(value, INT64)
 
 
 def block(*parts: Stmt) -> Stmt:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tensorlang.ir.nodes import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Select, Unary
+from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Param, Reduce, Select, Unary
 
 _EXPRESSIONS: Final = (Const, Axis, Dim, Param, Load, Cast, Unary, Binary, Compare, Select, Call, Reduce)
 

@@ -9,7 +9,7 @@ the order of their frequency: a pattern of positions takes five times as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import is_
 from typing import assert_never
@@ -138,22 +138,27 @@ def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
     Rewriting takes an expression for a tree; where parts of it stand many times, most of that tree are copies.
     """
     found: dict[int, Expr] = {}
-    stack = [expr]
-    while stack:
-        node = stack[-1]
-        if id(node) in found:
-            stack.pop()
-            continue
-        parts = children(node)
-        missing = [part for part in parts if id(part) not in found]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
+    for node, parts in operands_first((expr,), found):
         same = tuple([found[id(part)] for part in parts])
         made = _over(node, parts, same) if parts else node
         found[id(node)] = table.setdefault((type(made), *_label(made), *map(id, same)), made)
     return found[id(expr)]
+
+
+def operands_first(roots: Iterable[Expr], done: Container[int]) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """Every node with its operands, after these, once. Who asks puts the identity of each into `done` before it asks for the next."""
+    stack = [*roots]
+    while stack:
+        node = stack[-1]
+        if id(node) in done:
+            stack.pop()
+            continue
+        parts = children(node)
+        missing = [part for part in parts if id(part) not in done]
+        if missing:
+            stack.extend(missing)
+            continue
+        yield node, parts
 
 
 def _label(expr: Expr) -> tuple[object, ...]:

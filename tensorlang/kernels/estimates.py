@@ -15,9 +15,9 @@ from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.cost import operation_count
 from tensorlang.codegen.target import Target, target as find_target
+from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.kernels import keys
 from tensorlang.kernels.wanted import Wanted, wanted
-from tensorlang.schedules.model.program import UNKNOWN
 
 KEPT: Final = 1024
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
@@ -63,5 +63,5 @@ def estimate(
 def _estimate(program: Wanted, target: Target, dims: Mapping[str, int], constants: frozenset[str]) -> Estimate:
     schedule = default_schedule(program.outputs, target, constants, threads=1)
     found = schedule.estimate(target, **dims)
-    sizes = {name: dims.get(name, int(UNKNOWN)) for name in program.dims}
+    sizes = {name: dims.get(name, ASSUMED_EXTENT) for name in program.dims}
     return Estimate(found.seconds, operation_count.flops(schedule.program.nest, sizes).value, dict(found.bytes), found.bound)

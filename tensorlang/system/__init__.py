@@ -1,1 +1,1 @@
-"""What the system and the interpreter need: whole files, forks, values made or known quickly, or on first use; and the HTML of displays."""
+"""What the system and the interpreter need: whole files, forks, values made or known quickly or on first use, HTML."""

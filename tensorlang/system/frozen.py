@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
 
-def quickly_made(cls: type[T]) -> type[T]:
-    """A frozen dataclass with slots that is made in half the time; it stays frozen, and its signature is the same.
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def frozen(cls: type[T]) -> type[T]:
+    """`@dataclass(frozen=True, slots=True)`, with values that are made in half the time; their signature is the same.
 
-    `@dataclass(frozen=True, slots=True)` stands below it. Raises `TypeError` for a class with `__post_init__`, which would not be called.
+    Raises `TypeError` for a class with `__post_init__`, which would not be called.
     """
     if hasattr(cls, "__post_init__"):
         raise TypeError(f"{cls.__name__} does more than set its fields when it is made")
+    cls = dataclasses.dataclass(frozen=True, slots=True)(cls)
     slow: Any = cls.__init__
     given = [name for name in inspect.signature(slow).parameters if name != "self"]
     scope: dict[str, Any] = {}

@@ -1,6 +1,5 @@
 """The page says all of a log, opens offline, trusts nothing in it, stays small, and a real browser draws every mark inside its chart."""
 
-import json
 import math
 import random
 import re
@@ -19,7 +18,7 @@ from tensorlang.autotune.reporting import html, replay, winner_pages
 from tensorlang.autotune.reporting.charts import Chart, Scale, ranked, thinned
 from tensorlang.errors import LogError
 from tests.autotune.made_logs import Made, matmul, write
-from tests.browser import CHROMIUM, Parsed, browse, contrast
+from tests.browser import CHROMIUM, Parsed, browse, contrast, probed
 from tests.work import work
 
 MADE = Made()
@@ -260,7 +259,7 @@ for (const svg of document.querySelectorAll('svg[role=img]')) {
       found.outside.push([svg.getAttribute('aria-label').slice(0, 40), mark.outerHTML.slice(0, 90)]);
   }
 }
-const told = document.createElement('pre'); told.id = 'told'; told.textContent = JSON.stringify(found); document.body.append(told);
+return found;
 """
 
 
@@ -273,20 +272,12 @@ def test_a_browser_draws_every_mark_inside_its_chart_and_fetches_nothing(tmp_pat
     page = html.write(write(tmp_path / "log.jsonl", busy(made, count)), tmp_path / "page.html")
     document, console = browse(page, tmp_path / "profile")
     assert "Best so far against trials" in document and not console, console
-    probed = tmp_path / "probed.html"
     policy = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
     text, times = policy.subn("", page.read_text())
     assert times == 1, "the page forbids itself to fetch or run anything; the probe has to run"
-    probed.write_text(text.replace("</body>", f"<script>{PROBE}</script></body>"))
     grounds = {}
-    for scheme, number, width in (("dark", 0, 1280), ("light", 1, 500)):
-        document, console = browse(
-            probed, tmp_path / "profile", f"--blink-settings=preferredColorScheme={number}", f"--window-size={width},900"
-        )
-        assert not console, console
-        told = re.search(r'<pre id="told">(.*?)</pre>', document, re.DOTALL)
-        assert told is not None
-        found = json.loads(told[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    for scheme, width in (("dark", 1280), ("light", 500)):
+        found = probed(text, PROBE, tmp_path, dark=scheme == "dark", width=width)
         assert found["charts"] >= 12 and found["marks"] > 300 and found["text"] > 2000
         assert (found["empty"], found["outside"], found["fetched"]) == ([], [], [])
         assert found["wide"] <= 0, f"at {width} pixels the page is {found['wide']} too wide"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from tensorlang import ir
 from tensorlang.codegen.cache.interface_symbol import with_interface
@@ -14,6 +17,7 @@ from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.kernel.kernel import Kernel
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.target import target
+from tensorlang.errors import CallError
 from tensorlang.ir.dtype import DType
 
 ADD_16 = """
@@ -165,3 +169,41 @@ class Bfloat16Tensor:
         make = ctypes.pythonapi.PyCapsule_New
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
         return make(self.struct, b"dltensor", None)
+
+
+def random_calls(kernel: Any, dtypes: list[str], called: Callable[[Any, Any, Any], Any]) -> Iterator[list[bytes | str]]:
+    """What a kernel of float32[n, 3] makes of operands that it may take or not, natively and carefully: bytes, or why it refuses."""
+    rng = np.random.default_rng(0)
+    base = rng.random(4000).astype("f4")
+
+    def operand() -> Any:
+        rows, columns = int(rng.integers(0, 5)), int(rng.choice([1, 2, 3, 3, 3, 3, 3, 4]))
+        start = int(rng.integers(0, 30))
+        array = base[start : start + rows * columns].reshape(rows, columns)
+        match int(rng.integers(0, 9)):
+            case 0:
+                return array.T
+            case 1:
+                return array[::-1]
+            case 2:
+                return array.astype(rng.choice(dtypes))
+            case 3:
+                return array.ravel()
+            case 4:
+                return array.copy()
+            case _:
+                return array
+
+    for _ in range(1500):
+        x, out = operand(), operand()
+        if rng.random() < 0.5:
+            out = base[200 : 200 + x.size].reshape(x.shape)
+        answers, before = list[bytes | str](), base.copy()
+        for call in (kernel, kernel._linked):
+            try:
+                answers.append(called(call, x, out).tobytes())
+            except CallError as error:
+                answers.append(str(error))
+                np.testing.assert_array_equal(base, before)
+            base[:] = before
+        yield answers

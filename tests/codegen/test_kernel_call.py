@@ -284,45 +284,13 @@ def test_inputs_are_not_written() -> None:
 
 def test_random_calls_mean_the_same_natively_and_carefully() -> None:
     """The two paths agree on what is taken and on what comes out."""
-    rng = np.random.default_rng(0)
     kernel = handmade.copy("n", 3, dims=("n",))
     kernel(np.zeros((1, 3), "f4"))
     assert kernel._fast
-    base = rng.random(4000).astype("f4")
-
-    def operand() -> Any:
-        rows, columns = int(rng.integers(0, 5)), int(rng.choice([1, 2, 3, 3, 3, 3, 3, 4]))
-        start = int(rng.integers(0, 30))
-        array = base[start : start + rows * columns].reshape(rows, columns)
-        match int(rng.integers(0, 9)):
-            case 0:
-                return array.T
-            case 1:
-                return array[::-1]
-            case 2:
-                return array.astype(rng.choice(["f8", ">f4", "i4"]))
-            case 3:
-                return array.ravel()
-            case 4:
-                return array.copy()
-            case _:
-                return array
-
     taken = 0
-    for _ in range(1500):
-        x, out = operand(), operand()
-        if rng.random() < 0.5:
-            out = base[200 : 200 + x.size].reshape(x.shape)
-        answers, before = [], base.copy()
-        for call in (kernel, kernel._linked):
-            try:
-                answers.append(call(x, out=out).tobytes())
-            except CallError as error:
-                answers.append(str(error))
-                np.testing.assert_array_equal(base, before)
-            base[:] = before
-        assert answers[0] == answers[1]
-        taken += isinstance(answers[0], bytes)
+    for natively, carefully in handmade.random_calls(kernel, ["f8", ">f4", "i4"], lambda call, x, out: call(x, out=out)):
+        assert natively == carefully
+        taken += isinstance(natively, bytes)
     assert taken > 200
 
 

@@ -24,7 +24,7 @@ from tensorlang.codegen.pictures.working_sets import working_sets
 from tensorlang.errors import BuildError, ScheduleError
 from tensorlang.ir.printer import print_nest
 from tensorlang.schedules.catalogue import DIRECTIVES
-from tests.browser import CHROMIUM, Parsed, browse, contrast
+from tests.browser import CHROMIUM, Parsed, contrast, probed
 from tests.codegen.test_pictures_walk import SCHEDULES, sliding, strips
 
 STYLE = (Path(pictures.__file__).parent / "templates" / "style.css").read_text()
@@ -235,6 +235,11 @@ def test_no_word_of_others_reaches_the_page_as_markup(tmp_path: Path, monkeypatc
     assert "<" not in _embedded({"name": hostile}) and json.loads(_embedded({"name": hostile})) == {"name": hostile}
 
 
+def test_a_machine_is_a_target_of_a_page_as_of_an_estimate(tmp_path: Path) -> None:
+    machine = replace(tl.machine("znver3"), name="a machine of one's own")
+    assert machine.name in product().visualize(tmp_path / "page.html", machine, measure=False).read_text().replace("&#39;", "'")
+
+
 def test_tensors_are_shown_with_their_default_schedule(tmp_path: Path) -> None:
     path = tl.visualize(images(), tmp_path / "page.html", measure=False)
     assert path == tmp_path / "page.html" and shown(path)["steps"]["calls"]
@@ -275,28 +280,20 @@ told.steps.push(document.getElementById('step-told').textContent, document.getEl
 told.code = document.getElementById('asm').innerText; told.lines = document.querySelectorAll('#nest div').length;
 told.bars = [...document.querySelectorAll('.set .track i')].map(bar => bar.getBoundingClientRect().width);
 told.hidden = [...document.querySelectorAll('canvas')].filter(canvas => canvas.getBoundingClientRect().width < 4).length;
-const out = document.createElement('pre'); out.id = 'probed'; out.textContent = JSON.stringify(told); document.body.append(out);
+return told;
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here to look at the page with")
-@pytest.mark.parametrize(("number", "width"), [(0, 1400), (1, 520)])
-def test_a_browser_plays_the_film_by_keys_buttons_and_slider_and_fetches_nothing(tmp_path: Path, number: int, width: int) -> None:
+@pytest.mark.parametrize(("dark", "width"), [(True, 1400), (False, 520)])
+def test_a_browser_plays_the_film_by_keys_buttons_and_slider_and_fetches_nothing(tmp_path: Path, dark: bool, width: int) -> None:
     schedule = strips(48, 8)
     page = schedule.visualize(tmp_path / "page.html")
     text = page.read_text().replace(
         "<head>", "<head><script>window.failures = []; addEventListener('error', e => failures.push(e.message));</script>"
     )
-    probed = tmp_path / "probed.html"
-    probed.write_text(text.replace("</body>", f"<script>{PROBE}</script></body>"))
-    document, console = browse(
-        probed, tmp_path / "profile", f"--blink-settings=preferredColorScheme={number}", f"--window-size={width},900"
-    )
-    assert not console, console
-    found = re.search(r'<pre id="probed">(.*?)</pre>', document, re.DOTALL)
-    assert found is not None
-    told = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    told = probed(text, PROBE, tmp_path, dark=dark, width=width)
     assert (told["errors"], told["fetched"], told["hidden"]) == ([], [], 0)
     assert told["wide"] <= 0, f"at {width} pixels the page is {told['wide']} too wide"
     assert [said.split()[1] for said, _ in told["pictures"]] == [
@@ -312,4 +309,4 @@ def test_a_browser_plays_the_film_by_keys_buttons_and_slider_and_fetches_nothing
     assert "pause" in told["playing"] and "Step 2 of 2" in told["steps"][0] and "P: float32" in told["steps"][1]
     assert "mm" in told["code"] and told["lines"] == len(print_nest(schedule.nest).splitlines())
     assert len(told["bars"]) >= 4 and all(bar > 0 for bar in told["bars"])
-    assert told["ground"] == ("rgb(20, 23, 27)" if number == 0 else "rgb(251, 250, 248)")
+    assert told["ground"] == ("rgb(20, 23, 27)" if dark else "rgb(251, 250, 248)")

@@ -20,6 +20,8 @@ from .program import BINARY, HALF, Builder, function
 
 UNIT: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 TINY: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1000}
+LARGEST: Final = {"float32": 2.0**128, "float64": 1.7976931348623157e308}
+"""What has no place in a type any more."""
 TURN: Final = 6.5
 """More than a whole turn, in radians."""
 ULPS: Final = 4
@@ -195,15 +197,20 @@ class Bounds(Builder):
             steps = tl.cast(self.count(axes), "float64") + 3.0
             unit = UNIT["float32" if of in HALF else of]
             if reducer in ("sum", "mean"):
-                spread = tl.sum(size(element), axis=ranges, where=condition) * unit * steps
+                reach = tl.sum(size(element), axis=ranges, where=condition)
+                spread = reach * unit * steps
                 bound = spread if error is None else spread + tl.sum(error, axis=ranges, where=condition)
                 if reducer == "mean":
                     bound = bound / tl.maximum(tl.sum(tl.cast(1.0, "float64"), axis=ranges, where=condition), 1.0)
             else:
+                reach = tl.prod(tl.maximum(size(element), 1.0), axis=ranges, where=condition)
+                least = tl.prod(tl.select(size(element) > 0.0, tl.minimum(size(element), 1.0), 1.0), axis=ranges, where=condition)
+                reach = tl.select(least >= TINY["float32" if of in HALF else of], reach, float("inf"))  # else a part may lose digits
                 largest = tl.prod(size(element) + known(error), axis=ranges, where=condition)
                 bound = largest * unit * steps * 2.0
                 bound = bound if error is None else bound + (largest - tl.prod(size(element), axis=ranges, where=condition))
-            bound = bound + rounding(made)
+            top = tl.cast(LARGEST["float32" if of in HALF else of], "float64")
+            bound = tl.select(reach < top, bound + rounding(made), float("inf"))  # else a part may overflow in another order
         elif error is not None:
             bound = tl.max(error, axis=ranges, where=condition)
             bound = tl.maximum(bound, tl.cast(0.0, "float64"))

@@ -48,6 +48,8 @@ from .view import Step
 Array = np.ndarray[Any, Any]
 TAG_WORK: Final = 2500
 NEST_WORK: Final = 4000
+ROOM: Final = 256 << 20
+"""Bytes of intermediates beyond which a kernel is built and not called."""
 THREADS: Final = 3
 CPU: Final = "cascadelake"
 """The machine that the strategies are asked for: a case is the same on every one."""
@@ -210,11 +212,14 @@ class Judge:
     def compiled(self, case: Case, program: Program, of: Any, everywhere: list[dict[str, int]], oracle: str, *, twin: bool) -> None:
         """The oracles that run machine code: of a schedule, or of tensors under their default schedule."""
         self.say(f"{oracle} build")
-        self.tally.add("oracle", oracle)
         try:
             kernel = tl.build(of)
         except Exception as error:
             raise Wrong("build", f"{oracle}: {type(error).__name__}: {error!s:.300}") from error
+        if kernel.workspace_bytes > ROOM:
+            self.tally.add("too large", oracle)
+            return
+        self.tally.add("oracle", oracle)
         schedule = of if isinstance(of, tl.Schedule) else tl.Schedule(of)
         threaded = any(isinstance(part, For) and part.kind == "parallel" for part in statements(schedule.nest.body))
         for turn, extents in enumerate(everywhere):

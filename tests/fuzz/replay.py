@@ -18,6 +18,7 @@ from unittest import mock
 import tensorlang as tl
 from tensorlang.ir import Nest
 from tensorlang.ir.printer import print_nest
+from tensorlang.ir.traverse import statements
 from tensorlang.ir.verify import verify
 from tensorlang.schedules import catalogue
 from tensorlang.schedules.directive import CODES
@@ -91,6 +92,9 @@ def attempt(schedule: Any, step: Step, tally: Tally, needed: Callable[[Nest, Nes
         verify(schedule.nest)
     except Exception as error:
         raise Wrong("verify", f"after {step}: {error!s:.300}") from error
+    found = [id(part) for part in statements(schedule.nest.body)]
+    if len(set(found)) < len(found):
+        raise Wrong("shared", f"after {step} a statement stands in two places: edits, which find it by what it is, would change both")
     return True
 
 

@@ -60,10 +60,13 @@ class Unknown(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class Plain:
-    """What a run of the plain nest did, for what data decides: executed instances, reads, and elements written."""
+    """What a run of the plain nest did, for what data decides: executed instances, reads, and elements written.
+
+    Reads are told apart by whether they only say where something is, or whether: the same load may do both, at other times.
+    """
 
     executed: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    reads: dict[tuple[str, Load], Pairs] = field(default_factory=dict)
+    reads: dict[tuple[str, Load, bool], Pairs] = field(default_factory=dict)
     writes: dict[str, Pairs] = field(default_factory=dict)
 
 
@@ -187,7 +190,7 @@ class Relations:
                 tests = [self.condition(cond, names, holds=holds) for cond, holds in conditions]
                 self.reads.append(self.access(who, element, load.index, names, " and ".join([domain, *tests])))
             except Unknown:
-                self.reads += listed(name, element, self.plain.reads.get((statement.label, load), []))
+                self.reads += listed(name, element, self.plain.reads.get((statement.label, load, aside), []))
 
     def access(self, here: str, element: str, index: tuple[Expr, ...], names: Mapping[str, str], domain: str) -> str:
         """The elements that instances touch."""

@@ -187,7 +187,7 @@ class Machine(nest_interpreter._Machine):
             self.reading.append((self.purpose, self.contents[name][at]))
             self.touch(name, at, writes=False)
             if self.here is not None:
-                self.plain.reads.setdefault((self.here[0], load), []).append((self.here[1], at))
+                self.plain.reads.setdefault((self.here[0], load, self.purpose == ASIDE), []).append((self.here[1], at))
             return scalars.scalar(self.buffers[name][at], of)
 
         return read

@@ -254,6 +254,22 @@ def test_an_order_that_cannot_show_may_change_under_set() -> None:
     check(last)
 
 
+@pytest.mark.parametrize("steps", [0, tl.dim("n")])
+def test_what_differs_between_steps_is_not_written_to_where_there_are_none(steps: Any) -> None:
+    """Of no steps nothing is proved: what is computed in each of them may stand before them, where nobody has it."""
+    H = tl.placeholder((0,), name="H")
+
+    def step(t: Any, h: Any) -> Any:
+        k = tl.reduce_axis(0, name="k")
+        twice = tl.compute((0,), lambda i: h[i] * 2 + tl.cast(t, "float32"), name="twice")
+        total = tl.compute((), lambda: tl.sum(twice[k], axis=k), name="total")
+        return tl.compute((0,), lambda i: twice[i] + total[()], name="next")
+
+    s = tl.Schedule(tl.scan(step, H, steps, name="S"))
+    s.compute_root("total")
+    refused(s, "compute_inline", "twice", code="TL-S301", says="'twice' differs between iterations of 't', and is read outside that loop")
+
+
 @pytest.mark.parametrize("directive", ["accumulate", "cache_write"])
 def test_a_copy_would_hold_an_element_twice(directive: str) -> None:
     s = tl.Schedule(histogram())

@@ -11,6 +11,7 @@ import tensorlang as tl
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.target import target
 from tensorlang.ir.printer import print_nest
+from tensorlang.ir.traverse import statements
 from tensorlang.schedules.schedule import Verdict
 from tests.schedules.programs import blur, check, matmul, scale
 
@@ -179,3 +180,26 @@ def test_storage_is_folded_in_every_version() -> None:
     for size in (1, 5, 9):
         a = np.arange(size + 1, dtype="i4")
         np.testing.assert_array_equal(tl.build(s, inputs=[A])(a), tl.evaluate(y, {A: a}))
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("version", ["", "_generic"])
+def test_a_sum_that_names_no_loop_is_accumulated_in_one_version_alone(version: str, partial: bool) -> None:
+    A, k = tl.placeholder((n, 6), "int32", name="A"), tl.reduce_axis(6, "k")
+    Y = tl.compute((n,), lambda i: tl.sum(A[i, k], axis=k) + 1, name="Y")
+    s = tl.Schedule(Y)
+    s.specialize("n % 2 == 0")
+    s.accumulate("Y.1", at=f"Y.1.k{version}", partial=partial)
+    for size in (1, 2, 5, 6):
+        a = np.arange(6 * size, dtype="i4").reshape(size, 6)
+        np.testing.assert_array_equal(tl.build(s, inputs=[A])(a), a.sum(axis=1) + 1)
+
+
+def test_every_statement_of_a_copy_is_its_own() -> None:
+    A, k = tl.placeholder((4,), name="A"), tl.reduce_axis(4, "k")
+    s = tl.Schedule(tl.compute((n,), lambda i: tl.sum(A[k], axis=k) + tl.cast(i, "float32"), name="Y"))
+    s.specialize("n >= 8")
+    s.peel("Y.i", first=1)
+    s.specialize("n >= 9")
+    found = list(statements(s.nest.body))
+    assert len({id(part) for part in found}) == len(found)

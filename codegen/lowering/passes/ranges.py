@@ -26,19 +26,24 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.codegen.lowering.passes.bounds import bounded
 from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr, For, If, Load, Stmt
 from tensorlang.ir.linear import linear
+from tensorlang.ir.mentions import allocations
 from tensorlang.ir.traverse import axes_of, children, dtype_of, loads_of, map_statements, read_in, substitute, walk, written_in
 
 Link: TypeAlias = "For | Expr"
 """A loop, or a condition."""
 
 
-def bound_by_data(stmt: Stmt, lanes: frozenset[str] = frozenset()) -> Stmt:
-    """The statement with loops bounded by conditions on data, the outermost first; `lanes` are the vector loops around."""
+def bound_by_data(stmt: Stmt, lanes: frozenset[str] = frozenset(), own: frozenset[str] = frozenset()) -> Stmt:
+    """The statement with loops bounded by conditions on data, the outermost first.
+
+    A bound is the same in all lanes: `lanes` are the vector loops around, `own` the storage inside them, which every lane has of its own.
+    """
     around: list[Expr] = []
     if isinstance(stmt, For) and stmt.kind in ("serial", "parallel"):
-        around, stmt = _bounded(stmt, lanes)
-    inside = lanes | {stmt.loop} if isinstance(stmt, For) and stmt.kind == "vector" else lanes
-    result = map_statements(stmt, lambda part: bound_by_data(part, inside))
+        around, stmt = _bounded(stmt, lanes, own)
+    if isinstance(stmt, For) and stmt.kind == "vector":
+        lanes, own = lanes | {stmt.loop}, own | {buffer.name for buffer in allocations(stmt.body)}
+    result = map_statements(stmt, lambda part: bound_by_data(part, lanes, own))
     return _nested(around, result)
 
 
@@ -72,11 +77,11 @@ class _Use:
     whole: bool
 
 
-def _bounded(loop: For, lanes: frozenset[str]) -> tuple[list[Expr], For]:
+def _bounded(loop: For, lanes: frozenset[str], own: frozenset[str]) -> tuple[list[Expr], For]:
     """The conditions that move in front of a loop, and the loop bounded by the conditions on data inside it."""
     links, body = _links(loop.body)
     written = written_in(body)
-    uses = [use for use in _uses(loop, links, lanes) if not written & read_in(use.says)]
+    uses = [use for use in _uses(loop, links, lanes) if not (written | own) & read_in(use.says)]
     tight = loop
     kept: list[_Use] = []
     for use in uses:

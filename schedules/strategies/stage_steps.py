@@ -1,0 +1,103 @@
+"""The directives of a point, stage by stage, where it is decided how each of them runs.
+
+A stage whose steps are refused keeps its plain loops, and the fault is recorded on the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from tensorlang.errors import ScheduleError
+from tensorlang.ir.mentions import mentions
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.space import Config
+from tensorlang.schedules.strategies import stage_kinds
+from tensorlang.schedules.strategies.analysis import perfectly_nested
+from tensorlang.schedules.strategies.placements import Placements
+from tensorlang.schedules.strategies.row_blocks import RowBlocks
+from tensorlang.schedules.strategies.rows import RowVectors
+from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
+from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class StageSteps:
+    """The `stages` that get directives, in program order, the `main` one by the point; `tiles` and `rows` say how each of them runs.
+
+    `defaults` gives the default of a stage that runs as tiles. With `sums_last`, sums of unknown length get versions of the nest once all
+    else is scheduled; beside tiles there would be too much code for two versions.
+    """
+
+    stages: tuple[str, ...]
+    main: str
+    tiles: Mapping[str, TileStrategy]
+    rows: Mapping[str, RowStrategy]
+    blocks: RowBlocks
+    placements: Placements | None
+    defaults: Callable[[str], Config]
+    threads: int
+    sums_last: bool
+
+    def appended(self, s: Schedule, config: Config, moved: Collection[str]) -> Schedule:
+        """The schedule with the directives of all stages, of which these have `moved` into the loops of others."""
+        placed: set[str] = set()
+        sums: dict[str, RowSum] = {}
+        for name in sorted(self.stages, key=lambda name: not (name in self.tiles and self.tiles[name].placed_first)):
+            inlined = name not in mentions(s.nest.body).stages  # computed from the tiles of another one, or in the taps of a window
+            if inlined or name in placed:
+                continue
+            alone = name not in moved and name not in self.blocks
+            sum_of_rows = self._sum_of_rows(name, config, alone=alone)
+            if sum_of_rows is not None:
+                sums[name] = sum_of_rows
+                continue
+            trial = s.copy()
+            try:
+                done = self._scheduled(name, trial, config, alone=alone)
+            except ScheduleError as error:
+                s.faults += tuple(stage_kinds.unexpected(name, error))
+                continue
+            if done:
+                s = trial
+                producer = self.tiles[name].producer if name in self.tiles else None
+                placed |= set() if producer is None else {producer.name}
+        if self.threads > 1:
+            self.blocks.parallelize(s)
+            if self.placements is not None:
+                self.placements.share(s, config, {name: self._prefix(name) for name in self.rows})
+        return _with_sums(s, sums)
+
+    def _prefix(self, name: str) -> str:
+        """What the knobs of a stage begin with."""
+        return "" if name == self.main else f"{name}."
+
+    def _sum_of_rows(self, name: str, config: Config, *, alone: bool) -> RowSum | None:
+        rows, prefix = self.rows.get(name), self._prefix(name)
+        if not self.sums_last or not isinstance(rows, RowVectors):
+            return None
+        return RowSum.of(rows, {**rows.default(prefix), **config}, prefix, alone=alone)
+
+    def _scheduled(self, name: str, s: Schedule, config: Config, *, alone: bool) -> bool:
+        """Append the directives of one stage: the main one by the point, others by its knobs for them or by their default."""
+        tile = self.tiles.get(name)
+        if tile is not None:
+            nested = perfectly_nested(s.nest, tile.stage)  # conditions, or stages that were moved in, may stand between the loops
+            return nested and tile.schedule(s, config if name == self.main else self.defaults(name), alone=alone)
+        prefix, rows = self._prefix(name), self.rows[name]
+        if self.placements is not None:
+            rows = self.placements.rows_in(s, name)
+        rows.schedule(s, {**rows.default(prefix), **config}, prefix, alone=alone)
+        if self.placements is not None:
+            self.placements.fuse(s, name, config)
+        return True
+
+
+def _with_sums(s: Schedule, sums: Mapping[str, RowSum]) -> Schedule:
+    trial = s.copy()
+    try:
+        schedule_sums(trial, tuple(sums.values()))
+    except ScheduleError as error:
+        s.faults += tuple(stage_kinds.unexpected(next(iter(sums)), error))
+        return s
+    return trial
