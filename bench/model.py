@@ -6,6 +6,9 @@
 
 For each log: the rank correlation (Spearman) of predicted and measured time over a sample of its points, the time of the point that the
 model would pick over the best of the sample, and predicted over measured time (least, median, most). A log's core is the one that it names.
+
+A log ends with its best trials and the default, measured again in turns. A pick that is one of them is compared with them, as it was
+measured there: a single trial on a shared machine is off by more than models differ, and nothing tells how far the first one is.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import gzip
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -77,10 +80,19 @@ def judged(path: Path, points: int) -> Row:
     predicted = [estimate(nest, machine).seconds for nest in nests]
     cost = (time.process_time() - begin) / len(nests)
     measured = [float(trial["min"]) for trial in trials[:points]]
-    pick = measured[min(range(len(nests)), key=predicted.__getitem__)] / min(measured)
+    chosen = trials[min(range(len(nests)), key=predicted.__getitem__)]["id"]
+    pick = pick_over_best(chosen, {trial["id"]: seconds for trial, seconds in zip(trials, measured, strict=False)}, records)
     ratios = sorted(guess / truth for guess, truth in zip(predicted, measured, strict=True))
     correlation = float(scipy.stats.spearmanr(predicted, measured).statistic)
     return Row(path.name.split(".")[0], core, len(nests), correlation, pick, (ratios[0], statistics.median(ratios), ratios[-1]), cost)
+
+
+def pick_over_best(chosen: str, single: Mapping[str, float], records: Sequence[Any]) -> float:
+    """The time of a trial over that of the best one: of those measured in turns at the end of its log, where it is one of them."""
+    finals = [record for record in records if record["kind"] == "final"]
+    turns = {point["id"]: float(point["min"]) for final in finals[-1:] for point in final["finalists"] if point.get("min")}
+    times = turns if chosen in turns else single
+    return times[chosen] / min(times.values())
 
 
 def table(rows: Sequence[Row]) -> Table:

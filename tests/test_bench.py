@@ -58,3 +58,12 @@ def test_the_cost_model_is_held_against_recorded_logs() -> None:
     assert row.ratios[0] <= row.ratios[1] <= row.ratios[2]
     assert row.pick >= 1
     assert model.table([row]).row_count == 2
+
+
+@pytest.mark.parametrize(("chosen", "ratio"), [("a", 1.0), ("b", 1.25), ("c", 3.0)])
+def test_a_pick_that_was_measured_in_turns_is_compared_with_what_was_measured_beside_it(chosen: str, ratio: float) -> None:
+    single = {"a": 6.0, "b": 2.0, "c": 6.0}
+    points = [{"id": "a", "min": 4.0}, {"id": "b", "min": 5.0}, {"id": "failed", "min": None}]
+    records = [{"kind": "trial"}, {"kind": "final", "finalists": points}]
+    assert model.pick_over_best(chosen, single, records) == ratio
+    assert model.pick_over_best(chosen, single, records[:1]) == single[chosen] / 2.0

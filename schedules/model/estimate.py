@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorlang.ir import Nest
 from tensorlang.schedules.model.footprints import scope
@@ -61,7 +61,10 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
     top = scope(parts)
     names = levels(machine)
     core = issued(parts, machine)
-    sent = dict(zip(names[1:], (cache_traffic(top, cache) for cache in cache_geometries(machine)), strict=True))
+    sent = {
+        name: (level, cache_traffic(top, cache))
+        for name, level, cache in zip(names[1:], _levels_below(machine), cache_geometries(machine), strict=True)
+    }
     walks = cache_traffic(top, tlb_geometry(machine))
     stages: dict[str, float] = {}
     shares = dict.fromkeys(("arithmetic", *names, "pages"), 0.0)
@@ -69,8 +72,8 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
         place, own = statement.place, core.get(statement.place, Cycles())
         streamed = {access.buffer.name for access in statement.accesses if access.streams}
         cycles, waits = {"arithmetic": own.arithmetic, "L1": own.loads}, 0.0
-        for name, traffic in sent.items():
-            cycles[name], waited = _cycles(traffic, place, machine, name, own, streamed)
+        for name, (level, traffic) in sent.items():
+            cycles[name], waited = _cycles(traffic, place, machine, level, own, streamed)
             shares[name] += waited / machine.hertz
             waits += waited
         keys = [(place, buffer) for buffer in own.asked]
@@ -79,33 +82,55 @@ def estimated(parts: Sequence[Part], machine: Machine) -> Estimate:
         shares["pages"] += waited / machine.hertz
         for name, value in cycles.items():
             shares[name] += value / machine.hertz
-        near = cycles.pop(names[1]) + cycles.pop("L1")  # L1 gives and takes through the same ports
+        near = _near(cycles.pop("L1"), cycles.pop(names[1]), sent[names[1]][1].share_alone(place, own.asked), machine)
         whole = sum(value**machine.overlap for value in (near, *cycles.values())) ** (1 / machine.overlap) + waits + waited
         stages[statement.stage] = stages.get(statement.stage, 0.0) + whole / machine.hertz
-    given = {name: traffic.total * machine.line for name, traffic in sent.items()}
+    given = {name: traffic.total * machine.line for name, (_, traffic) in sent.items()}
     return Estimate(sum(stages.values()), max(shares, key=lambda name: shares[name]), given, stages, shares)
 
 
-def _cycles(traffic: CacheTraffic, place: int, machine: Machine, name: str, core: Cycles, streamed: Collection[str]) -> tuple[float, float]:
+class Level(NamedTuple):
+    """What gives lines to a cache: cycles a line, cycles until the first; whether it is memory, which takes streams by itself."""
+
+    each: float
+    latency: float
+    last: bool
+
+
+def _levels_below(machine: Machine) -> tuple[Level, ...]:
+    """What is below each cache, nearest first."""
+    caches = (Level(machine.line / cache.bandwidth, cache.latency, last=False) for cache in machine.caches[1:])
+    return (*caches, Level(machine.line / machine.memory.bandwidth, machine.memory.latency, last=True))
+
+
+def _cycles(
+    traffic: CacheTraffic, place: int, machine: Machine, level: Level, core: Cycles, streamed: Collection[str]
+) -> tuple[float, float]:
     """Cycles in which a level gives what a statement wants from it, and meanwhile takes what it writes; and those in which the core waits.
 
     Lines that no prefetcher brings are waited for, as many at once as the core asks for; what is streamed is not fetched before.
     """
-    if name == "memory":
-        each, latency = machine.line / machine.memory.bandwidth, machine.memory.latency
-    else:
-        cache = machine.caches[levels(machine).index(name)]
-        each, latency = machine.line / cache.bandwidth, cache.latency
+    each, latency, last = level
     given = taken = past = waited = 0.0
     for buffer in core.asked:
         ahead, alone, back = (kind.get((place, buffer), 0.0) for kind in (traffic.ahead, traffic.alone, traffic.back))
-        if name == "memory" and buffer in streamed:
+        if last and buffer in streamed:
             past += back * machine.line / machine.memory.streaming
             continue
         given += (ahead + alone) * each
         taken += back * each
         waited += alone * max(0.0, _wait(latency, core, buffer, machine.outstanding) - each)
     return max(given, taken) + past, waited
+
+
+def _near(loads: float, lines: float, alone: float, machine: Machine) -> float:
+    """Cycles in which L1 gives operands and takes lines, of which a share comes `alone`: not ahead of the loads that want them.
+
+    These loads are issued again when the line is there. Lines that come ahead pass through the same ports as operands, so they overlap with
+    them by half the exponent of other resources: on Intel's cores, whose exponent is 2, not at all.
+    """
+    exponent = max(1.0, machine.overlap / 2)
+    return float(((loads + lines * alone) ** exponent + (lines * (1 - alone)) ** exponent) ** (1 / exponent))
 
 
 def _wait(latency: float, core: Cycles, buffer: str, most: float) -> float:

@@ -8,7 +8,7 @@ does not move is the same box outside of the loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BufferFootprint:
-    """The part of a buffer that is touched; `place` is the first statement that does."""
+    """The part of a buffer that is touched; `place` is the first statement that does; `name` the buffer's."""
 
     access: LinearAccess
     sides: tuple[DimensionSpan, ...]
@@ -45,12 +45,8 @@ class BufferFootprint:
     writes: bool
     streams: bool
     place: int
+    name: str
     counted: dict[int, Units] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The buffer's name."""
-        return self.access.buffer.name
 
     def units(self, size: int) -> Units:
         """The lines, or pages, of so many bytes that the box touches."""
@@ -101,7 +97,7 @@ class BufferFootprint:
                 each = abs(coefficient)
                 times = min(loop.trips, period) if each >= 1 else max(1.0, loop.trips * each)
                 sides[place] = DimensionSpan(first, span + min(each * (loop.trips - 1), period - 1), reached * times, places * times)
-        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place)
+        return BufferFootprint(self.access, tuple(sides), self.reads, self.writes, self.streams, self.place, self.name)
 
     def moves_with(self, other: BufferFootprint, inside: frozenset[str]) -> bool:
         """Do both move alike in the loops that are not `inside`?"""
@@ -125,7 +121,7 @@ class BufferFootprint:
         written = self.writes or other.writes
         streams = written and all(box.streams for box in (self, other) if box.writes)
         read = self.reads or other.reads
-        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place)
+        return BufferFootprint(self.access, tuple(sides), read, written, streams and not read, self.place, self.name)
 
 
 def sets_used(units: Units, line: int, sets: int) -> float:
@@ -177,24 +173,26 @@ def scope(parts: tuple[Part, ...], loop: Loop | None = None) -> Scope:
         else:
             places |= found.places
     inside = frozenset().union(*(part.inside for part in within))
-    once = _merged(boxes, inside)
+    once = within[0].whole if len(parts) == len(within) == 1 else _merged(boxes, inside)
     if loop is None:
         return Scope(loop, once, once, tuple(inner), inside, frozenset(places))
     inside |= {loop.name}
-    return Scope(loop, once, _merged((box.over(loop) for box in once), inside), tuple(inner), inside, frozenset(places))
+    return Scope(loop, once, _merged([box.over(loop) for box in once], inside), tuple(inner), inside, frozenset(places))
 
 
 def _point(access: LinearAccess, place: int) -> BufferFootprint:
     sides = tuple(DimensionSpan(float(offset), 1.0, 1.0, 1.0) for offset in access.offsets)
-    return BufferFootprint(access, sides, access.reads, access.writes, access.streams, place)
+    return BufferFootprint(access, sides, access.reads, access.writes, access.streams, place, access.buffer.name)
 
 
-def _merged(boxes: Iterable[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:
+def _merged(boxes: Sequence[BufferFootprint], inside: frozenset[str]) -> tuple[BufferFootprint, ...]:
     """Boxes, those of one buffer joined that move alike outside."""
     found: list[BufferFootprint] = []
+    if len({box.name for box in boxes}) == len(boxes):
+        return tuple(boxes)
     for box in boxes:
         for place, old in enumerate(found):
-            if old.access.buffer.name == box.access.buffer.name and old.moves_with(box, inside):
+            if old.name == box.name and old.moves_with(box, inside):
                 found[place] = old.joined(box)
                 break
         else:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import takewhile
+from typing import Final, NamedTuple
 
 from tensorlang.schedules.model.machine import Machine
 from tensorlang.schedules.model.program import Loop, Part, Statement, statements
 from tensorlang.schedules.model.walks import LinearAccess
 
 STEP: Final = 2.0
-"""Slots of a step of a serial loop: its counter, and the comparison with the jump."""
+"""Slots of a step of a serial loop: its counter, and the comparison with the jump. Beside those of its body, where that has some left."""
 ENTRY: Final = 4.0
 """Cycles to begin and leave a loop: its first addresses, and its end where that is predicted wrongly; ends of short loops seldom are."""
 PREFETCHED: Final = 4
@@ -27,6 +28,12 @@ NEAR: Final = 4
 MASKS: Final = {512: 2.0, 256: 8.0, 128: 24.0}
 """Slots of the mask of a vector and of what it guards, by the bits of vectors: AVX-512 has registers for masks; AVX2 compares the loop's
 value in all lanes and loads under that; with 128 bits a masked load is one for each lane, and a jump."""
+INSTRUCTION: Final = 1.0
+"""Slots of an instruction that computes a tile: `vpdpbusd` is issued like a multiply-add."""
+MASKED_SUMS: Final = (512,)
+"""Bits of vectors that a mask keeps parts of while sums are added; others are blended with the sum before: a slot, a cycle, a register."""
+FORWARDED: Final = 2.0
+"""Latencies of L1 from the store of a sum until its next load has it: 7 or 8 cycles on a Zen 3, whose L1 gives in 4 (Fog's tables)."""
 BRANCH: Final = 2.0
 """Slots of a condition that is the same for a whole vector: a comparison and a jump."""
 
@@ -53,20 +60,23 @@ class Cycles:
 def issued(parts: tuple[Part, ...], machine: Machine) -> dict[int, Cycles]:
     """The cycles of each statement, by its place in the program."""
     found: dict[int, Cycles] = {}
-    for place, cycles in _issued(parts, machine, 1.0, None):
+    for place, cycles in _issued(parts, machine, 1.0, ()):
         found[place] = found.get(place, Cycles()) + cycles
     return found
 
 
-def _issued(parts: tuple[Part, ...], machine: Machine, times: float, serial: Loop | None) -> Iterator[tuple[int, Cycles]]:
+def _issued(parts: tuple[Part, ...], machine: Machine, times: float, around: tuple[Loop, ...]) -> Iterator[tuple[int, Cycles]]:
+    step = STEP if around else 0.0
     for part in parts:
         if _is_body(part):
             for statement, path in _paths(part, ()):
-                yield statement.place, _body(statement, path, serial, machine, times)
+                yield statement.place, _body(statement, path, around, machine, times, step)
+                step = 0.0
         elif isinstance(part, Loop):
-            steps = (part.trips * STEP / machine.ports.issue + ENTRY) * times
+            own = 0.0 if any(map(_is_body, part.body)) else part.trips * STEP / machine.ports.issue
+            steps = (own + ENTRY) * times
             yield next(statements(part.body)).place, Cycles(steps, 0.0)
-            yield from _issued(part.body, machine, times * part.trips, part)
+            yield from _issued(part.body, machine, times * part.trips, (*around, part))
 
 
 def _is_body(part: Part) -> bool:
@@ -81,68 +91,159 @@ def _paths(part: Part, path: tuple[Loop, ...]) -> Iterator[tuple[Statement, tupl
         yield part, path
 
 
-def _body(statement: Statement, path: tuple[Loop, ...], serial: Loop | None, machine: Machine, times: float) -> Cycles:
+def _body(statement: Statement, path: tuple[Loop, ...], around: tuple[Loop, ...], machine: Machine, times: float, step: float) -> Cycles:
     """The cycles of one statement in a body that runs `times` times."""
-    ports = machine.ports
+    ports, serial = machine.ports, around[-1] if around else None
+    chained = math.prod(loop.trips for loop in takewhile(lambda loop: loop.name not in statement.moving, reversed(around)))
     vector = next((loop for loop in path if loop.kind != "unroll"), None)
+    products = [loop for loop in path if loop.kind == "tensor" and loop is not vector]  # what an instruction adds in each lane
     lanes = machine.lanes(statement.bits)
-    copies = {loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path}
-    number = math.prod(copies.values())
-    loads = stores = shuffles = 0.0
+    copies = {
+        loop.name: max(1, math.ceil((loop.trips / lanes if loop is vector else loop.trips) - 1e-9)) for loop in path if loop not in products
+    }
     anew = serial is not None and serial.name in statement.moving
+    moves: list[_Moves] = []
     lines: list[tuple[str, float, float]] = []
-    kept, waiting, farthest = 0.0, 0.0, 1.0
+    waiting, farthest = 0.0, 1.0
     for access, offsets in _alike(statement):
         moving = access.steps()
-        step = 0.0 if serial is None else moving.get(serial.name, 0.0)
+        stride = 0.0 if serial is None else moving.get(serial.name, 0.0)
         vectors = _elements(access, offsets, copies, "" if vector is None else vector.name)
         apart = 0.0 if vector is None else abs(moving.get(vector.name, 0.0))
-        each = 1.0
+        if apart and any(abs(moving.get(loop.name, 0.0)) == 1 for loop in products):  # products lie side by side, those of a lane first
+            apart = 1.0
+        each, shuffles = 1.0, 0.0
         if apart not in (0.0, 1.0):
-            across = any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
+            stored = access.writes and not access.reads
+            across = stored and any(abs(moving.get(loop.name, 0.0)) == 1 and loop.trips >= NEAR for loop in path if loop is not vector)
             if across:  # a square is transposed in registers
-                shuffles += vectors * math.log2(lanes)
+                shuffles = vectors * math.log2(lanes)
             elif apart <= NEAR and not access.writes:
-                each, farthest, shuffles = apart, max(farthest, 2 * apart), shuffles + vectors * apart
+                each, farthest, shuffles = apart, max(farthest, 2 * apart), vectors * apart
             else:
-                each, shuffles = float(lanes), shuffles + vectors * lanes
+                each = min(float(lanes), vector.trips if vector is not None else 1.0)
+                shuffles = vectors * each
         waiting += _shared(statement, moving, copies, vectors) if anew else 0.0
-        done = vectors * each
+        done, kept = vectors * each, 0.0
         if serial is not None and serial.name not in moving:
-            kept, done = kept + (done if access.reads else 0.0), done / serial.trips
+            kept, done = done if access.reads else 0.0, done / serial.trips
         touched = vectors * each * min(1.0, machine.vector_bits / 8 / machine.line)
-        lines.append((access.buffer.name, touched, touched * min(1.0, abs(step) * access.element / machine.line)))
+        lines.append((access.buffer.name, touched, touched * min(1.0, abs(stride) * access.element / machine.line)))
         if vector is not None and apart == 1:
             done *= 1 + _crossings(access, moving, vector.name, offsets, lanes, machine.line)
-        loads += done if access.reads else 0.0
-        stores += done if access.writes else 0.0
-    work = statement.operations * number
-    levels = math.log2(lanes) if statement.combines and vector is not None and vector.name not in statement.moving else 0.0
-    if levels:  # lanes are combined with one another before they join the result
-        joined = math.prod(count for name, count in copies.items() if name in statement.moving)
-        work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
-    chain, free = 0.0, machine.registers - 1 - waiting
-    if statement.combines:
-        kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
-        sums = math.prod(count for name, count in copies.items() if name in kept_apart)
-        if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
-            free -= sums
-            loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
-        loads += max(0.0, kept - max(0.0, free))
-        chain = number / sums * (ports.latency + max(0.0, statement.joining - 1))
-        if serial is not None:  # the window holds the beginning of the next tile, which depends on nothing
-            slots = work + loads + stores + shuffles + STEP
-            chain /= 1 + ports.window / (slots * (1.0 if anew else serial.trips))
+        moves.append(_Moves(moving.keys(), done if access.reads else 0.0, done if access.writes else 0.0, shuffles, kept))
     masks = farthest * _conditions(statement, copies, vector, serial, machine)
-    work += masks / 2
-    slots = work + masks / 2 + loads + stores + shuffles
+    body = _Body(statement, copies, vector, chained, tuple(moves), waiting, masks, step, machine)
+    first, *rest = _tiles(path, copies, vector, lanes)
+    arithmetic, memory, slots = body.cycles(first)
+    ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
     asked: dict[str, float] = {}
     for name, now, later in lines:
         asked[name] = asked.get(name, 0.0) + now + later * ports.window / (slots + STEP)
-    arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, slots / ports.issue)
-    memory = max(loads / ports.loads, stores / ports.stores)
-    ahead = ports.window / (slots + STEP) * max(arithmetic, memory)
+    arithmetic, memory = arithmetic * first.share, memory * first.share
+    for tile in rest:
+        more, moved, _ = body.cycles(tile)
+        arithmetic, memory = arithmetic + more * tile.share, memory + moved * tile.share
     return Cycles(arithmetic * times, memory * times, ahead, asked)
+
+
+class _Moves(NamedTuple):
+    """What accesses that move alike take in a body: loads, stores, shuffles, and of the loads those that registers may keep."""
+
+    loops: Collection[str]
+    loads: float
+    stores: float
+    shuffles: float
+    kept: float
+
+
+class _Tile(NamedTuple):
+    """How often a body runs on a tile of some size, as a share of all its runs, which may add up to more than 1: parts count as runs.
+
+    `copies` of the statement by loops; `masked`: only a part of its last vectors is wanted.
+    """
+
+    share: float
+    copies: Mapping[str, int]
+    masked: bool
+
+
+def _tiles(path: tuple[Loop, ...], copies: Mapping[str, int], vector: Loop | None, lanes: int) -> list[_Tile]:
+    """The tile of a body, and what is left at the ends of loops whose last tile is not whole."""
+    found = [_Tile(1.0, copies, masked=False)]
+    for loop in path:
+        whole = math.floor(loop.tiles + 1e-9)
+        left = loop.trips if whole == 0 else (loop.tiles - whole) * loop.trips
+        if left < 1e-6 or loop.name not in copies:
+            continue
+        vectors = left / lanes if loop is vector else left
+        count = math.ceil(vectors - 1e-6)
+        masked = count - vectors > 1e-6
+        if whole == 0:
+            found = [tile._replace(masked=tile.masked or masked) for tile in found]
+            continue
+        found = [tile._replace(share=tile.share * whole / loop.tiles) for tile in found] + [
+            _Tile(tile.share / loop.tiles, {**tile.copies, loop.name: count}, tile.masked or masked) for tile in found
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A statement under unrolled and vector loops, `copies` of it by loop.
+
+    It adds to one sum in `chained` runs of the body, one after the other; `waiting` registers hold what later turns read again; the loop
+    around it takes `step` slots each time.
+    """
+
+    statement: Statement
+    copies: Mapping[str, int]
+    vector: Loop | None
+    chained: float
+    moves: tuple[_Moves, ...]
+    waiting: float
+    masks: float
+    step: float
+    machine: Machine
+
+    def cycles(self, tile: _Tile) -> tuple[float, float, float]:
+        """Cycles of arithmetic (or of a chain), and of loads and stores; the slots."""
+        statement, vector, ports, copies = self.statement, self.vector, self.machine.ports, tile.copies
+        loads = stores = shuffles = kept = 0.0
+        for moves in self.moves:
+            part = 1.0
+            if copies is not self.copies:
+                part = math.prod(copies[name] / count for name, count in self.copies.items() if name in moves.loops)
+            loads, stores = loads + moves.loads * part, stores + moves.stores * part
+            shuffles, kept = shuffles + moves.shuffles * part, kept + moves.kept * part
+        number = math.prod(copies.values())
+        work = (statement.operations if vector is None or vector.kind != "tensor" else INSTRUCTION) * number
+        chain, free = 0.0, self.machine.registers - 1 - self.waiting
+        if statement.combines and vector is not None and vector.name not in statement.moving:
+            levels = math.log2(self.machine.lanes(statement.bits))  # lanes are combined with one another before they join the result
+            joined = math.prod(count for name, count in copies.items() if name in statement.moving)
+            work, shuffles = work + levels * joined * statement.joining, shuffles + levels * joined
+        if statement.combines:
+            kept_apart = statement.moving if vector is None else statement.moving | {vector.name}
+            sums = math.prod(count for name, count in copies.items() if name in kept_apart)
+            blended = 0.0
+            if tile.masked and vector is not None and self.machine.vector_bits not in MASKED_SUMS:
+                blended = sums / copies.get(vector.name, 1)
+            latency = ports.latency + max(0.0, statement.joining - 1) + min(1.0, blended)
+            if not any(access.writes for access in statement.accesses):  # sums in registers: what these do not hold goes to memory and back
+                free -= sums + blended
+                loads, stores = loads + max(0.0, -free), stores + max(0.0, -free)
+                if sums + blended > self.machine.registers - 1:  # else rows that wait are loaded again, and no sum waits
+                    latency += FORWARDED * self.machine.caches[0].latency
+            loads += max(0.0, kept - max(0.0, free))
+            work += blended
+            chain = number / sums * latency
+            slots = work + loads + stores + shuffles + STEP  # the window holds the beginning of the next tile, which depends on nothing
+            chain /= 1 + ports.window / (slots * self.chained)
+        work += self.masks / 2
+        slots = work + self.masks / 2 + loads + stores + shuffles
+        arithmetic = max(work / ports.arithmetic + shuffles / ports.shuffles, chain, (slots + self.step) / ports.issue)
+        return arithmetic, max(loads / ports.loads, stores / ports.stores), slots
 
 
 def _conditions(statement: Statement, copies: Mapping[str, int], vector: Loop | None, serial: Loop | None, machine: Machine) -> float:

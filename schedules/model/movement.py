@@ -9,7 +9,7 @@ only while these have ways for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -47,13 +47,19 @@ class CacheTraffic:
         """All units that pass, both ways."""
         return sum(self.ahead.values()) + sum(self.alone.values()) + sum(self.back.values())
 
+    def share_alone(self, place: int, buffers: Iterable[str]) -> float:
+        """The share of what comes in for a statement that comes one by one."""
+        keys = [(place, buffer) for buffer in buffers]
+        alone, ahead = (sum(kind.get(key, 0.0) for key in keys) for kind in (self.alone, self.ahead))
+        return alone / (alone + ahead) if alone else 0.0
+
     def add(self, box: BufferFootprint, units: Units, unit: int, times: float) -> None:
         """Count what a box moves."""
-        key, alone = (box.place, box.name), min(1.0, PREFETCHED * unit / box.access.run) if box.reads else 0.0
-        self.alone[key] = self.alone.get(key, 0.0) + units.total * times * alone
-        self.ahead[key] = self.ahead.get(key, 0.0) + units.total * times * (1 - alone)
+        key, alone, moved = (box.place, box.name), min(1.0, PREFETCHED * unit / box.access.run) if box.reads else 0.0, units.total * times
+        self.alone[key] = self.alone.get(key, 0.0) + moved * alone
+        self.ahead[key] = self.ahead.get(key, 0.0) + moved * (1 - alone)
         if box.writes:
-            self.back[key] = self.back.get(key, 0.0) + units.total * times
+            self.back[key] = self.back.get(key, 0.0) + moved
 
 
 def cache_geometries(machine: Machine) -> tuple[CacheGeometry, ...]:
@@ -78,14 +84,16 @@ def cache_traffic(top: Scope, cache: CacheGeometry) -> CacheTraffic:
 
 def _add_traffic(here: Scope, cache: CacheGeometry, times: float, left: Mapping[str, float], found: CacheTraffic) -> None:
     """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
-    lost = _lost(here.once, cache)
     rest: dict[str, float] = {}
-    for box, share in zip(here.once, lost, strict=True):
-        rest[box.name] = max(rest.get(box.name, 0.0), share * left.get(box.name, 1.0))
+    held: dict[str, float] = {}
+    for box, share in zip(here.once, _lost(here.once, cache), strict=True):
+        name = box.name
+        held[name] = 1 - share
+        rest[name] = max(rest.get(name, 0.0), share * left.get(name, 1.0))
     if here.loop is not None:
-        held = {box.name: 1 - share for box, share in zip(here.once, lost, strict=True)}
         for box in here.whole:
-            share = held.get(box.name, 0.0) * left.get(box.name, 1.0)
+            name = box.name
+            share = held.get(name, 0.0) * left.get(name, 1.0)
             if share > 0:
                 found.add(box, box.units(cache.unit), cache.unit, times * share)
     if max(rest.values(), default=0.0) < 1e-3:
@@ -105,12 +113,16 @@ def _lost(boxes: tuple[BufferFootprint, ...], cache: CacheGeometry) -> tuple[flo
     least, most = cache.kept
     if total <= least * cache.ways:  # even if all fell into one set
         return (0.0,) * len(boxes)
+    evenly = min(1.0, max(0.0, (total / (cache.sets * cache.ways) - least) / (most - least)))
+    if cache.sets == 1 or evenly == 1:
+        return (evenly,) * len(boxes)
     found = []
     for units in counted:
-        full = total / (cache.sets * cache.ways)
-        if cache.sets > 1:
+        lost = evenly
+        if units.rows:
             used = sets_used(units, cache.unit, cache.sets)
-            if used < units.total:
-                full = max(full, (units.total / used + (total - units.total) / cache.sets) / cache.ways)
-        found.append(min(1.0, max(0.0, (full - least) / (most - least))))
+            if used < min(units.total, cache.sets):
+                full = (units.total / used + (total - units.total) / cache.sets) / cache.ways
+                lost = max(lost, min(1.0, (full - least) / (most - least)))
+        found.append(lost)
     return tuple(found)

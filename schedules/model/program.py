@@ -74,12 +74,17 @@ class Statement(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole."""
+    """A loop that runs more than once; `trips` may be a fraction where the last tile is not whole.
+
+    `tiles`: where it runs through one tile of a loop that was split, how many of them there are, the last one a part of one; less than 1
+    where the only one is a part.
+    """
 
     name: str
     trips: float
     kind: str
     body: tuple[Part, ...]
+    tiles: float = 1.0
 
 
 Part: TypeAlias = "Loop | Statement"
@@ -128,8 +133,9 @@ class _Reader:
     count: int = 0
 
     def __post_init__(self) -> None:
-        self.splits = {relation.outer: relation for relation in self.nest.relations if isinstance(relation, SplitRelation)}
-        self.tiles = {relation.inner: relation for relation in self.splits.values()}
+        splits = [relation for relation in self.nest.relations if isinstance(relation, SplitRelation)]
+        self.splits = {relation.outer: relation for relation in splits}
+        self.tiles = {relation.inner: relation for relation in splits}
         found = [*loops(self.nest.body)]
         self.begins = {loop.loop: loop.lo for loop in found if not isinstance(loop.lo, Const)}
         self.once = {loop.loop for loop in found if self._number(Binary("sub", loop.hi, loop.lo)) == 1}
@@ -215,6 +221,13 @@ class _Reader:
         ends = self._middle(loop.hi), self._middle(loop.lo)
         return ASSUMED_EXTENT / 2 if ends[0] is None or ends[1] is None else max(ends[0] - ends[1], 0.0)
 
+    def _tiles(self, loop: str) -> float:
+        """How many tiles there are of the one that a loop runs through; 1 where the last one runs like the others, or is not known."""
+        split = self.tiles.get(loop)
+        if split is None or split.tail != "peel":
+            return 1.0
+        return (self._number(Binary("sub", split.hi, split.lo)) or split.factor) / split.factor
+
     def _middle(self, expr: Expr) -> float | None:
         """The value of a bound in the middle of the loops around it; None where data decides."""
         match expr:
@@ -257,7 +270,7 @@ class _Reader:
                 if trips == 1:
                     yield from inner
                 elif inner and trips > 0:
-                    yield Loop(name, trips, kind, inner)
+                    yield Loop(name, trips, kind, inner, self._tiles(name))
             case Store():
                 yield self._statement(stmt)
             case _:

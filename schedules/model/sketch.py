@@ -64,7 +64,10 @@ class Sketch:
         outer, inner = f"{loop}_o", f"{loop}_i"
         place, old = self._find(loop)
         trips = max(1.0, math.ceil(old.trips / lanes) * lanes / factor), min(factor, old.trips)
-        self.loops[place : place + 1] = [Loop(outer, trips[0], old.kind, ()), Loop(inner, trips[1], old.kind, ())]
+        tiles = (old.tiles, trips[0]) if trips[0] > 1 else (1.0, old.tiles if old.tiles > 1 else min(1.0, old.trips / factor))
+        self.loops[place : place + 1] = [
+            Loop(name, count, old.kind, (), parts) for name, count, parts in zip((outer, inner), trips, tiles, strict=True)
+        ]
         self._substitute({loop: {outer: Term(factor), inner: Term(1.0)}})
         return outer, inner
 
@@ -98,6 +101,14 @@ class Sketch:
         for place, loop in enumerate(self.loops):
             if loop.name == name:
                 self.loops[place] = loop._replace(kind=kind)
+
+    def trips(self, name: str) -> float:
+        """How often a loop runs."""
+        return next((loop.trips for loop in self.loops if loop.name == name), 1.0)
+
+    def lengthen(self, name: str, factor: float) -> None:
+        """Let a loop run so many times as often, for iterations that take longer."""
+        self.loops = [loop._replace(trips=loop.trips * factor) if loop.name == name else loop for loop in self.loops]
 
     def pack(self, buffer: str, at: str, lanes: int, *, copied: bool = True, along: str = "") -> None:
         """Copy what the loops inside `at` use of a buffer, in their order; vectors of the copy have so many lanes.
@@ -198,7 +209,7 @@ class Sketch:
             along = next((loop for loop in reversed(self.loops[:-1]) if abs(steps.get(loop.name, 0.0)) == 1), None)
             if along is None:
                 return
-            tiles, vector = self.split(along.name, lanes)
+            tiles, vector = self.split(self._fused_run(along, steps), lanes)
             around, panel = last.name, last.name
             if last.trips > UNROLLED:
                 around, panel = self.split(last.name, UNROLLED)
@@ -208,6 +219,15 @@ class Sketch:
         else:
             vector = self.split(last.name, lanes)[1] if last.trips > 4 * lanes else last.name
         self.mark(vector, "vector")
+
+    def _fused_run(self, last: Loop, steps: Mapping[str, float]) -> str:
+        """One loop of those that walk neighbours, of which `last` is innermost."""
+        name, run = last.name, last.trips
+        for loop in reversed(self.loops[: self._find(last.name)[0]]):
+            if abs(steps.get(loop.name, 0.0)) != run:
+                break
+            name, run = self.fuse(loop.name, name), run * loop.trips
+        return name
 
 
 def _without(statement: Statement, buffers: Collection[str]) -> Statement:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.placements import STRIP
 from tensorlang.schedules.strategies.point_costs import PointCosts
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tensorlang.schedules.strategies.recomputing import Recomputing
+from tensorlang.schedules.strategies.unfolding import Unfolding
 from tensorlang.system.lazy import cached_property
-
-GAIN: Final = 0.95
-"""The share of the usual way's time below which the other one is the default: the model is not sure of less."""
 
 
 @dataclass(frozen=True)
@@ -84,25 +83,26 @@ class Alternatives:
 
 def alternatives(strategy: ProgramStrategy) -> ProgramStrategy | Alternatives:
     """A program's strategy with the other way to prepare it, where there is one that may be faster."""
-    unfolding = strategy.unfolding
-    if unfolding is not None:
-        unfolded = strategy.prepared_with(unfolding)
-        repeated = strategy.threads > 1 and unfolding.repeats  # in place threads share the loop around the copies
-
-        def unfolding_pays() -> bool:
-            return not repeated and unfolded.seconds < GAIN * strategy.seconds
-
-        return Alternatives("image", Way("in_place", strategy), Way("unfolded", unfolded), unfolding_pays)
-    recomputing = strategy.recomputing
-    if recomputing is not None:
-        other = Way("recomputed", strategy.prepared_with(recomputing))
-        return Alternatives("intermediates", Way("kept", strategy), other, lambda: recomputing.pays)
+    unfolded = strategy.unfolded
+    if unfolded is not None:
+        image = unfolded.change
+        repeated = strategy.threads > 1 and isinstance(image, Unfolding) and image.repeats  # in place threads share the loop around them
+        return Alternatives(
+            "image",
+            Way("in_place", strategy),
+            Way("unfolded", unfolded),
+            lambda: not repeated and unfolded.seconds < OTHER_WAY * strategy.seconds,
+        )
+    recomputed = strategy.recomputed
+    if recomputed is not None:
+        pays = isinstance(recomputed.change, Recomputing) and recomputed.change.pays
+        return Alternatives("intermediates", Way("kept", strategy), Way("recomputed", recomputed), lambda: pays)
     placing = strategy.placing
     if placing is not None:
 
         def placing_pays() -> bool:
             return (
-                strategy.keeps_much and STRIP in placing.default.values() and _modelled(placing) < GAIN * _modelled(strategy)
+                strategy.keeps_much and STRIP in placing.default.values() and _modelled(placing) < OTHER_WAY * _modelled(strategy)
             )  # without strips both are the same
 
         return Alternatives("stages", Way("by_rule", strategy), Way("placed", placing), placing_pays)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
-from tensorlang.schedules.strategies.cost_model import CostModel
-from tensorlang.schedules.strategies.descent import descend
+from tensorlang.schedules.strategies.descent import CODE_COST, descend
+from tensorlang.schedules.strategies.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 
@@ -30,8 +30,6 @@ SHORT: Final = 3e-6
 PARTS_COST: Final = 1.1
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
-UNROLLED_COST: Final = 1.03
-"""What unrolled steps are charged, whose code is longer."""
 PACKS: Final = ("pack_vector", "pack_row")
 
 
@@ -42,15 +40,16 @@ class BlockingSearch:
     `consumer` (or "") runs by itself where sums are not whole.
     """
 
-    model: CostModel
+    tiles: RegisterTiles
     sketches: TilingSketches
     values: Mapping[str, Sequence[Any]]
     constraints: Sequence[Constraint]
     consumer: str = ""
+    known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
 
     def start(self) -> dict[str, Any]:
         """The point to begin with: the tile of most arithmetic for each load, whole sums, nothing packed."""
-        rows, vectors = self.model.tile
+        rows, vectors = self.tiles.best
         start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": self.values["depth"][-1], "unroll": 1}
         return start | {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
 
@@ -60,18 +59,33 @@ class BlockingSearch:
         if self._seconds(start) < SHORT:
             return start
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
-        picked = self.model.roles.picked
-        middle = min(depths, key=lambda depth: abs(depth - (PICKED_DEPTH if picked else DEPTH)))
-        if middle == depths[-1]:
+        if self._middle == depths[-1]:
             return whole
-        orders = self._orders_and_depths if picked else self._orders
-        parts = descend({**whole, "depth": middle}, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
-        return parts if self._seconds(parts) * (1.0 if picked else PARTS_COST) < self._seconds(whole) else whole
+        orders = self._orders_and_depths if self._picked else self._orders
+        middle = {**whole, "depth": self._middle, "unroll": 1}
+        parts = descend(middle, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
+        return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
 
-    def whole_seconds(self) -> float:
-        """What whole sums take in the first tile, packed as is cheapest: enough to compare two ways to lay out the same contraction."""
-        points = [{**self.start(), **packing} for packing in self._packings()]
-        return min((self.seconds(point)[0] for point in points if self._is_point(point)), default=math.inf)
+    def tile_seconds(self) -> float:
+        """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""
+        whole = descend(self.start(), (self._packed_lanes, self._tiles), self._seconds)
+        if self._middle == whole["depth"]:
+            return self._seconds(whole)
+        parts = {**whole, "depth": self._middle, "order": self.values["order"][1]}
+        return min(self._seconds(whole), self._parts_cost * self._seconds(parts))
+
+    @property
+    def _middle(self) -> int:
+        wanted = PICKED_DEPTH if self._picked else DEPTH
+        return int(min(self.values["depth"], key=lambda depth: abs(depth - wanted)))
+
+    @property
+    def _picked(self) -> bool:
+        return self.tiles.kernel.roles.picked
+
+    @property
+    def _parts_cost(self) -> float:
+        return 1.0 if self._picked else PARTS_COST
 
     # What is compared -------------------------------------------------------------------------------------------------------
 
@@ -103,32 +117,46 @@ class BlockingSearch:
 
     def _tiles(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
         """For each number of vectors the register tile of most value."""
-        tiles = self.model.tiles
+        tiles = self.tiles
         for vectors in tiles.vector_sizes:
             fitting = [rows for rows in tiles.row_sizes if tiles.fits(rows, vectors)]
             if fitting:
-                rows = max(fitting, key=lambda rows: (tiles.value(rows, vectors, memory_bound=False), rows))
-                yield {**self._rows(rows), "vectors": vectors}
+                rows = max(fitting, key=lambda rows: (tiles.value(rows, vectors), rows))
+                yield {"vectors": vectors, **self._rows(rows)}
+
+    def _packed_lanes(self, _: Mapping[str, Any]) -> Iterator[dict[str, bool]]:
+        """Both choices for the operand of the lanes."""
+        return ({PACKS[0]: packed} for packed in (False, True) if PACKS[0] in self.values)
 
     def _unrolled(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-        """Steps of the depth at a time, where no other loop of the reduction runs inside of it."""
-        return ({"unroll": unroll} for unroll in self.values["unroll"] if not self.model.roles.reduced)
+        """One step of the depth at a time, and the most; where no other loop of the reduction runs inside of it.
+
+        Those between are predicted like the most, and are slower by what the model does not see: the ends of steps.
+        """
+        return ({"unroll": self.values["unroll"][place]} for place in (0, -1) if not self.tiles.kernel.roles.reduced)
 
     # What it costs ----------------------------------------------------------------------------------------------------------
 
     def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
         """What a point takes by the cost model, and of that to pack panels."""
-        found = estimated(self.sketches.parts(config), self.model.machine.core)
+        found = estimated(self.sketches.parts(config), self.tiles.machine.core)
         return found.seconds, sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
 
     def _seconds(self, config: Mapping[str, Any]) -> float:
         """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
         if not self._is_point(config):
             return math.inf
-        seconds = estimated(self.sketches.parts(config), self.model.machine.core).seconds
-        if config["depth"] < size(self.model.roles.depth):
+        seconds = self._estimated(config)
+        if config["depth"] < size(self.tiles.kernel.roles.depth):
             seconds += self._consumer_seconds()
-        return seconds * UNROLLED_COST if config["unroll"] > 1 else seconds
+        body: int = config.get("rows", 1) * config["vectors"] * config["unroll"]
+        return seconds * (1 + CODE_COST * body)
+
+    def _estimated(self, config: Mapping[str, Any]) -> float:
+        key = tuple(config.items())
+        if key not in self.known:
+            self.known[key] = estimated(self.sketches.parts(config), self.tiles.machine.core).seconds
+        return self.known[key]
 
     def _is_point(self, config: Mapping[str, Any]) -> bool:
         return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)
@@ -139,5 +167,5 @@ class BlockingSearch:
             return 0.0
         sketch = Sketch.of(self.sketches.plain, self.consumer)
         if sketch.loops:
-            sketch.mark(sketch.split(sketch.loops[-1].name, self.model.kernel.lanes)[1], "vector")
-        return estimated(numbered(sketch.parts()), self.model.machine.core).seconds
+            sketch.mark(sketch.split(sketch.loops[-1].name, self.tiles.kernel.lanes)[1], "vector")
+        return estimated(numbered(sketch.parts()), self.tiles.machine.core).seconds

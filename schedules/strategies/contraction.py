@@ -8,67 +8,93 @@ last-level cache are blocked too (`b` in `order`): a block of them is packed for
 part of the depth, packed before it, pass by.
 
 Three things are put together here into knobs, constraints, a default point and directives: a micro-kernel (`micro_kernel`), an order of
-tiles (`tile_order`), and a cost model (`cost_model`), which alone knows what is cheap. Where the reduction is not blocked, the stage that
-consumes the result is computed from the tile while it is in registers.
+tiles (`tile_order`), and the search for what the cost model takes for cheapest (`blocking`). Where the reduction is not blocked, the stage
+that consumes the result is computed from the tile while it is in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes, TileSize
-from tensorlang.schedules.strategies.analysis import StageInfo, size
+from tensorlang.schedules.strategies.analysis import StageInfo, size, tensor_of
 from tensorlang.schedules.strategies.blocking import BlockingSearch
-from tensorlang.schedules.strategies.cost_model import CostModel, cheapest
+from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel, lane_kernels
 from tensorlang.schedules.strategies.partition import partitioning_loop
 from tensorlang.schedules.strategies.producer import WHOLE, Producer
+from tensorlang.schedules.strategies.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.rows import MAX_LANES, RowVectors
 from tensorlang.schedules.strategies.short_axes import run_of
 from tensorlang.schedules.strategies.sliding import producer_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import cheapest_thread_loop, parallelize
-from tensorlang.schedules.strategies.tile_order import TileOrder
+from tensorlang.schedules.strategies.tile_order import TileOrder, is_packable
 from tensorlang.schedules.strategies.tiling import Tiling
 from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
+from tensorlang.system.lazy import cached_property
 
-IN_PARTS = "parts"
+IN_PARTS: Final = "parts"
 """The place of a producer inside the loop that partitions what it makes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contraction:
     """A contraction as register tiles.
 
     `plain` is the program before it is scheduled, as the cost model reads it. `consumer` (or "") may be computed from its tiles. `producer`
     (or None) makes an operand, part by part in the loop `producer_loop` around the tiles. `pack_at` (or "") is a loop around the
-    contraction at which the operand of the lanes is packed whole.
+    contraction at which the operand of the lanes is packed whole; operands in `constants` are packed beforehand.
     """
 
-    model: CostModel
+    kernel: MicroKernel
+    machine: Machine
     threads: int
     consumer: str = ""
     pack_at: str = ""
     plain: tuple[Part, ...] = ()
+    constants: frozenset[str] = frozenset()
     producer: Producer | None = None
     producer_loop: str = ""
+    known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
         cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...], constants: frozenset[str] = frozenset()
     ) -> Contraction | None:
-        """The cheapest roles by the model, or None where the stage is no contraction that reuses operands."""
+        """In the roles that the model takes for cheapest, or None where the stage is no contraction that reuses operands."""
         kernels: tuple[MicroKernel, ...] = dot_kernels(stage, machine) or lane_kernels(stage, machine)
-        model = cheapest(kernels, machine, constants)
-        return None if model is None or _is_small(model.kernel) else cls(model, threads, plain=plain)
+        ways = [cls(kernel, machine, threads, plain=plain, constants=constants) for kernel in kernels]
+        ways = [way for way in ways if not any(other.dominates(way) for other in ways)]
+        found = ways[0] if len(ways) == 1 else min(ways, key=cls._seconds_in_roles, default=None)
+        return None if found is None or _is_small(found.kernel) else found
+
+    def dominates(self, other: Contraction) -> bool:
+        """Does another way have to copy or transpose where this one reads and writes whole vectors in place, for no better tile?
+
+        Not where windows are read in place, of which caches hold less than of packed panels, nor where copies are made beforehand.
+        """
+        roles, ready = self.kernel.roles, any(tensor_of(load).name in self.constants for load in other.kernel.roles.operands)
+        if self._moves or not other._moves or ready or roles.reduced or roles.vector.size % self.kernel.lanes:
+            return False
+        return self.tiles.value(*self.tiles.best) >= other.tiles.value(*other.tiles.best)
+
+    @property
+    def _moves(self) -> bool:
+        """Does something lie across its lanes in memory?"""
+        return self.kernel.roles.scattered or self.kernel.roles.transposed
+
+    def _seconds_in_roles(self) -> float:
+        """What it takes in these roles; where lanes lie across memory, as another way that has to be worth its code."""
+        return self.search.tile_seconds() / (OTHER_WAY if self._moves else 1.0)
 
     @property
     def name(self) -> str:
@@ -80,16 +106,15 @@ class Contraction:
         """The stage that contracts."""
         return self.kernel.roles.stage
 
-    @property
-    def kernel(self) -> MicroKernel:
-        """How its tiles are computed."""
-        return self.model.kernel
+    @cached_property
+    def tiles(self) -> RegisterTiles:
+        """Its tiles."""
+        return RegisterTiles(self.kernel, self.machine)
 
     @property
     def order(self) -> TileOrder:
         """The loops around its tiles."""
-        l2 = self.model.machine.l2
-        return TileOrder(self.kernel, self.threads, block_bytes=l2 // 2, blocked=self.model.rows_exceed(l2))
+        return TileOrder(self.kernel, self.threads, block_bytes=self.machine.l2 // 2)
 
     @property
     def placed_first(self) -> bool:
@@ -114,13 +139,13 @@ class Contraction:
 
     def knobs(self) -> tuple[Knob, ...]:
         """Tile sizes within the registers and caches, loop order, packing, epilogue, threads."""
-        roles, tiles = self.kernel.roles, self.model.tiles
+        roles, tiles = self.kernel.roles, self.tiles
         found: list[Knob] = [Sizes("vectors", tiles.vector_sizes)]
         found += [] if roles.row is None else [Sizes("rows", tiles.row_sizes)]
         found += [self.order.knob(), self._depths(), Sizes("unroll", (1, 2, 4))]
         if self._packs_lanes_by_choice:
             found.append(Flag("pack_vector"))
-        if self.model.packable(roles.row_operands):
+        if is_packable(self.kernel, roles.row_operands):
             found.append(Flag("pack_row"))
         if self.producer is not None:
             found.append(self.producer.knob())
@@ -132,7 +157,7 @@ class Contraction:
 
     def constraints(self) -> Iterator[Constraint]:
         """What holds between knobs, each with its label; several, so that points are counted without listing them."""
-        tiles, most, depth = self.model.tiles, 4 * self.model.machine.registers, size(self.kernel.roles.depth)
+        tiles, most, depth = self.tiles, 4 * self.machine.registers, size(self.kernel.roles.depth)
         interleaving = self.kernel.roles.interleaving
         yield lambda c: tiles.fits(c.get("rows", 1), c["vectors"]), "accumulators and operands fit the vector registers"
         yield lambda c: c.get("rows", 1) * c["vectors"] * c["unroll"] * interleaving <= most, "the unrolled body is bounded"
@@ -143,7 +168,7 @@ class Contraction:
 
     def footprints(self) -> tuple[Footprint, ...]:
         """What the panels that are used again occupy of the caches that are to hold them."""
-        kernel, machine = self.kernel, self.model.machine
+        kernel, machine = self.kernel, self.machine
         each = kernel.panel_bytes * kernel.roles.reductions
         lanes, rowwise = (each * max(1, len(loads)) for loads in (kernel.roles.operands, kernel.roles.row_operands))
         panel = Footprint("panel of the lanes in L2", ("vectors", "depth"), lanes * kernel.lanes, machine.l2)
@@ -166,16 +191,16 @@ class Contraction:
         search = self.search
         return lambda config: search.seconds(config)[0]
 
-    @property
+    @cached_property
     def search(self) -> BlockingSearch:
         """The search for its default."""
         values = {knob.name: knob.values for knob in self.knobs()}
-        sketches = TilingSketches(self.kernel, self.order, self.plain, self.model.constants)
-        return BlockingSearch(self.model, sketches, values, tuple(self.constraints()), self.consumer)
+        sketches = TilingSketches(self.kernel, self.order, self.plain, self.constants)
+        return BlockingSearch(self.tiles, sketches, values, tuple(self.constraints()), self.consumer, self.known)
 
     @property
     def _packs_lanes_by_choice(self) -> bool:
-        return self.model.packable(self.kernel.roles.operands) and not self.kernel.roles.scattered
+        return is_packable(self.kernel, self.kernel.roles.operands) and not self.kernel.roles.scattered
 
     def _depths(self) -> TileSize:
         depth = size(self.kernel.roles.depth)
@@ -184,7 +209,7 @@ class Contraction:
     def _thread_loop(self, config: Mapping[str, Any]) -> str:
         """The loop that threads share by default."""
         seconds, packing = self.search.seconds(config)
-        fork = self.model.machine.core.fork
+        fork = self.machine.core.fork
         return cheapest_thread_loop(self.order.thread_loops(config, packing), seconds - packing, packing, self.threads, fork)
 
     # The schedule -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,10 @@ from typing import Any, Final
 
 GAIN: Final = 0.98
 """The share of a point's cost below which another one replaces it: differences smaller than this are below what the model can tell."""
+OTHER_WAY: Final = 0.95
+"""The share of the usual way's time below which another way to run the same replaces it: more code, and the model is not sure of less."""
+CODE_COST: Final = 2e-4
+"""The share of its time that a tile is charged for each vector operation of its code, which is built: a twentieth for 256 of them."""
 Alternatives = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """What other values some knobs may take at a point."""
 

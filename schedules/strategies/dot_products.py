@@ -16,10 +16,11 @@ from typing import Any, Final
 from tensorlang.ir import Axis, Binary, Cast, Const, Expr, For, Load
 from tensorlang.ir.dtype import DType
 from tensorlang.schedules.directives.instructions import Instruction, shipped
+from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, label, size, tensor_of
 from tensorlang.schedules.strategies.machine import Machine
-from tensorlang.schedules.strategies.micro_kernel import ProductLoops
+from tensorlang.schedules.strategies.micro_kernel import ProductLoops, SketchedTile
 from tensorlang.schedules.strategies.roles import Roles, roles_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 
@@ -104,6 +105,22 @@ class DotProducts:
         for stage in (f"{target}_acc.init", f"{target}_acc.load", f"{target}_acc.store"):
             if stage in s.stages():
                 s.vectorize(f"{stage}.{label(lanes)}")
+
+    def sketched(self, sketch: Sketch, lanes: str, depth: str) -> SketchedTile:
+        """The loops of the instruction; steps of which only a part may be read count as often as they take longer."""
+        vectors, inner, products = [], lanes, self.along.loop
+        if sketch.trips(lanes) > self.lanes:
+            outer, inner = sketch.split(lanes, self.lanes)
+            vectors.append(outer)
+        in_depth = self.along is self.roles.depth
+        replaced = {products: ""}
+        if in_depth or size(self.along) != self.products:
+            steps, products = sketch.split(depth if in_depth else products, self.products)
+            sketch.lengthen(steps, 1 / self.utilization)
+            depth, replaced = (steps, {}) if in_depth else (depth, {self.along.loop: steps})
+        for loop in (inner, products):
+            sketch.mark(loop, "tensor")
+        return SketchedTile(depth, vectors, [inner, products], replaced)
 
 
 def dot_kernels(stage: StageInfo, machine: Machine) -> tuple[DotProducts, ...]:

@@ -13,34 +13,38 @@ then find the products of any pixel at one place, so nothing is unfolded.
 
 from __future__ import annotations
 
-from math import prod
+import math
 
-from tensorlang.ir import Axis, Buffer, Const, Load
+from tensorlang.ir import Axis, Buffer, Load
+from tensorlang.schedules.model.program import program as parts_of
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, label, readers, stages_of, tensor_of
-from tensorlang.schedules.strategies.cost_model import COPY_CYCLES, TRANSPOSE_CYCLES, CostModel, cheapest
-from tensorlang.schedules.strategies.dot_products import DotProducts, dot_kernels, strided_dot_kernels
+from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.dot_products import DotProducts, strided_dot_kernels
 from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
 
 
 def interleave_operands(s: Schedule, machine: Machine, constants: frozenset[str]) -> Schedule:
-    """The schedule with the operands in blocks that dot products read in their rows, where that is legal and cheapest."""
+    """The schedule with the operands in blocks that dot products read in their rows, where that is legal and cheapest by the model."""
     for stage in stages_of(s.nest):
-        kernels = [kernel for kernel in strided_dot_kernels(stage, machine) if _source(kernel).name not in constants]
-        models = [CostModel(kernel, machine, constants) for kernel in kernels]
-        costs = [model.cycles + model.amortized(_copy_cycles(s, kernel)) for model, kernel in zip(models, kernels, strict=True)]
-        plain = cheapest(dot_kernels(stage, machine), machine, constants)
-        if costs and (plain is None or min(costs) < plain.cycles):
-            s = _interleaved(s, kernels[costs.index(min(costs))]) or s
+        found = (kernel for kernel in strided_dot_kernels(stage, machine) if _source(kernel).name not in constants)
+        kernels = {(_source(kernel).name, kernel.along.loop, kernel.products): kernel for kernel in found}
+        blocked = [trial for kernel in kernels.values() if (trial := _interleaved(s, kernel)) is not None]
+        s = min((s, *blocked), key=lambda trial: _seconds(trial, stage.name, machine, constants)) if blocked else s
     return s
 
 
-def _copy_cycles(s: Schedule, kernel: DotProducts) -> float:
-    """Cycles of a copy that is made for the blocks alone."""
-    if _producer(s, kernel) is not None:
-        return 0.0
-    extents = [int(extent.value) for extent in _source(kernel).shape if isinstance(extent, Const)]
-    return (COPY_CYCLES if extents[-1] >= kernel.lanes else TRANSPOSE_CYCLES) * prod(extents)
+def _seconds(s: Schedule, name: str, machine: Machine, constants: frozenset[str]) -> float:
+    """What a contraction takes by the model in its cheapest roles, with the stages that make its operands; infinity where it is none."""
+    stages, plain = stages_of(s.nest), parts_of(s.nest)
+    stage = next(info for info in stages if info.name == name)
+    product = Contraction.of(stage, machine, 1, plain, constants)
+    if product is None:
+        return math.inf
+    read = {tensor_of(load).name for load in stage.loads}
+    makers = (info for info in stages if info is not stage and not info.reduced and read & {buffer.name for buffer in info.store.buffers})
+    return product.search.tile_seconds() + sum(seconds_in_lanes(info, info.loops[-1], plain, machine) for info in makers)
 
 
 def _row(kernel: DotProducts) -> Load:

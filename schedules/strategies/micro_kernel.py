@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tensorlang.ir import Load
+from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo
 from tensorlang.schedules.strategies.machine import Machine
@@ -24,6 +25,15 @@ class ProductLoops(NamedTuple):
 
     depth: str
     products: list[str]
+    replaced: Mapping[str, str]
+
+
+class SketchedTile(NamedTuple):
+    """The loops of a tile in a sketch: over the depth, over vectors, the lanes with the products inside, what others became (as above)."""
+
+    depth: str
+    vectors: list[str]
+    inner: list[str]
     replaced: Mapping[str, str]
 
 
@@ -89,6 +99,10 @@ class MicroKernel(Protocol):
         """Run the loop over lanes."""
         ...
 
+    def sketched(self, sketch: Sketch, lanes: str, depth: str) -> SketchedTile:
+        """The same steps on a sketch, of the loop over a row of the tile and that over the depth."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LanewiseProducts:
@@ -145,6 +159,11 @@ class LanewiseProducts:
     def compute(self, s: Schedule, lanes: str) -> None:
         """Vectorize the loop."""
         s.vectorize(lanes)
+
+    def sketched(self, sketch: Sketch, lanes: str, depth: str) -> SketchedTile:
+        """One vector loop."""
+        sketch.mark(lanes, "vector")
+        return SketchedTile(depth, [], [lanes], {})
 
 
 def lane_kernels(stage: StageInfo, machine: Machine) -> tuple[LanewiseProducts, ...]:

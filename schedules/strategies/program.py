@@ -45,13 +45,14 @@ in a program of a thousand stages those of all would take minutes. What is writt
 
 @dataclass(frozen=True)
 class ProgramStrategy:
-    """Every stage by the default of its kind, the main one by the point; `change` is made to the program before."""
+    """Every stage by the default of its kind, the main one by the point; where a `change` was made before, the program is `prepared`."""
 
     program: LoweredProgram
     machine: Machine
     threads: int
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None
+    prepared: tuple[Schedule, RowBlocks] | None = field(default=None, compare=False, repr=False)
     placed: bool = False
     _searched: dict[str, Config] = field(default_factory=dict, compare=False, repr=False)
     _made: dict[str, Schedule] = field(default_factory=dict, compare=False, repr=False)
@@ -60,13 +61,14 @@ class ProgramStrategy:
 
     @cached_property
     def _prepared(self) -> tuple[Schedule, RowBlocks]:
+        if self.prepared is not None:
+            return self.prepared
         s = Schedule(self.program)
         inline_pointwise(s)
         s, blocks = split_digits(join_reductions(raise_contractions(s)), self.machine), RowBlocks()
         if not self.placed:
             s, blocks = block_rows(s, self.machine)
-        s = interleave_operands(s, self.machine, self.constants)
-        return (self.change and self.change.applied(s)) or s, blocks
+        return interleave_operands(s, self.machine, self.constants), blocks
 
     @property
     def _plain(self) -> Schedule:
@@ -77,25 +79,23 @@ class ProgramStrategy:
     def _blocks(self) -> RowBlocks:
         return self._prepared[1]
 
-    @property
-    def unfolding(self) -> Unfolding | None:
-        """What the stage of most iterations may read unfolded; None where it may not, or nothing is to be gained."""
+    @cached_property
+    def unfolded(self) -> ProgramStrategy | None:
+        """The strategy with what the stage of most iterations reads unfolded; None where it may not be, or nothing is to be gained."""
         main = max(self._stages, key=lambda info: info.iterations, default=None)
         if main is None or main.name in self._blocks or dot_kernels(main, self.machine) or not roles_of(main):
             return None
-        found = Unfolding.of(main, self._packed_beforehand)
-        useful = found is not None and found.promises(self.machine.lanes(main.widest)) and found.applied(self._plain) is not None
-        return found if useful else None
+        return self._with(Unfolding.of(main, self.machine, self._packed_beforehand))
 
-    @property
-    def recomputing(self) -> Recomputing | None:
-        """What may be computed anew where it is read, in a program that runs in rows."""
-        found = None if self._tiles else Recomputing.of(self._plain, self.machine)
-        return found if found is not None and found.applied(self._plain) is not None else None
+    @cached_property
+    def recomputed(self) -> ProgramStrategy | None:
+        """The strategy with what may be computed anew where it is read, in a program that runs in rows."""
+        return None if self._tiles else self._with(Recomputing.of(self._plain, self.machine))
 
-    def prepared_with(self, change: Unfolding | Recomputing) -> ProgramStrategy:
-        """The strategy of the program with a change that is legal."""
-        return replace(self, change=change, _searched={}, _made={})
+    def _with(self, change: Unfolding | Recomputing | None) -> ProgramStrategy | None:
+        """The strategy of the program with a change; None where there is none, or it is not legal."""
+        s = None if change is None else change.applied(self._plain)
+        return None if s is None else replace(self, change=change, prepared=(s, self._blocks), _searched={}, _made={})
 
     @property
     def placing(self) -> ProgramStrategy | None:
@@ -104,7 +104,7 @@ class ProgramStrategy:
             len(self._tiles) == 1 and all(stage_kinds.stands_beside(self._plain, info, self._tiles) for info in self._stages)
         ):
             return None
-        found = replace(self, placed=True, _searched={}, _made={})
+        found = replace(self, placed=True, prepared=None, _searched={}, _made={})
         return found if found.places_stages else None
 
     @property
@@ -122,7 +122,7 @@ class ProgramStrategy:
     def seconds(self) -> float:
         """What the main stage takes by the cost model before its sizes are searched, with the copies that an unfolded image needs."""
         tile = self._tiles.get(self._main_name)
-        return tile.search.whole_seconds() + self._copying if isinstance(tile, Contraction) else math.inf
+        return tile.search.tile_seconds() + self._copying if isinstance(tile, Contraction) else math.inf
 
     @cached_property
     def _copying(self) -> float:

@@ -13,6 +13,7 @@ from tensorlang.ir import For, Load
 from tensorlang.schedules.strategies.analysis import StageInfo, tensor_of, utilization
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
+from tensorlang.system.lazy import cached_property
 
 MAX_ROWS: Final = 28
 CONFLICT_ROWS: Final = 16
@@ -31,14 +32,14 @@ INDEPENDENT_SUMS: Final = 10
 """Accumulators that have to be in flight to keep the multiply-add units busy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RegisterTiles:
     """The tiles of a micro-kernel on a machine."""
 
     kernel: MicroKernel
     machine: Machine
 
-    @property
+    @cached_property
     def row_sizes(self) -> tuple[int, ...]:
         """The numbers of rows worth trying."""
         roles = self.kernel.roles
@@ -47,7 +48,7 @@ class RegisterTiles:
         conflict = any(leading_dimension_conflict(roles.stage, load, roles.row.last, sets=2) for load in roles.row_operands)
         return tuple(range(1, min(roles.row.size, CONFLICT_ROWS if conflict else MAX_ROWS) + 1))
 
-    @property
+    @cached_property
     def vector_sizes(self) -> tuple[int, ...]:
         """The numbers of vectors worth trying."""
         return vector_counts(self.kernel.roles.vector.size, self.kernel.lanes, MAX_VECTORS)
@@ -59,11 +60,8 @@ class RegisterTiles:
         sums = rows * roles.results + max(1, len(roles.operands))
         return sums * vectors * roles.interleaving + elements <= self.machine.registers
 
-    def value(self, rows: int, vectors: int, *, memory_bound: bool) -> float:
-        """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number.
-
-        `memory_bound`: vectors come from memory, more slowly than they are multiplied, so that long runs of them are an advantage.
-        """
+    def value(self, rows: int, vectors: int) -> float:
+        """Arithmetic for each load, ragged edges and idle units counted as lost; a relative number."""
         roles = self.kernel.roles
         used = utilization(roles.vector.size, vectors * self.kernel.lanes)
         if roles.row is not None:
@@ -75,10 +73,11 @@ class RegisterTiles:
         rows, vectors = rows * tiles, vectors * tiles
         independent: float = min(1.0, rows * vectors / tiles / INDEPENDENT_SUMS)
         loads = rows * max(1, len(roles.row_operands))
-        loads += vectors * max(1, len(roles.operands)) * (1 if memory_bound else 2)  # a vector is dearer than an element that is broadcast
+        loads += vectors * max(1, len(roles.operands)) * 2  # a vector is dearer than an element that is broadcast
         return float(used * independent * (2 * rows * vectors / tiles / loads) ** 0.25)
 
-    def best(self, *, memory_bound: bool) -> tuple[int, int]:
+    @cached_property
+    def best(self) -> tuple[int, int]:
         """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
         if self.kernel.roles.row is None:
             return 1, max(
@@ -87,7 +86,7 @@ class RegisterTiles:
                 if count * self.kernel.roles.results <= max(MAX_VECTORS_ALONE, self.kernel.roles.results)
             )
         tiles = [(rows, vectors) for rows in self.row_sizes for vectors in self.vector_sizes if self.fits(rows, vectors)]
-        return max(tiles, key=lambda tile: (self.value(*tile, memory_bound=memory_bound), tile), default=(1, 1))
+        return max(tiles, key=lambda tile: (self.value(*tile), tile), default=(1, 1))
 
 
 def vector_counts(extent: int, lanes: int, most: int) -> tuple[int, ...]:

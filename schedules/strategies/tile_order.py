@@ -38,15 +38,19 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileOrder:
-    """The loops around the tiles of a micro-kernel.
-
-    `block_bytes` is the room of a cache block of rows, and `blocked` tells whether blocks of rows are a choice.
-    """
+    """The loops around the tiles of a micro-kernel; `block_bytes` is the room of a cache block of rows: half of a second-level cache."""
 
     kernel: MicroKernel
     threads: int
     block_bytes: int
-    blocked: bool
+
+    @property
+    def blocked(self) -> bool:
+        """Are blocks of rows a choice: is the cache smaller than the operand of the rows, which every panel reads again?"""
+        roles = self.kernel.roles
+        if roles.row is None or roles.reduced or not is_packable(self.kernel, roles.row_operands):
+            return False
+        return len(roles.row_operands) * roles.row.size * size(roles.depth) * self.kernel.panel_bytes > 2 * self.block_bytes
 
     def knob(self) -> Choice:
         """The orders to choose from."""
@@ -142,6 +146,11 @@ class TileOrder:
                 loops.append(ThreadLoop({"j": "vector", "i": "row", "b": "block"}[letter], trips[letter], forks, packed))
             forks *= trips[letter]
         return loops
+
+
+def is_packable(kernel: MicroKernel, loads: tuple[Load, ...]) -> bool:
+    """Is it a choice whether the operands of a role are packed?"""
+    return not kernel.fixed_packing and bool(loads) and kernel.roles.packable and kernel.roles.row is not None
 
 
 def _outside(present: str, letter: str) -> str | None:

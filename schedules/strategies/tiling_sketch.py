@@ -9,19 +9,18 @@ from typing import Any
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import LoopGroup, size, tensor_of
-from tensorlang.schedules.strategies.micro_kernel import MicroKernel
+from tensorlang.schedules.strategies.micro_kernel import MicroKernel, SketchedTile
 from tensorlang.schedules.strategies.tile_order import LANES, ROWS, TileOrder
 
 
 @dataclass(slots=True)
 class SplitStage:
-    """A stage whose loops are split: the tile loops by letters, the loop over the depth, the unrolled loops, the lanes."""
+    """A stage whose loops are split: the tile loops by letters, the unrolled loops, and those of the micro-kernel."""
 
     sketch: Sketch
     outer: dict[str, str]
-    depth: str
     unrolled: list[str]
-    lanes: str
+    tile: SketchedTile
 
 
 @dataclass(slots=True)
@@ -47,13 +46,14 @@ class TilingSketches:
         split = self._split(config, present)
         sketch, outer = split.sketch.copy(), split.outer
         around = list(self.order.around(present, outer))
-        summed = [split.depth if loop is roles.depth else loop.loop for loop in roles.stage.reduced]
-        sketch.reorder(*around, *summed, *split.unrolled, split.lanes)
+        tile = split.tile
+        summed = [tile.depth if loop is roles.depth else tile.replaced.get(loop.loop, loop.loop) for loop in roles.stage.reduced]
+        sketch.reorder(*around, *filter(None, summed), *split.unrolled, *tile.inner)
         for panel in self.order.panels(config):
             if panel.place is not None:
                 operand, lanes = tensor_of(panel.load).name, self.kernel.packed_lanes(panel.load)
                 ready = operand in self.constants
-                along = {"": "", LANES: split.lanes, ROWS: split.unrolled[-1] if split.unrolled else ""}[panel.along]
+                along = {"": "", LANES: tile.inner[0], ROWS: split.unrolled[-1] if split.unrolled else ""}[panel.along]
                 sketch.pack(operand, "" if ready else outer[panel.place], lanes, copied=not ready, along=along)
         sketch.accumulate(around[-1] if around else "", loads="k" in outer)
         return sketch
@@ -71,7 +71,8 @@ class TilingSketches:
         outer, k = {"j": j_o}, roles.depth.loop
         if config["depth"] < size(roles.depth):
             outer["k"], k = sketch.split(k, config["depth"])
-        unrolled = [] if roles.interleaved is None else [roles.interleaved.loop]
+        tile = self.kernel.sketched(sketch, j_i, k)
+        k, unrolled = tile.depth, [] if roles.interleaved is None else [roles.interleaved.loop]
         if config["unroll"] > 1:
             k, last = sketch.split(k, config["unroll"])
             unrolled.append(last)
@@ -81,10 +82,10 @@ class TilingSketches:
                 outer["b"], row = sketch.split(row, block_rows)
             outer["i"], row = sketch.split(row, config["rows"])
             unrolled.append(row)
+        unrolled += tile.vectors
         for loop in unrolled:
             sketch.mark(loop, "unroll")
-        sketch.mark(j_i, "vector")
-        return SplitStage(sketch, outer, k, unrolled, j_i)
+        return SplitStage(sketch, outer, unrolled, tile._replace(depth=k))
 
 
 def _fused(sketch: Sketch, group: LoopGroup) -> str:

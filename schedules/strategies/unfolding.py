@@ -18,9 +18,10 @@ from math import prod
 from typing import Final
 
 from tensorlang.ir import For, Load, Store
+from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size, tensor_of, utilization
-from tensorlang.schedules.strategies.cost_model import TRANSPOSE_CYCLES
+from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.sliding import sliding
 
 MOST_BYTES: Final = 1 << 28
@@ -41,8 +42,8 @@ class Unfolding:
     around: tuple[For, ...]
 
     @classmethod
-    def of(cls, stage: StageInfo, constants: Collection[str]) -> Unfolding | None:
-        """The operand that a contraction may read unfolded; None where there is none, or it may not be copied."""
+    def of(cls, stage: StageInfo, machine: Machine, constants: Collection[str]) -> Unfolding | None:
+        """The operand that a contraction may read unfolded; None where there is none, it may not be copied, or nothing is to be gained."""
         if stage.store.reducer is None or stage.scatters or not all(map(is_literal, stage.loops)) or sliding(stage) is not None:
             return None
         for outer, inner in pairwise(loop for loop in stage.outer if size(loop) > 1):
@@ -59,7 +60,7 @@ class Unfolding:
             reused = any(loop not in around and stage.stride(load, loop) == 0 for loop in stage.outer if size(loop) > 1)
             found = cls(stage, load, outer, inner, tuple(around))
             if alone and reused and tensor_of(load).name not in constants and found.bytes <= MOST_BYTES:
-                return found
+                return found if found.promises(machine) else None
         return None
 
     @property
@@ -79,11 +80,12 @@ class Unfolding:
         """Is it copied in each iteration of a loop?"""
         return any(size(loop) > 1 for loop in self.around)
 
-    def promises(self, lanes: int) -> bool:
-        """May it be faster: are rows sampled, or do their ends leave more lanes idle than the copy takes?"""
-        sampled = self.stage.stride(self.load, self.inner) != 1
-        copied = prod(size(loop) for loop in (*self.around, *self.moving)) * TRANSPOSE_CYCLES
-        return sampled or copied * 2 * lanes / self.stage.iterations < 1 / utilization(size(self.inner), lanes) - 1
+    def promises(self, machine: Machine) -> bool:
+        """May it be faster: are rows sampled, or are the ends of rows that leave lanes idle more cycles than the stores of the copy?"""
+        lanes, ports = machine.lanes(self.stage.widest), machine.core.ports
+        copying = prod(size(loop) for loop in (*self.around, *self.moving)) / ports.stores
+        idle = self.stage.iterations / lanes / ports.arithmetic * (1 / utilization(size(self.inner), lanes) - 1)
+        return self.stage.stride(self.load, self.inner) != 1 or copying < idle
 
     def applied(self, s: Schedule) -> Schedule | None:
         """The schedule with the operand unfolded; None where that is not legal."""
@@ -96,11 +98,7 @@ class Unfolding:
                 return None
             at, inside = s.split(first.loop, size(first), names=(f"{label(first.loop)}_all", f"{label(first.loop)}_i"))
             layout = [inside if name == first.loop else name for name in layout]
-        operand = tensor_of(self.load).name
-        if not s.can("pack", operand, at, tuple(layout)):
-            return None
-        s.pack(operand, at, tuple(layout))
-        return s
+        return s if s.attempt(Pack(tensor_of(self.load).name, str(at), tuple(map(str, layout)))) else None
 
 
 def _as_one(stage: StageInfo, access: Load | Store, outer: For, inner: For) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.strategies.analysis import size
-from tensorlang.schedules.strategies.descent import descend
+from tensorlang.schedules.strategies.descent import CODE_COST, descend
 from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.producer import INLINED, Producer
 from tensorlang.schedules.strategies.register_tile import vector_counts
@@ -29,8 +29,6 @@ MAX_BODY: Final = 256
 """Vector operations of an unrolled tile, at most; a tenth of a second of LLVM's time or two."""
 MAX_CONDITIONS: Final = 64
 """Conditions in an unrolled tile, at most by default; they are dear to compile."""
-CODE_COST: Final = 2e-4
-"""The share of its time that a tile is charged for each vector operation of its code, which is built: a twentieth for the longest."""
 FIRST_ROWS: Final = 4
 """Rows of the tile that the search begins with."""
 
@@ -92,8 +90,8 @@ class WindowSearch:
         """The values of tile sizes, unrolling, place and order."""
         found = descend(self.start(), (self._places, self._tiles, self._unrolled, self._widths, self._places, self._tiles), self.cost)
         for unroll in self.values["unroll"][1:]:
-            if unroll != found["unroll"]:  # other tiles are best there
-                other = descend({**found, "rows": 1, "vectors": 1, "unroll": unroll}, (self._tiles,), self.cost)
+            if unroll != found["unroll"]:  # other tiles and places are best there
+                other = descend({**found, "rows": 1, "vectors": 1, "unroll": unroll}, (self._tiles, self._places), self.cost)
                 found = min(found, {name: value for name, value in other.items() if name in found}, key=self.cost)
         if self.producer is None:
             return found

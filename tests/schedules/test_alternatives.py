@@ -84,10 +84,19 @@ def test_an_image_that_is_unfolded_has_all_its_pixels_as_lanes() -> None:
     assert any("y_x" in loop for loop in s.loops("conv2d"))
 
 
-@pytest.mark.parametrize("shape", [(1, 512, 512, 7, 3, 1, 1), (1, 1024, 2048, 14, 1, 2, 0)])
-def test_short_or_sampled_rows_are_unfolded_by_default(shape: Any) -> None:
+# What stood here before, 1024 channels of 14 x 14 at stride 2 and 512 of 7 x 7, takes the same both ways on a Zen 3: 0.88 to 1.05 of the
+# time unfolded, in turns, and is predicted so (0.96, 0.97): it says nothing of a default. These take 0.75, 0.92 and 1.55 of it.
+@pytest.mark.parametrize(
+    ("shape", "image"),
+    [
+        ((1, 256, 512, 56, 1, 2, 0), "unfolded"),
+        ((1, 512, 1024, 28, 1, 2, 0), "unfolded"),
+        ((1, 512, 512, 5, 3, 1, 1), "in_place"),
+    ],
+)
+def test_sampled_rows_are_unfolded_by_default_and_short_rows_whose_lanes_are_channels_are_not(shape: Any, image: str) -> None:
     strategy = both(convolution(*shape), target("znver3"))
-    assert strategy.default["image"] == "unfolded"
+    assert strategy.default["image"] == image
     assert strategy.space.contains(strategy.default)
 
 

@@ -11,7 +11,9 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
+from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.strategies import choose
+from tensorlang.schedules.strategies.program import ProgramStrategy
 from tests.thinned import crossed
 
 SHAPES = [(6, 64, 16), (7, 53, 29), (33, 130, 70), (4, 4, 1), (5, 17, 3)]
@@ -85,3 +87,20 @@ def test_a_convolution_of_bytes_takes_its_channels_as_products() -> None:
     windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(0, 1)).astype("int64")
     np.testing.assert_array_equal(tl.build(result)(a, b), np.einsum("yzcij,ijco->yzo", windows, b.astype("int64")))
     assert choose(result, target("sapphirerapids"), 1).name == "dots"
+
+
+@crossed({"shape": SHAPES[:3], "row, lane": [kind[:2] for kind in KINDS]})
+def test_a_sketch_of_dot_products_costs_what_the_schedule_does(row: str, lane: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = (4 * extent for extent in shape)
+    machine = target("sapphirerapids")
+    strategy = choose(dense(m, n, k, row, lane), machine, 1)
+    assert isinstance(strategy, ProgramStrategy)
+    tile = strategy._tiles["C"]
+    sketched = tile.costs()(strategy.default)
+    assert sketched == pytest.approx(estimate(strategy.schedule(strategy.default).nest, machine.core).seconds, rel=0.25, abs=2e-7)
+
+
+def test_four_products_in_a_lane_are_predicted_faster_than_one() -> None:
+    machine = target("sapphirerapids")
+    narrow, wide = (choose(dense(256, 256, 256, *kinds), machine, 1) for kinds in (("uint8", "int8"), ("int32", "int32")))
+    assert 3 * narrow.costs.seconds(narrow.default) < wide.costs.seconds(wide.default)

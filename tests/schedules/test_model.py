@@ -235,3 +235,80 @@ def test_loops_that_run_once_are_no_loops():
     parts = program(s.nest)
     assert sites(parts) == ["C.init", "C"]
     assert all(part.name in {"C.init.j", "C.j"} for part in parts if isinstance(part, Loop))
+
+
+def tiled(m: int, n: int, k: tuple[int, ...], rows: int, columns: int) -> tl.Schedule:
+    """A product in tiles of so many rows and columns; its reduction is a loop for each of the extents `k`."""
+    A, B = tl.placeholder((m, *k), name="A"), tl.placeholder((*k, n), name="B")
+    axes = tuple(tl.reduce_axis(extent, name=f"k{place}") for place, extent in enumerate(k))
+    s = tl.Schedule(tl.compute((m, n), lambda i, j: tl.sum(A[(i, *axes)] * B[(*axes, j)], axis=axes), name="C"))
+    (i_o, i_i), (j_o, j_i) = s.split("i", rows, "peel"), s.split("j", columns, "peel")
+    s.reorder(j_o, i_o, *(f"k{place}" for place in range(len(k))), i_i, j_i)
+    s.accumulate("C", at=i_o)
+    s.vectorize(j_i)
+    s.unroll(i_i)
+    return s
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 6), st.sampled_from(["haswell", "znver3", "cascadelake", "znver5"]))
+def test_a_tile_at_the_end_takes_what_it_takes_alone(whole, vectors, left, core):
+    machine = machine_of(target(core))
+    columns, end = vectors * machine.lanes(32), min(left, vectors) * machine.lanes(32)
+
+    def arithmetic(n: int) -> float:
+        return estimate(tiled(6, n, (512,), 6, columns).nest, machine).shares["arithmetic"]
+
+    if end < columns:
+        assert arithmetic(whole * columns + end) == pytest.approx(arithmetic(whole * columns) + arithmetic(end), rel=0.03)
+
+
+@pytest.mark.parametrize(("core", "blends"), [("znver3", True), ("haswell", True), ("cascadelake", False), ("znver5", False)])
+def test_a_part_of_a_vector_takes_longer_than_a_whole_one_where_it_is_blended(core, blends):
+    machine = machine_of(target(core))
+    lanes = machine.lanes(32)
+    part, whole = (estimate(tiled(6, lanes + end, (512,), 6, lanes).nest, machine).shares["arithmetic"] for end in (lanes - 3, lanes))
+    assert part > 1.05 * whole if blends else part == pytest.approx(whole, rel=0.02)
+
+
+@given(st.integers(1, 6), st.sampled_from([(4, 4, 32), (2, 256), (64, 2, 4), (512,)]))
+def test_a_sum_waits_for_itself_in_all_loops_of_its_reduction(rows, extents):
+    machine = machine_of(target("znver3"))
+    cycles = estimate(tiled(rows, 8, extents, rows, 8).nest, machine).shares["arithmetic"] * machine.hertz
+    assert cycles >= 0.6 * machine.ports.latency * 512
+
+
+@pytest.mark.parametrize(("core", "blends"), [("znver3", True), ("haswell", True), ("cascadelake", False), ("znver5", False)])
+def test_a_single_tile_that_is_a_part_of_one_is_blended_like_any_other_end(core, blends):
+    machine = machine_of(target(core))
+    lanes = machine.lanes(32)
+    part, whole = (
+        estimate(tiled(4, columns, (512,), 4, 2 * lanes).nest, machine).shares["arithmetic"] for columns in (2 * lanes - 3, 2 * lanes)
+    )
+    assert (part > 1.2 * whole) is blends  # rows that begin anywhere cost loads on any core
+
+
+def test_a_sum_that_no_register_holds_beside_what_is_blended_waits_for_its_store():
+    machine = machine_of(target("znver3"))
+
+    def arithmetic(rows: int) -> float:
+        return estimate(tiled(rows, 12, (512,), rows, 16).nest, machine).shares["arithmetic"] / rows
+
+    assert arithmetic(6) > 1.2 * arithmetic(4)
+
+
+def copied(m: int, n: int, lanes: str, beside: str) -> tl.Schedule:
+    """A transposition in squares of eight, whose lanes run along one of `i` and `j` beside the other one."""
+    X = tl.placeholder((n, m), name="X")
+    s = tl.Schedule(tl.compute((m, n), lambda i, j: X[j, i], name="Y"))
+    (i_o, i_i), (j_o, j_i) = s.split("i", 8), s.split("j", 8)
+    inner = {"i": i_i, "j": j_i}
+    s.reorder(i_o, j_o, inner[beside], inner[lanes])
+    s.vectorize(inner[lanes])
+    s.unroll(inner[beside])
+    return s
+
+
+def test_stores_across_lanes_are_turned_in_registers_and_loads_across_them_are_gathered():
+    stores, loads = (estimate(copied(64, 64, *loops).nest, machine_of(target("znver3"))).shares for loops in (("i", "j"), ("j", "i")))
+    assert loads["arithmetic"] > 1.5 * stores["arithmetic"]
+    assert loads["L1"] > 1.5 * stores["L1"]
