@@ -156,14 +156,15 @@ def _steady(nest: Nest, place: Placement, at: int) -> bool:
         return False
     own = place.names.union(*(allocated_names(part) for part in place.parts))
     wanted = {access.buffer.name for part in place.parts for access in accesses(part)} - own
-    return all(_settled(start, name, place.names) for name in wanted)
+    return all(_settled(nest, start, name, place.names) for name in wanted)
 
 
-def _settled(start: For, name: str, seen: frozenset[str]) -> bool:
+def _settled(nest: Nest, start: For, name: str, seen: frozenset[str]) -> bool:
     """Does what an iteration of `start` reads of a buffer not change while it runs?
 
     A buffer that is allocated and computed inside holds, whenever it is read, elements whose values depend on their place alone, if
-    that is true of what they are computed from; one that is computed from itself may not.
+    that is true of what they are computed from, and these are no partial results of an iteration, whose place does not tell of which;
+    one that is computed from itself may not.
     """
     writers = [store for store in stores(start.body) if any(buffer.name == name for buffer in store.buffers)]
     if not writers:
@@ -171,8 +172,18 @@ def _settled(start: For, name: str, seen: frozenset[str]) -> bool:
     if name in seen or name not in allocated_names(start.body):
         return False
     stages = {store.stage for store in writers}
+    if any(_tells_not(nest, stage) for stage in stages):
+        return False
     read = {access.buffer.name for access in accesses(start.body) if access.stage in stages and not access.writes}
-    return all(_settled(start, other, seen | {name}) for other in read)
+    return all(_settled(nest, start, other, seen | {name}) for other in read)
+
+
+def _tells_not(nest: Nest, stage: str) -> bool:
+    """May the values of a stage differ between iterations around it, at one place?"""
+    try:
+        return is_implicit(nest, placement_of(nest, stage.removesuffix(".init")))
+    except Refusal:
+        return True
 
 
 def _absolute(nest: Nest, place: Placement, start: For) -> Placement | None:

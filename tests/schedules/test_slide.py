@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -218,3 +219,16 @@ def test_windows_over_run_time_extents() -> None:
     s.parallel(outer)
     for rows, columns in ((0, 3), (1, 1), (5, 0), (8, 9), (11, 4)):
         check(s, dims={"n": rows, "m": columns, "n + 2": rows + 2})
+
+
+def test_what_partial_results_tell_only_of_their_iteration_is_computed_in_each() -> None:
+    A, k = tl.placeholder((12, 5), "int32", name="A"), tl.reduce_axis(5, "k")
+    Y = tl.compute((12,), lambda i: tl.sum(A[i, k], axis=k) * 2, name="Y")
+    s = tl.Schedule(Y)
+    s.rfactor("Y.1.k")
+    outer, inner = s.split("Y.i", 4)
+    s.reorder(inner, outer)
+    s.fission(outer)
+    s.store_root("Y.1")
+    a = np.arange(60, dtype="i4").reshape(12, 5)
+    np.testing.assert_array_equal(tl.build(s)(a), 2 * a.sum(axis=1))
