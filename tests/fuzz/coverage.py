@@ -57,9 +57,9 @@ IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
     Impossible(("join_reductions",), "it names two reductions, and a store with one inside is a reduction", ("store",)),
     Impossible(
         ("rfactor",),
-        "the same; but for a sum over nothing, of which the initialisation is left",
+        "the same; but for a sum over nothing, or whose condition never holds, of which the initialisation is left",
         ("store",),
-        ("plain", "where", "symbolic"),
+        ("plain", "symbolic"),
     ),
 )
 
