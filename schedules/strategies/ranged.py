@@ -42,8 +42,8 @@ GAIN: Final = 0.95
 """The share of the loss of what is planned without a size below which another plan is taken."""
 ATTEMPTS: Final = 3
 """Pairs of plans that are tried."""
-VERSION_GAIN: Final = 0.87
-"""The share of the loss of one plan below which two are worth their code: as much as the two are allowed to lose is left alone."""
+ALLOWED: Final = 1.15
+"""How many times as long as the best one plan may take at some size; where it takes longer, two are worth their code if they lose less."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,9 @@ class Ranged:
             return
         if self.name == "rows":  # sums along rows make versions of their own, where these pay
             return
-        most = VERSION_GAIN * self._loss(self._single)
+        if self._loss(self._single) <= ALLOWED:
+            return
+        most = GAIN * self._loss(self._single)
         for small in self._plans:
             for large in self._plans:
                 for count in range(1, len(self.sizes)) if small is not large else ():
