@@ -33,6 +33,7 @@ class Builder:
         self._nodes: list[Node] = []
         self._values: dict[str, Value] = {}
         self._numbers: dict[str, int] = {}
+        self._makers: dict[str, Node] = {}
 
     def input(self, shape: Sequence[Extent], dtype: object = "float32", name: str = "x") -> Value:
         """An input, in the order of a call. Raises `DefinitionError` for extents or a type that are none."""
@@ -90,11 +91,12 @@ class Builder:
         labels = names if len(names) == len(results) else [names[0]] * len(results)
         made = tuple(self._new(label, kind) for label, kind in zip(labels, results, strict=True))
         self._nodes.append(Node(operator, tuple(values), spelled, made, where))
+        self._makers |= {value.name: self._nodes[-1] for value in made}
         return made
 
-    def known(self, value: Value) -> Array | None:
-        """The array of a constant of this graph, else None."""
-        return next((constant.array for constant in self._constants if constant.value is value), None)
+    def maker(self, value: Value) -> Node | None:
+        """The node that makes a value; None for an input or a constant."""
+        return self._makers.get(value.name)
 
     def finish(self, *outputs: Value) -> Graph:
         """The graph of what was added, verified. Raises `GraphError`."""
@@ -125,7 +127,9 @@ class Builder:
         return value
 
 
-RESERVED = frozenset({"let", "in", "where", "constant", "None", "True", "False", "inf", "nan", "and", "or", "not", "if", "else", "for", "is", "lambda"})
+RESERVED = frozenset(
+    {"let", "in", "where", "constant", "None", "True", "False", "inf", "nan", "and", "or", "not", "if", "else", "for", "is", "lambda"}
+)
 
 
 class Rewriter(Builder):
@@ -161,9 +165,13 @@ class Rewriter(Builder):
     def replace(self, node: Node, *values: Value) -> None:
         """Let values stand for the results of a node. Raises `GraphError` where a type differs."""
         for old, new in zip(node.results, values, strict=True):
-            if old.type != new.type:
-                raise tl.GraphError(f"{node.label}: {new} cannot stand for {old}, which has another type")
-            self._became[old.name] = new
+            self.become(old, new)
+
+    def become(self, old: Value, new: Value) -> None:
+        """Let a value of this graph stand for one of the source. Raises `GraphError` where the type differs."""
+        if old.type != new.type:
+            raise tl.GraphError(f"{new} cannot stand for {old}, which has another type")
+        self._became[old.name] = new
 
     def finish(self, *outputs: Value) -> Graph:
         """The graph, verified; without outputs, with what became of those of the source. Raises `GraphError`."""

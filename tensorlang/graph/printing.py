@@ -107,4 +107,3 @@ def table(graph: Graph) -> str:
         rows.append((results, node.operator, read, ", ".join(told(node)), types, str(node.origins[0]) if node.origins else ""))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-

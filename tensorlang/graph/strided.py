@@ -31,9 +31,7 @@ class Strided:
     def is_contiguous(self) -> bool:
         """Do the elements follow each other in row-major order?"""
         plain = Strided.contiguous(self.shape).strides
-        return 0 in self.shape or all(
-            size == 1 or step == other for size, step, other in zip(self.shape, self.strides, plain, strict=True)
-        )
+        return 0 in self.shape or all(size == 1 or step == other for size, step, other in zip(self.shape, self.strides, plain, strict=True))
 
     def permute(self, dims: tuple[int, ...]) -> Strided:
         """`result[i, j] = self[j, i]`: axis n is axis `dims[n]` of this."""
@@ -80,4 +78,6 @@ class Strided:
     def of(self, memory: Array) -> Array:
         """The elements as an array over memory that is contiguous, without a copy."""
         size = memory.itemsize
-        return np.ndarray(self.shape, memory.dtype, memory.reshape(-1).view(np.uint8), self.offset * size, tuple(step * size for step in self.strides))
+        return np.ndarray(
+            self.shape, memory.dtype, memory.reshape(-1).view(np.uint8), self.offset * size, tuple(step * size for step in self.strides)
+        )

@@ -1,9 +1,9 @@
 """What holds of every graph: the verifier, which runs where a graph is made and after every pass.
 
-    names        every value is defined once, and is spelled as an identifier
-    order        a node reads what was defined before it, so there is no cycle
-    operators    they are in the table, with their attributes in the one spelling
-    types        results have the types that the operator gives them; constants are what they say; a dim has one pair of bounds
+names        every value is defined once, and is spelled as an identifier
+order        a node reads what was defined before it, so there is no cycle
+operators    they are in the table, with their attributes in the one spelling
+types        results have the types that the operator gives them; constants are what they say; a dim has one pair of bounds
 """
 
 from __future__ import annotations

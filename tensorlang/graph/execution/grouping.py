@@ -47,7 +47,9 @@ class Group:
     def weights(self) -> tuple[Value, ...]:
         """Constants of at least two axes that a node reads which is not pointwise: what is worth packing."""
         heavy = [value.name for node in self.nodes if of_node(node).access.kind != "pointwise" for value in node.read]
-        return tuple(value for value in self.inputs if value.name in heavy and len(value.shape) > 1 and self.graph.constant(value) is not None)
+        return tuple(
+            value for value in self.inputs if value.name in heavy and len(value.shape) > 1 and self.graph.constant(value) is not None
+        )
 
     def define(self) -> tuple[tuple[tl.Tensor, ...], tuple[tl.Tensor, ...]]:
         """Placeholders for what it reads, and its results as tensors. Raises `GraphError`."""

@@ -23,13 +23,12 @@ def dead_code(graph: Graph) -> Graph:
 def common_subexpressions(graph: Graph) -> Graph:
     """The graph in which what is computed twice from the same is computed once; equal constants are one."""
     made = Rewriter(graph)
-    first: dict[Hashable, tuple[Value, ...]] = {}
-    origins: dict[str, Value] = {}
+    constants: dict[Hashable, Value] = {}
     for constant in graph.constants:
-        key = (constant.digest, str(constant.value.type))
-        origins[constant.value.name] = first.setdefault(key, (constant.value,))[0]
+        made.become(constant.value, constants.setdefault((constant.digest, constant.value.type), constant.value))
+    first: dict[Hashable, tuple[Value, ...]] = {}
     for node in graph.nodes:
-        read = tuple(None if value is None else origins.get(value.name, made[value]).name for value in node.inputs)
+        read = tuple(None if value is None else value.name for value in made.operands(node))
         key = (node.operator, read, repr(node.attributes))
         if key in first:
             made.replace(node, *first[key])

@@ -1,16 +1,16 @@
 """Patterns: which part of a graph is meant, where it is found, and why not.
 
-    from tensorlang.graph import pattern as pm
+from tensorlang.graph import pattern as pm
 
-    def linear_bn(pm):
-        x, weight = pm.Wildcard(), pm.Wildcard().bind("weight")
-        bias = pm.Tensor().bind("bias") | pm.Absent()
-        linear = pm.Op("linear", args=(x, weight, bias)).bind("linear")
-        return pm.Op("batch_norm", args=(linear, ...)).bind("bn")
+def linear_bn(pm):
+    x, weight = pm.Wildcard(), pm.Wildcard().bind("weight")
+    bias = pm.Tensor().bind("bias") | pm.Absent()
+    linear = pm.Op("linear", args=(x, weight, bias)).bind("linear")
+    return pm.Op("batch_norm", args=(linear, ...)).bind("bn")
 
-    for match in pm.match_all(graph, linear_bn): match["weight"]; "bias" in match
-    pm.explain(graph, linear_bn)                             what comes near, and what stands in the way
-    pm.assert_pass(run, graph, before=linear_bn, after=...)  a pass, tested by patterns
+for match in pm.match_all(graph, linear_bn): match["weight"]; "bias" in match
+pm.explain(graph, linear_bn)                             what comes near, and what stands in the way
+pm.assert_pass(run, graph, before=linear_bn, after=...)  a pass, tested by patterns
 """
 
 from tensorlang.graph.pattern.asserting import assert_pass

@@ -87,7 +87,15 @@ def _farthest(graph: Graph, patterns: tuple[Pattern, ...], root: Value) -> Miss 
         if refused is not None:
             node, user = refused
             reader = "the graph gives it as an output" if user is None else f"{user.operator} {user.results[0]} reads it too"
-            misses.append(Miss(len(state.inside), node.operator, "no reader outside of the match", f"{node.operator} {node.results[0]}: {reader}", user or node))
+            misses.append(
+                Miss(
+                    len(state.inside),
+                    node.operator,
+                    "no reader outside of the match",
+                    f"{node.operator} {node.results[0]}: {reader}",
+                    user or node,
+                )
+            )
     if len(patterns) > 1:
         misses += _of_others(graph, patterns, state)
     deepest = max(misses, key=lambda miss: miss.depth, default=None)

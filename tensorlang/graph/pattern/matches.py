@@ -67,7 +67,8 @@ class Match(Mapping[str, Any]):
         return found
 
     def __repr__(self) -> str:
-        return f"<Match at {self.root}: {', '.join(f'{name}={getattr(value, "name", value)}' for name, value in self.items())}>"
+        parts = (f"{name}={value.name if isinstance(value, Value) else value!r}" for name, value in self.items())
+        return f"<Match at {self.root}: {', '.join(parts)}>"
 
 
 def patterns_of(wanted: Wanted) -> tuple[Pattern, ...]:

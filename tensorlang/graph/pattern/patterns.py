@@ -158,4 +158,3 @@ def as_pattern(value: object) -> Pattern:
     if isinstance(value, Pattern):
         return value
     raise tl.GraphError(f"a part of a pattern is made by Wildcard, Tensor, Absent, Op, Opt, Chain, or by & | ~ of these, not {value!r:.60}")
-
