@@ -21,11 +21,14 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.bridges.aten import TRANSLATIONS, Call
 from tensorlang.bridges.packages import required
-from tensorlang.graph.builder import Builder
-from tensorlang.graph.ir import Extent, Graph, Origin, Type, Value
+from tensorlang.errors import did_you_mean
+from tensorlang.graph import Builder, Graph, Origin, Type, Value
+from tensorlang.graph.ir import Extent
 from tensorlang.graph.passes import dead_code
 
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_ROUNDS: Final = 4
+"""How often torch is asked to take calls apart: what they are made of may have no translation either."""
 _CHECKS: Final = ("aten._assert_tensor_metadata", "aten._assert_scalar", "aten._assert_async", "aten.sym_constrain_range_for_size")
 """Calls that compute nothing."""
 
@@ -35,17 +38,28 @@ def graph_of(program: Any) -> Graph:
     torch = required("torch", "torch")
     if not isinstance(program, torch.export.ExportedProgram):
         raise tl.GraphError(f"from_torch takes what torch.export.export gives, not a {type(program).__name__}")
-    if any(_writes(node.target) for node in program.graph.nodes):
-        program = program.run_decompositions({})
+    program = _functional(program, torch)
     changed = [*program.graph_signature.buffers_to_mutate.values(), *program.graph_signature.user_inputs_to_mutate.values()]
     if changed:
         raise tl.GraphError(f"the program changes {', '.join(changed)} at each call; export the model after model.eval()")
     return _Import(program, torch).graph()
 
 
-def _writes(target: Any) -> bool:
-    schema = getattr(target, "_schema", None)
-    return schema is not None and bool(schema.is_mutable)
+def _functional(program: Any, torch: Any) -> Any:
+    """The program without writes, and without calls that have no translation where torch knows what they are made of."""
+    known = torch.export.default_decompositions()
+    for _ in range(_ROUNDS):
+        targets = {node.target for node in program.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")}
+        unknown = {target for target in targets if _packet(target) not in TRANSLATIONS and target in known}
+        if not unknown and not any(target._schema.is_mutable for target in targets):  # noqa: SLF001 - torch shows it nowhere else
+            break
+        program = program.run_decompositions({target: known[target] for target in unknown})
+    return program
+
+
+def _packet(target: Any) -> str:
+    """The name of an operator without its overload, as `aten.linear`."""
+    return str(getattr(target, "overloadpacket", target))
 
 
 class _Import:
@@ -102,12 +116,12 @@ class _Import:
         known = node.meta.get("val")
         if isinstance(known, self.torch.SymInt | int) and not isinstance(known, bool):
             return self.extent(known)
-        name = str(getattr(node.target, "overloadpacket", node.target))
+        name = _packet(node.target)
         if name in _CHECKS:
             return None
         translation = TRANSLATIONS.get(name)
         if translation is None:
-            near = tl.errors.did_you_mean(name, TRANSLATIONS) or "; tensorlang.graph.operators() lists what there is"
+            near = did_you_mean(name, TRANSLATIONS) or "; tensorlang.graph.operators() lists what there is"
             raise tl.GraphError(f"{node.name}{_at(node)}: {name} has no translation{near}")
         self.builder.origins = (_origin(node),)
         results = known if isinstance(known, tuple | list) else (known,)
@@ -128,9 +142,9 @@ class _Import:
     def arguments(self, node: Any) -> dict[str, Any]:
         """The arguments of a call by the names of its schema, with defaults."""
         schema = node.target._schema.arguments  # noqa: SLF001 - torch shows it nowhere else
-        given = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
-        given |= zip((argument.name for argument in schema), node.args, strict=False)
-        return {name: self.argument(value) for name, value in (given | node.kwargs).items()}
+        given = dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
+        missing = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
+        return {name: self.argument(value) for name, value in (given | {key: missing[key] for key in missing if key not in given}).items()}
 
     def argument(self, value: Any) -> Any:
         """An argument: values for nodes, words for types."""

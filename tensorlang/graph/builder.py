@@ -6,9 +6,10 @@ one spelling, and a name that nobody else has. What is wrong is refused where it
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from tensorlang.graph.definition import defined
 from tensorlang.graph.ir import Array, Constant, Extent, Graph, Node, Origin, Type, Value
 from tensorlang.graph.operators import find
 from tensorlang.graph.verification import verify
+
+RESERVED: Final = frozenset({*keyword.kwlist, "let", "constant", "inf", "nan"})
+"""What a text of let-bindings means otherwise."""
 
 Operand: TypeAlias = "Value | Array | np.generic | bool | int | float | None"
 
@@ -34,22 +38,23 @@ class Builder:
         self._values: dict[str, Value] = {}
         self._numbers: dict[str, int] = {}
         self._makers: dict[str, Node] = {}
+        self._avoided: frozenset[str] = frozenset()
 
     def input(self, shape: Sequence[Extent], dtype: object = "float32", name: str = "x") -> Value:
         """An input, in the order of a call. Raises `DefinitionError` for extents or a type that are none."""
         like = tl.placeholder(tuple(shape), dtype)
-        value = self._new(name, Type.of(like))
+        value = self._new(name, Type.of(like), given=True)
         self._inputs.append(value)
         return value
 
-    def constant(self, array: object, name: str = "c") -> Value:
+    def constant(self, array: object, name: str | None = None) -> Value:
         """An array, or a number, that is known; it is not copied, and must not change. Raises `GraphError` for anything else."""
         found = np.asarray(array)
         try:
             kind = Type.of(found)
         except tl.DefinitionError as error:
-            raise tl.GraphError(f"the constant {name}: {error}") from None
-        value = self._new(name, kind)
+            raise tl.GraphError(f"the constant {name or array!r:.60}: {error}") from None
+        value = self._new(name or "c", kind, given=name is not None)
         self._constants.append(Constant(value, found))
         return value
 
@@ -89,7 +94,7 @@ class Builder:
             raise tl.GraphError(f"{operator}{place}: {error}") from None
         names = [name or operator.rpartition(".")[2]] if isinstance(name, str | None) else list(name)
         labels = names if len(names) == len(results) else [names[0]] * len(results)
-        made = tuple(self._new(label, kind) for label, kind in zip(labels, results, strict=True))
+        made = tuple(self._new(label, kind, given=name is not None) for label, kind in zip(labels, results, strict=True))
         self._nodes.append(Node(operator, tuple(values), spelled, made, where))
         self._makers |= {value.name: self._nodes[-1] for value in made}
         return made
@@ -115,11 +120,11 @@ class Builder:
             return self.scalar(one, first.dtype if first is not None else "float32")
         raise tl.DefinitionError(f"an operand is a value of the graph, an array, a number or None, not {one!r:.60}")
 
-    def _new(self, name: str, kind: Type) -> Value:
+    def _new(self, name: str, kind: Type, *, given: bool) -> Value:
         stem = re.sub(r"\W", "_", name) or "v"
         stem = stem if stem[0].isalpha() or stem[0] == "_" else f"v{stem}"
         label, number = stem, self._numbers.get(stem, 0)
-        while label in self._values or label in RESERVED:
+        while label in self._values or label in RESERVED or (not given and label in self._avoided):
             number += 1
             label = f"{stem}_{number}"
         self._numbers[stem] = number
@@ -127,20 +132,17 @@ class Builder:
         return value
 
 
-RESERVED = frozenset(
-    {"let", "in", "where", "constant", "None", "True", "False", "inf", "nan", "and", "or", "not", "if", "else", "for", "is", "lambda"}
-)
-
-
 class Rewriter(Builder):
     """A graph made from another one: inputs and constants are there already, `rewriter[value]` is what became of a value.
 
     `copy` adds a node as it was; `replace` says what stands for its results. `finish` takes the outputs from what became of the old ones.
+    What is added without a name gets one that the source does not have.
     """
 
     def __init__(self, source: Graph) -> None:
         super().__init__(source.name)
         self.source = source
+        self._avoided = frozenset(source.values)
         self._became: dict[str, Value] = {}
         for value in source.inputs:
             self._became[value.name] = self._kept(value)
