@@ -94,7 +94,7 @@ class _Import:
         """An input, or a tensor that the program holds."""
         kind = spec.kind.name
         if kind == "USER_INPUT":
-            known = node.meta["val"] if "val" in node.meta else None
+            known = node.meta.get("val")
             if isinstance(known, self.torch.Tensor):
                 found = self.type(known)
                 self.became[node.name] = self.builder.input(found.shape, found.dtype, spec.arg.name)

@@ -37,7 +37,7 @@ class Spelling:
     of: Callable[[Any, Types], Attribute]
 
 
-def _pair(value: Any, types: Types) -> Attribute:
+def _pair(value: Any, _: Types) -> Attribute:
     made: Attribute = (value, value) if isinstance(value, int) else value
     return made
 
@@ -45,7 +45,8 @@ def _pair(value: Any, types: Types) -> Attribute:
 def _axis(value: Any, types: Types) -> Attribute:
     first = types[0] if types else None
     if not isinstance(value, int) or isinstance(value, bool) or first is None:
-        return value
+        other: Attribute = value
+        return other
     if not -first.rank <= value < first.rank:
         raise tl.DefinitionError(f"axis {value} is none of the {first.rank} axes of {first}")
     return value % first.rank
@@ -63,8 +64,8 @@ def _sizes(value: Any, types: Types) -> Attribute:
     sizes = value if isinstance(value, tuple) else (value,)
     if -1 not in [size for size in sizes if isinstance(size, int)] or not types or types[0] is None:
         return sizes
-    rest: Extent = math.prod(size for size in sizes if not (isinstance(size, int) and size == -1))
-    total: Extent = math.prod(types[0].shape)
+    rest: Any = math.prod(size for size in sizes if not (isinstance(size, int) and size == -1))
+    total: Any = math.prod(types[0].shape)
     if isinstance(rest, int) and isinstance(total, int) and (not rest or total % rest):
         raise tl.DefinitionError(f"the {total} elements of {types[0]} do not fall into {sizes}")
     return tuple(total // rest if isinstance(size, int) and size == -1 else size for size in sizes)
@@ -122,7 +123,7 @@ class Operator:
             else:
                 attributes[label] = parameter
         spellings = {label: rule for label in attributes for rule in _rules(hints.get(label))}
-        return cls(name or getattr(function, "__name__", "?"), function, tuple(operands), attributes, spellings, commutative, view)
+        return cls(name or function.__name__, function, tuple(operands), attributes, spellings, commutative, view)
 
     def spelled(self, given: Mapping[str, object], types: Types) -> tuple[tuple[str, Attribute], ...]:
         """All attributes in their one spelling, in the order of the parameters. Raises `DefinitionError`."""

@@ -135,9 +135,7 @@ class _Reader:
             case ast.Tuple(elts=entries) | ast.List(elts=entries):
                 return tuple(map(self._attribute, entries))
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                value: Any = self._attribute(inner)
-                made: Attribute = -value if isinstance(value, int | float) else 0 - value
-                return made
+                return _negated(self._attribute(inner))
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
                 result: Attribute = _ARITHMETIC[type(op)](self._attribute(left), self._attribute(right))
                 return result
@@ -155,6 +153,11 @@ class _Reader:
         if value.name != name:
             _refuse(f"the name {name!r} cannot name a value here, or is taken")
         return value
+
+
+def _negated(value: Any) -> Attribute:
+    made: Attribute = -value if isinstance(value, int | float) else 0 - value
+    return made
 
 
 def _expression(text: str) -> ast.expr:

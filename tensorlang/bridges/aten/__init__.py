@@ -66,9 +66,9 @@ from tensorlang.bridges.aten.moving import (
 __all__ = ["TRANSLATIONS", "Call", "Translation"]
 
 _UNARY: Final = (
-    "abs", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "hardsigmoid", "hardswish", "isnan", "log", "log10", "log1p", "log2",
-    "mish", "neg", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
-    "acos", "asin", "atan", "isinf", "square",
+    "abs", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "hardsigmoid", "hardswish", "isnan", "log", "log10", "log1p",
+    "log2", "mish", "neg", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "tan", "tanh",
+    "trunc", "acos", "asin", "atan", "isinf", "square",
 )  # fmt: skip
 _SAME: Final = (
     "clone",

@@ -78,7 +78,7 @@ def parts(call: Call) -> tuple[Value, ...]:
     for kind in call.types:
         assert kind is not None
         made.append(part(call, call["self"], dim, start, start + kind.shape[dim]))
-        start += kind.shape[dim]  # type: ignore[operator]  # torch gives lists of known length
+        start += kind.shape[dim]
     return tuple(made)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def bound(graph: Graph, inputs: Sequence[object]) -> tuple[list[Array], dict[str
     return arrays, sizes
 
 
-def shape_at(value: Value, sizes: dict[str, int]) -> tuple[int, ...]:
+def shape_at(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of a value where dims have these sizes."""
     return tuple(extent.at(**sizes) if isinstance(extent, tl.Dim) else extent for extent in value.shape)
 
@@ -44,12 +44,8 @@ def _fix(graph: Graph, value: Value, name: str, bounds: tuple[int, int], size: i
 
 def _array(graph: Graph, value: Value, given: Any) -> Array:
     try:
-        if isinstance(given, np.ndarray):
-            found = given
-        elif value.dtype == "bfloat16" and hasattr(given, "view") and hasattr(given, "__dlpack__"):
-            raise TypeError("pass bfloat16 as an array of ml_dtypes.bfloat16")
-        else:
-            found = np.from_dlpack(given) if hasattr(given, "__dlpack__") else np.asarray(given)
+        shares = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
+        found = np.from_dlpack(given) if shares else np.asarray(given)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise tl.CallError(f"{graph.name}: input {value}: a {type(given).__name__} cannot be read as an array: {error}") from None
     if found.dtype != value.dtype.numpy:

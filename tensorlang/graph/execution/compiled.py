@@ -2,9 +2,9 @@
 
     graph ──▶ groups of nodes ──▶ definitions ──▶ kernels: shared by key, weights packed ──▶ steps ──▶ calls
 
-Where all extents are numbers, kernels are made for operands as they lie, transposed or sliced, so that nothing is copied. With dims, and for
-strides that no kernel can be made for, an operand that does not lie in order is copied when the kernel is called. A compiled graph keeps
-nothing of a call, so it may be called from any number of threads.
+Where all extents are numbers, kernels are made for operands as they lie, transposed or sliced, so that nothing is copied. With dims, and
+for strides that no kernel can be made for, an operand that does not lie in order is copied when the kernel is called. A compiled graph
+keeps nothing of a call, so it may be called from any number of threads.
 """
 
 from __future__ import annotations

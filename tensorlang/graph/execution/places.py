@@ -35,9 +35,7 @@ def places(graph: Graph, sizes: Mapping[str, int]) -> dict[str, Place]:
     for node in graph.nodes:
         view = find(node.operator).view
         for value in node.results:
-            seen = None
-            if view is not None:
-                source = found[node.read[0].name]
-                seen = view(source.lying, **at_sizes(node.attributes, sizes))
+            source = found[node.read[0].name] if view is not None else own(value)
+            seen = None if view is None else view(source.lying, **at_sizes(node.attributes, sizes))
             found[value.name] = own(value) if seen is None else Place(source.memory, seen)
     return found

@@ -23,12 +23,12 @@ def inspect(graph: Graph, inputs: Sequence[object]) -> dict[str, Array]:
     values |= {constant.value.name: constant.array for constant in graph.constants}
     for node in graph.nodes:
         definition = of_node(node)
-        feeds = {
+        feeds: dict[tl.Tensor, Array] = {
             operand: values[value.name]
             for operand, value in zip(definition.operands, node.inputs, strict=True)
             if operand is not None and value is not None
         }
-        results = tl.evaluate(definition.results, feeds, **_own(definition.results, feeds, sizes))
+        results = tl.evaluate(definition.results, feeds, None, **_own(definition.results, feeds, sizes))
         for value, array in zip(node.results, results, strict=True):
             values[value.name] = np.asarray(array)
     return values

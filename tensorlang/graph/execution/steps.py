@@ -17,7 +17,7 @@ from tensorlang.graph.ir import Array, Node, Value
 class Step(Protocol):
     """Adds values to those that are there."""
 
-    def run(self, values: dict[str, Array], places: Mapping[str, Place], sizes: Mapping[str, int]) -> None:
+    def run(self, values: dict[str, Array], places: Mapping[str, Place], sizes: Mapping[str, int], /) -> None:
         """Add the results."""
 
 
@@ -30,7 +30,7 @@ class KernelStep:
     operands: tuple[Value, ...]
     dims: tuple[str, ...]
 
-    def run(self, values: dict[str, Array], places: Mapping[str, Place], sizes: Mapping[str, int]) -> None:
+    def run(self, values: dict[str, Array], _: Mapping[str, Place], sizes: Mapping[str, int]) -> None:
         """Call the kernel."""
         made = self.kernel(*[values[value.name] for value in self.operands], **{name: sizes[name] for name in self.dims})
         results = self.group.results
@@ -47,7 +47,7 @@ class ViewStep:
 
     node: Node
 
-    def run(self, values: dict[str, Array], places: Mapping[str, Place], sizes: Mapping[str, int]) -> None:
+    def run(self, values: dict[str, Array], places: Mapping[str, Place], _: Mapping[str, int]) -> None:
         """Look at the memory of the operand."""
         result, source = self.node.results[0].name, self.node.read[0].name
         place = places[result]

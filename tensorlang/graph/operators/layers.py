@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang import ops
-from tensorlang.graph.operator import Axis, Operator, Pair, Sizes
+from tensorlang.graph.operator import Axis, Function, Operator, Pair, Sizes
 from tensorlang.graph.operators.pointwise import broadcast
 
 
@@ -176,12 +176,8 @@ def prelu(input: tl.Tensor, weight: tl.Tensor) -> tl.Tensor:
     return made
 
 
-OPERATORS: Final[tuple[Operator, ...]] = tuple(
-    map(
-        Operator.of,
-        (
-            linear, matmul, conv1d, conv2d, conv_transpose2d, scaled_dot_product_attention,
-            batch_norm, layer_norm, rms_norm, group_norm, softmax, log_softmax, max_pool2d, avg_pool2d, interpolate, prelu,
-        ),
-    )
+_FUNCTIONS: Final[tuple[Function, ...]] = (
+    linear, matmul, conv1d, conv2d, conv_transpose2d, scaled_dot_product_attention,
+    batch_norm, layer_norm, rms_norm, group_norm, softmax, log_softmax, max_pool2d, avg_pool2d, interpolate, prelu,
 )  # fmt: skip
+OPERATORS: Final[tuple[Operator, ...]] = tuple(Operator.of(function) for function in _FUNCTIONS)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang import ops
 from tensorlang.graph.ir import Extent
-from tensorlang.graph.operator import Axes, Axis, Operator
+from tensorlang.graph.operator import Axes, Axis, Function, Operator
 
 
 def cat(*tensors: tl.Tensor, dim: Axis = 0) -> tl.Tensor:
@@ -101,4 +101,5 @@ def cumsum(input: tl.Tensor, dim: Axis) -> tl.Tensor:
     return made
 
 
-OPERATORS: Final[tuple[Operator, ...]] = tuple(map(Operator.of, (cat, pad, embedding, gather, index_select, flip, cumsum)))
+_FUNCTIONS: Final[tuple[Function, ...]] = (cat, pad, embedding, gather, index_select, flip, cumsum)
+OPERATORS: Final[tuple[Operator, ...]] = tuple(Operator.of(function) for function in _FUNCTIONS)

@@ -156,7 +156,7 @@ COMMUTATIVE: Final[dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 _FUNCTIONS: Final[tuple[Function, ...]] = (clamp, elu, softplus, where, to)
-_ACTIVATIONS: Final = (tl.ops.relu, tl.ops.leaky_relu, tl.ops.sigmoid, tl.ops.tanh, tl.ops.silu, tl.ops.gelu)
+_ACTIVATIONS: Final[tuple[Function, ...]] = (tl.ops.relu, tl.ops.leaky_relu, tl.ops.sigmoid, tl.ops.tanh, tl.ops.silu, tl.ops.gelu)
 
 OPERATORS: Final[tuple[Operator, ...]] = (
     *(unary(name, fn) for name, fn in UNARY.items()),
@@ -164,6 +164,6 @@ OPERATORS: Final[tuple[Operator, ...]] = (
     *(binary(name, fn) for name, fn in BINARY.items()),
     *(binary(name, fn, commutative=True) for name, fn in COMMUTATIVE.items()),
     binary("pow", _through_wide(tl.pow)),
-    *map(_library, _ACTIVATIONS),
-    *map(Operator.of, _FUNCTIONS),
+    *(_library(function) for function in _ACTIVATIONS),
+    *(Operator.of(function) for function in _FUNCTIONS),
 )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.graph.ir import Extent
-from tensorlang.graph.operator import Axes, Axis, Operator
+from tensorlang.graph.operator import Axes, Axis, Function, Operator
 
 Body = Callable[[tl.Expr, tuple[Any, ...]], Any]
 
@@ -89,8 +89,9 @@ def var(input: tl.Tensor, dim: Axes = None, correction: float = 1, keepdim: bool
     return made
 
 
+_FUNCTIONS: Final[tuple[Function, ...]] = (sum, mean, prod, var)
 OPERATORS: Final[tuple[Operator, ...]] = (
-    *map(Operator.of, (sum, mean, prod, var)),
+    *(Operator.of(function) for function in _FUNCTIONS),
     *(_least(name, reducer) for name, reducer in (("amax", tl.max), ("amin", tl.min), ("any", tl.any), ("all", tl.all))),
     *(_first(name, reducer) for name, reducer in (("argmax", tl.argmax), ("argmin", tl.argmin))),
 )

@@ -27,21 +27,25 @@ __all__ = ["Pass", "apply", "common_subexpressions", "dead_code", "fold_batch_no
 def apply(graph: Graph, *passes: Pass) -> Graph:
     """What passes make of a graph, one after the other, each verified.
 
-    Raises `GraphError`, with the name of the pass, where one gives no graph, one that is not well formed, or one of other inputs or outputs.
-    The graph that was given is as it was.
+    Raises `GraphError`, with the name of the pass, where one gives no graph, one that is not well formed, or one of other inputs or
+    outputs. The graph that was given is as it was.
     """
     for run in passes:
         name = getattr(run, "__name__", repr(run))
         try:
-            made = run(graph)
-            if not isinstance(made, Graph):
-                raise tl.GraphError(f"it gives {made!r:.60}, and not a graph")
-            made.verify()
-            for what in ("inputs", "outputs"):
-                before, after = ([value.type for value in getattr(one, what)] for one in (graph, made))
-                if before != after:
-                    raise tl.GraphError(f"its {what} are {', '.join(map(str, after))}, and were {', '.join(map(str, before))}")
+            graph = _checked(graph, run(graph))
         except tl.GraphError as error:
             raise tl.GraphError(f"the pass {name}: {error}") from None
-        graph = made
     return graph
+
+
+def _checked(graph: Graph, made: object) -> Graph:
+    """What a pass made of a graph, if it may stand for it."""
+    if not isinstance(made, Graph):
+        raise tl.GraphError(f"it gives {made!r:.60}, and not a graph")
+    made.verify()
+    for what in ("inputs", "outputs"):
+        before, after = ([value.type for value in getattr(one, what)] for one in (graph, made))
+        if before != after:
+            raise tl.GraphError(f"its {what} are {', '.join(map(str, after))}, and were {', '.join(map(str, before))}")
+    return made

@@ -2,7 +2,7 @@
 
     batch_norm(linear(x, W, b)) = linear(x, W s, (b - mean) s + beta)      s = gamma / sqrt(var + eps), one for each output channel
 
-The same for convolutions, transposed and grouped ones. Where W is constant, so is all of this: it is written as nodes, and these are folded.
+The same for convolutions, transposed and grouped ones. As W is constant, so is all of this: it is written as nodes, which are folded.
 """
 
 from __future__ import annotations

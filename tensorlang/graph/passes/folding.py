@@ -1,8 +1,8 @@
 """What can be computed before any call: `fold_constants`.
 
-Nodes are evaluated one by one as the reference evaluator does, so what is folded is what would have been computed; a view is looked at. Only
-results that are still read are kept. A result that is larger than all its operands (a table of zeros, a mask) stays a node: to write it down
-would cost memory at every call instead of time.
+Nodes are evaluated one by one as the reference evaluator does, so what is folded is what would have been computed; a view is looked at.
+Only results that are still read are kept. A result that is larger than all its operands (a table of zeros, a mask) stays a node: written
+down it would cost memory.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def assert_pass(
 ) -> Graph:
     """Run a pass on a graph, and give what it makes: `before` matches at first and not afterwards, and `after` matches then.
 
-    `before` matches `count` times where a number is given; with `inputs` both graphs compute the same, within `rtol` of the largest element.
+    `before` matches `count` times where that is given; with `inputs` both graphs compute the same, within `rtol` of the largest element.
     Raises `AssertionError` where one of these does not hold, with what comes near, `GraphError` where the pass makes no graph.
     """
     matches = len(list(match_all(graph, before)))

@@ -1,5 +1,7 @@
-"""Patterns that can never match are refused, with what they should have been: a wrong word in a pattern must not look like a graph without
-matches."""
+"""Patterns that can never match are refused, with what they should have been.
+
+A wrong word in a pattern must not look like a graph without matches.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _farthest(graph: Graph, patterns: tuple[Pattern, ...], root: Value) -> Miss 
     misses: list[Miss] = []
     search = Search(graph, misses)
     state = State()
-    for state in search.ways(patterns[0], root, State(), ""):  # noqa: B007 - the last way is looked at
+    for state in search.ways(patterns[0], root, State(), ""):
         refused = escaping(graph, state, (root,)) if len(patterns) == 1 else None
         if refused is not None:
             node, user = refused

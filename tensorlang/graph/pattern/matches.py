@@ -107,7 +107,7 @@ def found_at(search: Search, patterns: tuple[Pattern, ...], root: Value) -> Iter
 
 
 def _rooted(search: Search, patterns: tuple[Pattern, ...], root: Value) -> Iterator[tuple[tuple[Value, ...], State]]:
-    ways = (((root,), state) for state in search.ways(patterns[0], root, State(), ""))
+    ways: Iterator[tuple[tuple[Value, ...], State]] = (((root,), state) for state in search.ways(patterns[0], root, State(), ""))
     for pattern in patterns[1:]:
         ways = _further(search, pattern, ways)
     yield from ways
@@ -132,7 +132,7 @@ def candidates(graph: Graph, pattern: Pattern) -> Iterator[Value]:
     """The values that a pattern may be found at, from the outputs to the inputs."""
     operators = operators_of(pattern)
     if operators is None:
-        yield from reversed(graph.values.values())
+        yield from reversed(list(graph.values.values()))
         return
     few = [node for name in operators for node in graph.by_operator.get(name, ())]
     if len(operators) > 1:

@@ -21,7 +21,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import tensorlang as tl
 
-Shape: TypeAlias = "tuple[int | str | tl.Dim | None | EllipsisType, ...]"
+Shape: TypeAlias = "tuple[int | str | tl.Dim | EllipsisType | None, ...]"
 """For each axis a number or a dim, a name (equal names are equal extents), or None for any; `...` stands for any number of axes."""
 Args: TypeAlias = "tuple[Pattern | EllipsisType, ...]"
 

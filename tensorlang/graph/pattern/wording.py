@@ -18,7 +18,7 @@ def described(pattern: Pattern) -> str:
                 ("of shape", pattern.shape and f"({', '.join(map(_extent, pattern.shape))})"),
                 ("of type", pattern.dtype and (pattern.dtype if isinstance(pattern.dtype, str) else " or ".join(pattern.dtype))),
                 ("with users:", pattern.users),
-                ("that is", {None: None, True: "constant", False: "not constant"}.get(pattern.constant, f"all {pattern.constant}")),
+                ("that is", _held(pattern.constant)),
             ]
             return " ".join(["a tensor", *(f"{what} {value}" for what, value in facts if value is not None)])
         case Applied(operators=operators):
@@ -35,6 +35,12 @@ def described(pattern: Pattern) -> str:
             return f"{described(onto)} below {described(step)}"
         case _:
             return "anything"
+
+
+def _held(constant: bool | float | None) -> str | None:
+    if constant is None:
+        return None
+    return f"all {constant}" if not isinstance(constant, bool) else "constant" if constant else "not constant"
 
 
 def _extent(entry: Any) -> str:
