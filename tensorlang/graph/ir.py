@@ -134,8 +134,7 @@ class Constant:
     @cached_property
     def digest(self) -> str:
         """The name of what it holds: 16 hexadecimal digits of a SHA-256."""
-        data = np.ascontiguousarray(self.array)
-        return hashlib.sha256(f"{self.value.type}".encode() + data.tobytes()).hexdigest()[:16]
+        return hashlib.sha256(f"{self.value.type}".encode() + self.array.tobytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -122,6 +122,8 @@ class Operator:
                 operands.append(Operand(label, type(None) in kinds, parameter.kind is parameter.VAR_POSITIONAL))
             else:
                 attributes[label] = parameter
+        if not operands:
+            raise tl.GraphError(f"{function!r:.60} takes no tensor: an operand is a parameter annotated as tl.Tensor")
         spellings = {label: rule for label in attributes for rule in _rules(hints.get(label))}
         return cls(name or function.__name__, function, tuple(operands), attributes, spellings, commutative, view)
 

@@ -14,6 +14,11 @@ import numpy as np
 from tensorlang.graph.ir import Array
 
 
+def in_order(array: Array) -> Array:
+    """The array, or a copy of it, whose elements follow each other; unlike `numpy.ascontiguousarray` it has the same axes."""
+    return np.asarray(array, order="C")
+
+
 @dataclass(frozen=True, slots=True)
 class Strided:
     """A place for each element. Extents are numbers here: those of a call."""

@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-import numpy as np
-
 import tensorlang as tl
 from tensorlang import kernels
 from tensorlang.graph.execution.calling import bound
@@ -24,6 +22,7 @@ from tensorlang.graph.execution.places import Place, places
 from tensorlang.graph.execution.steps import KernelStep, Step, ViewStep
 from tensorlang.graph.ir import Array, Graph
 from tensorlang.graph.operators import find
+from tensorlang.graph.strided import in_order
 
 WORKERS: Final = 2
 """Kernels that are made at a time: one is scheduled while LLVM compiles another."""
@@ -37,7 +36,7 @@ class CompiledGraph:
     def __init__(self, graph: Graph, steps: Sequence[Step]) -> None:
         self.graph = graph
         self.steps = tuple(steps)
-        self._constants = {constant.value.name: np.ascontiguousarray(constant.array) for constant in graph.constants}
+        self._constants = {constant.value.name: in_order(constant.array) for constant in graph.constants}
         self._places: OrderedDict[tuple[int, ...], Mapping[str, Place]] = OrderedDict()
 
     @property
@@ -50,7 +49,7 @@ class CompiledGraph:
         arrays, sizes = bound(self.graph, inputs)
         lying = self._lying(sizes)
         values = dict(self._constants)
-        values |= {value.name: np.ascontiguousarray(array) for value, array in zip(self.graph.inputs, arrays, strict=True)}
+        values |= {value.name: in_order(array) for value, array in zip(self.graph.inputs, arrays, strict=True)}
         fixed = {id(array) for array in values.values()}
         for step in self.steps:
             step.run(values, lying, sizes)
@@ -58,7 +57,7 @@ class CompiledGraph:
         for value in self.graph.outputs:
             array = values[value.name]
             shared = lying[value.name].memory != value.name or id(array) in fixed
-            made.append(np.array(array, order="C") if shared else array)
+            made.append(array.copy() if shared else array)
             fixed.add(id(array))
         return tuple(made)
 
@@ -108,7 +107,7 @@ def _step(group: Group, lying: Mapping[str, Place], options: Mapping[str, Any]) 
     }
     kernel = _kernel(results, operands, strides, {"constants": tuple(names), **options})
     if weights:
-        kernel = kernel.prepack(**{value.name: np.ascontiguousarray(group.graph.constant(value)) for value in weights})
+        kernel = kernel.prepack(**{value.name: in_order(array) for value in weights if (array := group.graph.constant(value)) is not None})
     shown = {repr(extent) for value in group.inputs for extent in value.shape}
     needed = {name for tensor in (*operands, *results) for extent in tensor.shape if isinstance(extent, tl.Dim) for name in extent.dims}
     passed = tuple(value for value in group.inputs if value.name not in names)

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from tensorlang import kernels
 from tensorlang.graph.execution.grouping import Group
 from tensorlang.graph.execution.places import Place
 from tensorlang.graph.ir import Array, Node, Value
+from tensorlang.graph.strided import in_order
 
 
 class Step(Protocol):
@@ -52,7 +51,7 @@ class ViewStep:
         result, source = self.node.results[0].name, self.node.read[0].name
         place = places[result]
         if place.memory == result:
-            values[result] = np.ascontiguousarray(values[source]).reshape(place.lying.shape)
+            values[result] = in_order(values[source]).reshape(place.lying.shape)
         else:
             values[result] = place.lying.of(values[place.memory])
 

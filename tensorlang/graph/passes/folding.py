@@ -18,7 +18,7 @@ from tensorlang.graph.definition import at_sizes, of_node
 from tensorlang.graph.ir import Array, Graph, Node
 from tensorlang.graph.operators import find
 from tensorlang.graph.passes.cleaning import dead_code
-from tensorlang.graph.strided import Strided
+from tensorlang.graph.strided import Strided, in_order
 
 SMALL: Final = 1 << 16
 """Bytes up to which a result is folded though it is larger than its operands."""
@@ -63,7 +63,7 @@ def evaluated(node: Node, operands: list[Array | None]) -> tuple[Array, ...]:
     if view is not None and first is not None:
         seen = view(Strided.contiguous(first.shape), **at_sizes(node.attributes, {}))
         if seen is not None:
-            return (np.ascontiguousarray(seen.of(np.ascontiguousarray(first))),)
+            return (in_order(seen.of(in_order(first))),)
     definition = of_node(node)
     feeds = {
         operand: array for operand, array in zip(definition.operands, operands, strict=True) if operand is not None and array is not None
