@@ -47,13 +47,14 @@ def graph_of(program: Any) -> Graph:
 
 def _functional(program: Any, torch: Any) -> Any:
     """The program without writes, and without calls that have no translation where torch knows what they are made of."""
-    known = torch.export.default_decompositions()
     for _ in range(_ROUNDS):
         targets = {node.target for node in program.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")}
-        unknown = {target for target in targets if _packet(target) not in TRANSLATIONS and target in known}
-        if not unknown and not any(target._schema.is_mutable for target in targets):  # noqa: SLF001 - torch shows it nowhere else
+        unknown = {target for target in targets if _packet(target) not in {*TRANSLATIONS, *_CHECKS}}
+        known = torch.export.default_decompositions() if unknown else {}
+        parts = {target: known[target] for target in unknown if target in known}
+        if not parts and not any(target._schema.is_mutable for target in targets):  # noqa: SLF001 - torch shows it nowhere else
             break
-        program = program.run_decompositions({target: known[target] for target in unknown})
+        program = program.run_decompositions(parts)
     return program
 
 

@@ -58,7 +58,9 @@ def random_graphs(draw: st.DrawFn) -> Graph:
         elif kind == "view":
             values.append(views(draw, b, value))
         elif value.shape and kind == "reduce":
-            values.append(b(draw(st.sampled_from(["sum", "mean", "amax"])), value, dim=draw(st.integers(0, len(value.shape) - 1)), keepdim=True))
+            values.append(
+                b(draw(st.sampled_from(["sum", "mean", "amax"])), value, dim=draw(st.integers(0, len(value.shape) - 1)), keepdim=True)
+            )
         elif value.shape and kind == "product":
             values.append(b("linear", value, array(3, value.shape[-1]), draw(st.sampled_from([None, array(3)]))))
         elif value.shape:
@@ -91,4 +93,3 @@ def batched() -> Graph:
     x = b.input((tl.dim("n", 1, 8), 4), name="x")
     h = b("relu", b("linear", x, array(6, 4)))
     return b.finish(b("reshape", h, shape=(-1,)), b("permute", h, dims=(1, 0)))
-

@@ -58,7 +58,13 @@ def test_what_reads_constants_alone_is_folded_and_nothing_else() -> None:
     x = b.input((3, 4))
     weight = b("mul", b("permute", b.constant(array(4, 5), "w"), dims=(1, 0)), 2.0)
     g = b.finish(b("linear", x, weight))
-    made = pm.assert_pass(passes.fold_constants, g, before=pm.Op("permute"), after=pm.Op("linear", args=(pm.Tensor(), pm.Tensor(constant=True))), inputs=(array(3, 4),))
+    made = pm.assert_pass(
+        passes.fold_constants,
+        g,
+        before=pm.Op("permute"),
+        after=pm.Op("linear", args=(pm.Tensor(), pm.Tensor(constant=True))),
+        inputs=(array(3, 4),),
+    )
     assert len(made.nodes) == 1 and len(made.constants) == 1
     np.testing.assert_array_equal(made.constants[0].array, array(4, 5).T * 2)
 
@@ -89,7 +95,8 @@ def convolved(kind: str, bias: bool, groups: int) -> Graph:
 def test_a_batch_norm_folds_into_the_layer_before_it(kind: str, bias: bool, groups: int) -> None:
     g = convolved(kind, bias, groups)
     made = pm.assert_pass(
-        passes.fold_batch_norm, g, before=pm.Op("batch_norm"), after=lambda pm: pm.Op("relu", args=(pm.Op(kind, args=(..., pm.Tensor(constant=True))),)),
+        passes.fold_batch_norm, g, before=pm.Op("batch_norm"), after=lambda pm: pm.Op("relu", args=(pm.Op(kind, args=(...,
+        pm.Tensor(constant=True))),)),
         count=1, inputs=arguments(g), rtol=1e-5,
     )  # fmt: skip
     assert [node.operator for node in made.nodes] == [kind, "relu"]
@@ -147,7 +154,7 @@ def forgetting(g: Graph) -> Graph:
     made = Rewriter(g)
     for node in g.nodes:
         if node.operator == "batch_norm":
-            made.replace(node, made[node.inputs[0]])
+            made.replace(node, made[node.read[0]])
         else:
             made.copy(node)
     return made.finish()
@@ -188,6 +195,6 @@ def test_new_nodes_take_no_name_of_the_source() -> None:
     made = Rewriter(g)
     first, second, third = g.nodes
     made.copy(first)
-    made.replace(second, made("relu", made[second.inputs[0]]))
+    made.replace(second, made("relu", made[second.read[0]]))
     made.copy(third)
     assert [node.results[0].name for node in made.finish().nodes] == ["relu", "relu_2", "relu_1"]

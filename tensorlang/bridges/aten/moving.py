@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,6 +103,17 @@ def cat(call: Call) -> Value:
     """Tensors one after the other; torch leaves out empty vectors."""
     tensors = [one for one in call["tensors"] if one.shape != (0,)]
     return call("cat", *(call.as_type(one, call.type.dtype) for one in tensors), dim=call["dim"] % len(call.type.shape))
+
+
+def indexed(call: Call) -> Value:
+    """Elements of one axis, named by an index of any shape, whose axes stand in the place of that one."""
+    source, indices = call["self"], call["indices"]
+    found = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(found) != 1 or found[0][1].dtype == "bool":
+        raise call.refuse("indices for several axes, and indices of truth, have no translation")
+    ((dim, index),) = found
+    chosen = call("index_select", source, call.reshaped(index, (math.prod(index.shape),)), dim=dim)
+    return call.reshaped(chosen, call.type.shape)
 
 
 def filled(number: Any) -> Translation:
