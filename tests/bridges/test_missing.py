@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tensorlang as tl
-from tensorlang import kernels
+from tensorlang import graph, kernels
 from tensorlang.bridges import jax, packages, torch, tvm_ffi
 
 
@@ -20,6 +20,7 @@ def kernel() -> kernels.ServedKernel:
 def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, cross in (
         ("torch", lambda: torch.op(kernel(), "a::b")),
+        ("torch", lambda: graph.from_torch(None)),
         ("tvm_ffi", lambda: tvm_ffi.export(kernel())),
         ("jax", lambda: jax.function(kernel())),
     ):
