@@ -187,6 +187,14 @@ class Graph:
             found[node.operator].append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {node.results[0].name: place for place, node in enumerate(self.nodes)}
+
+    def place(self, node: Node) -> int:
+        """Where a node stands among the nodes."""
+        return self._places[node.results[0].name]
+
     def producer(self, value: Value) -> Node | None:
         """The node that makes a value; None for an input or a constant."""
         return self._producers.get(value.name)

@@ -123,9 +123,13 @@ def _further(
 
 
 def _match(graph: Graph, roots: tuple[Value, ...], state: State) -> Match:
-    inside = {one.node.results[0].name for one in state.inside}
-    nodes = tuple(node for node in graph.nodes if node.results[0].name in inside)
-    return Match(graph, roots, nodes, {key: value for key, value in state.known.items() if isinstance(key, str)})
+    nodes = {graph.place(one.node): one.node for one in state.inside}
+    return Match(
+        graph,
+        roots,
+        tuple(nodes[place] for place in sorted(nodes)),
+        {key: value for key, value in state.known.items() if isinstance(key, str)},
+    )
 
 
 def candidates(graph: Graph, pattern: Pattern) -> Iterator[Value]:
@@ -136,8 +140,7 @@ def candidates(graph: Graph, pattern: Pattern) -> Iterator[Value]:
         return
     few = [node for name in operators for node in graph.by_operator.get(name, ())]
     if len(operators) > 1:
-        chosen = {node.results[0].name for node in few}
-        few = [node for node in graph.nodes if node.results[0].name in chosen]
+        few = sorted(few, key=graph.place)
     for node in reversed(few):
         yield from node.results
 

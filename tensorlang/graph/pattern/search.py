@@ -98,7 +98,7 @@ class Search:
             got = f"{node.operator} with {len(node.inputs)} operands"
             self.misses.append(Miss(len(state.inside) - 0.5, place, f"{len(pattern.args)} operands", got, node))
         for pairs in several:
-            yield from self._all([(arg, one, f"{node.operator}.{_operand(operator, at)}") for arg, one, at in pairs], state)
+            yield from self._all([(arg, one, self._place(operator, at)) for arg, one, at in pairs], state)
 
     def _links(self, pattern: Links, value: Value | None, state: State, place: str, length: int) -> Iterator[State]:
         if length >= pattern.least:
@@ -113,6 +113,13 @@ class Search:
         inside = state.holding(node, pattern.step.escapes)
         for operand in dict.fromkeys(node.read):
             yield from self._links(pattern, operand, inside, node.operator, length + 1)
+
+    def _place(self, operator: Operator, operand: int) -> str:
+        """An operand by its name, for who keeps refusals."""
+        if self.misses is None:
+            return ""
+        last = operator.operands[min(operand, len(operator.operands) - 1)]
+        return f"{operator.name}.{last.name}[{operand}]" if last.several else f"{operator.name}.{last.name}"
 
     def _miss(self, state: State, place: str, expected: str, value: Value | None) -> None:
         node = None if value is None else self.graph.producer(value)
@@ -144,9 +151,3 @@ def _without(pattern: Pattern) -> Pattern:
 
 
 ABSENT: Final = Absent()
-
-
-def _operand(operator: Operator, place: int) -> str:
-    """The name of an operand by its place."""
-    last = operator.operands[min(place, len(operator.operands) - 1)]
-    return f"{last.name}[{place}]" if last.several else last.name
