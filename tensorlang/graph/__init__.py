@@ -40,6 +40,7 @@ __all__ = [
     "Type",
     "Value",
     "from_let",
+    "from_onnx",
     "from_torch",
     "operator",
     "operators",
@@ -47,6 +48,16 @@ __all__ = [
     "pattern",
     "register",
 ]
+
+
+def from_onnx(model: Any) -> Graph:
+    """The graph of an `onnx.ModelProto` of opset 13 or later: initializers are constants, what is said about shapes is computed.
+
+    Raises `GraphError` for an operator that has no translation, naming the node and the nearest supported one.
+    """
+    from tensorlang.bridges.onnx_graphs import graph_of  # noqa: PLC0415 - as below
+
+    return graph_of(model)
 
 
 def from_torch(program: Any) -> Graph:

@@ -38,6 +38,7 @@ class Builder:
         self._values: dict[str, Value] = {}
         self._numbers: dict[str, int] = {}
         self._makers: dict[str, Node] = {}
+        self._arrays: dict[str, Array] = {}
         self._avoided: frozenset[str] = frozenset()
 
     def input(self, shape: Sequence[Extent], dtype: object = "float32", name: str = "x") -> Value:
@@ -56,6 +57,7 @@ class Builder:
             raise tl.GraphError(f"the constant {name or array!r:.60}: {error}") from None
         value = self._new(name or "c", kind, given=name is not None)
         self._constants.append(Constant(value, found))
+        self._arrays[value.name] = found
         return value
 
     def scalar(self, number: object, dtype: str) -> Value:
@@ -102,6 +104,10 @@ class Builder:
     def maker(self, value: Value) -> Node | None:
         """The node that makes a value; None for an input or a constant."""
         return self._makers.get(value.name)
+
+    def array(self, value: Value) -> Array | None:
+        """The array of a constant; None for any other value."""
+        return self._arrays.get(value.name)
 
     def finish(self, *outputs: Value) -> Graph:
         """The graph of what was added, verified. Raises `GraphError`."""
@@ -150,6 +156,7 @@ class Rewriter(Builder):
         for constant in source.constants:
             self._became[constant.value.name] = self._kept(constant.value)
             self._constants.append(constant)
+            self._arrays[constant.value.name] = constant.array
 
     def __getitem__(self, value: Value) -> Value:
         """What became of a value of the source."""

@@ -21,6 +21,7 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch: p
     for name, cross in (
         ("torch", lambda: torch.op(kernel(), "a::b")),
         ("torch", lambda: graph.from_torch(None)),
+        ("onnx", lambda: graph.from_onnx(None)),
         ("tvm_ffi", lambda: tvm_ffi.export(kernel())),
         ("jax", lambda: jax.function(kernel())),
     ):
@@ -31,7 +32,7 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch: p
 
 def test_the_extras_that_messages_name_are_declared() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    for extra in ("torch", "tvm-ffi", "jax"):
+    for extra in ("torch", "tvm-ffi", "jax", "onnx"):
         assert f"\n{extra} = [" in text
 
 

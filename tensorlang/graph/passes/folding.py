@@ -37,7 +37,7 @@ def fold_nodes(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
         operands = made.operands(node)
         known = [arrays.get(value.name) for value in operands if value is not None]
         held = [array for array in known if array is not None]
-        if not wanted(node) or len(held) < len(known) or not _fits(node, held):
+        if not wanted(node) or len(held) < len(known) or not worth(node, held):
             made.copy(node)
             continue
         for value, array in zip(
@@ -49,7 +49,8 @@ def fold_nodes(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
     return dead_code(made.finish())
 
 
-def _fits(node: Node, operands: list[Array]) -> bool:
+def worth(node: Node, operands: list[Array]) -> bool:
+    """Are the results of a node for arrays known now, and not much larger than these?"""
     if not all(value.type.static for value in node.results):
         return False
     size = sum(int(np.prod([int(str(extent)) for extent in value.shape])) * value.dtype.bytes for value in node.results)
