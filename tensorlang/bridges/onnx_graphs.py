@@ -6,7 +6,6 @@ What exporters write about shapes (`Shape`, `Gather`, `Concat`, ...) reads const
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tensorlang.bridges.onnx_operators import TRANSLATIONS, Call
 from tensorlang.bridges.packages import required
 from tensorlang.errors import did_you_mean
 from tensorlang.graph import Builder, Graph, Origin, Value
+from tensorlang.graph.builder import identifier
 from tensorlang.graph.passes import dead_code
 from tensorlang.graph.passes.folding import evaluated, worth
 
@@ -55,7 +55,7 @@ class _Import:
 
     def __init__(self, onnx: Any, proto: Any) -> None:
         self.onnx, self.proto = onnx, proto
-        self.builder = _Folding(re.sub(r"\W", "_", proto.name) or "model")
+        self.builder = _Folding(proto.name or "model")
         self.held: dict[str, Value] = {}
 
     def graph(self) -> Graph:
@@ -78,7 +78,7 @@ class _Import:
         if not entry.type.HasField("tensor_type") or not kind.HasField("shape"):
             raise tl.GraphError(f"the input {entry.name!r} is no tensor of a known number of axes")
         shape = [
-            dim.dim_value if dim.HasField("dim_value") else tl.dim(re.sub(r"\W", "_", dim.dim_param) or f"{entry.name}_{axis}")
+            dim.dim_value if dim.HasField("dim_value") else tl.dim(identifier(dim.dim_param or f"{entry.name}_{axis}"))
             for axis, dim in enumerate(kind.shape.dim)
         ]
         try:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang.bridges.aten import TRANSLATIONS
 from tensorlang.bridges.packages import required
-from tensorlang.bridges.torch_graphs import CHECKS, Reader, packet, word
+from tensorlang.bridges.torch_graphs import CHECKS, Reader, packet
 from tensorlang.graph import Graph, Value
 from tensorlang.graph.passes import dead_code
 
@@ -81,7 +81,7 @@ class _Import(Reader):
             held = self.program.constants if spec.target in self.program.constants else self.program.state_dict
             if not isinstance(held.get(spec.target), self.torch.Tensor):
                 raise tl.GraphError(f"the program holds {spec.target!r} ({kind.lower()}), which is no tensor")
-            self.became[node.name] = self.builder.constant(self.array(held[spec.target]), word(spec.target))
+            self.became[node.name] = self.builder.constant(self.array(held[spec.target]), spec.target)
 
     def array(self, tensor: Any) -> Any:
         """The elements of a tensor that the program holds, copied: a graph does not change when a model is trained on."""

@@ -18,6 +18,7 @@ import tensorlang as tl
 from tensorlang.bridges.aten import TRANSLATIONS, Call
 from tensorlang.errors import did_you_mean
 from tensorlang.graph import Builder, Origin, Type, Value
+from tensorlang.graph.builder import identifier
 from tensorlang.graph.ir import Extent
 
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -30,7 +31,7 @@ class Reader:
 
     def __init__(self, torch: Any, name: str, bounds: Callable[[Any], Any]) -> None:
         self.torch, self.bounds = torch, bounds
-        self.builder = Builder(word(name))
+        self.builder = Builder(name)
         self.became: dict[str, Any] = {}
         self._dims: dict[str, tl.Dim] = {}
 
@@ -122,7 +123,7 @@ class Reader:
         if name not in self._dims:
             range_of = self.bounds(symbol)
             least, most = (int(bound) if str(bound).isdigit() else None for bound in (range_of.lower, range_of.upper))
-            self._dims[name] = tl.dim(word(name), least or 0, *(() if most is None or most >= 1 << 48 else (most,)))
+            self._dims[name] = tl.dim(identifier(name), least or 0, *(() if most is None or most >= 1 << 48 else (most,)))
         return self._dims[name]
 
 
@@ -133,11 +134,6 @@ def packet(target: Any) -> str:
 
 def _dtype(value: Any) -> str:
     return str(value).removeprefix("torch.")
-
-
-def word(text: str) -> str:
-    """A text as an identifier."""
-    return re.sub(r"\W", "_", text)
 
 
 def _origin(node: Any) -> Origin:

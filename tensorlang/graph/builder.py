@@ -22,6 +22,9 @@ from tensorlang.graph.verification import verify
 RESERVED: Final = frozenset({*keyword.kwlist, "let", "constant", "inf", "nan"})
 """What a text of let-bindings means otherwise."""
 
+LONGEST: Final = 190
+"""Letters of a name; a longer one keeps so many less that there is room for a number."""
+
 Operand: TypeAlias = "Value | Array | np.generic | bool | int | float | None"
 
 
@@ -29,7 +32,7 @@ class Builder:
     """A graph that grows: `b = Builder()`, `x = b.input((3, 4))`, `y = b("relu", x)`, `b.finish(y)`."""
 
     def __init__(self, name: str = "graph") -> None:
-        self.name = name
+        self.name = identifier(name)
         self.origins: tuple[Origin, ...] = ()
         """Where nodes come from that are added without origins of their own."""
         self._inputs: list[Value] = []
@@ -127,8 +130,7 @@ class Builder:
         raise tl.DefinitionError(f"an operand is a value of the graph, an array, a number or None, not {one!r:.60}")
 
     def _new(self, name: str, kind: Type, *, given: bool) -> Value:
-        stem = re.sub(r"\W", "_", name) or "v"
-        stem = stem if stem[0].isalpha() or stem[0] == "_" else f"v{stem}"
+        stem = identifier(name)
         label, number = stem, self._numbers.get(stem, 0)
         while label in self._values or label in RESERVED or (not given and label in self._avoided):
             number += 1
@@ -136,6 +138,13 @@ class Builder:
         self._numbers[stem] = number
         value = self._values[label] = Value(label, kind)
         return value
+
+
+def identifier(name: str) -> str:
+    """A name of a model as one of a value."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    word = word if word[:1].isalpha() or word[:1] == "_" else f"v{word}"
+    return word if len(word) <= LONGEST else word[: LONGEST - 40]
 
 
 class Rewriter(Builder):

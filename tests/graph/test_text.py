@@ -216,3 +216,12 @@ def test_what_is_wrong_is_refused_where_it_is_added(add, message: str) -> None:
     b.origins = (Origin("model.py", 3),)
     with pytest.raises(tl.GraphError, match=message):
         add(b, b.input((3, 4)))
+
+
+@pytest.mark.parametrize("name", ["int", "double", "main", "größe", "a.b/c", "1st", "lambda", "let", "in", "x" * 400, "", "_"])
+def test_any_name_of_a_model_becomes_one_that_prints_reads_back_and_compiles(name: str) -> None:
+    b = Builder(name)
+    x = b.input((3,), name=name)
+    g = b.finish(b.node("add", (b.node("relu", (x,), name=name)[0], b.constant(array(3), name)), name=name)[0])
+    assert from_let(g.to_let(), constants_of(g)) == g
+    np.testing.assert_array_equal(g.compile()(array(3))[0], g.run(array(3))[0])
