@@ -51,7 +51,17 @@ from tensorlang.definition.elementary import (
 from tensorlang.definition.expr import Expr, cast
 from tensorlang.definition.extent import Dim, dim
 from tensorlang.definition.tensor import Tensor
-from tensorlang.errors import BuildError, CallError, DefinitionError, InternalError, LogError, ScheduleError, TensorlangError, TuningError
+from tensorlang.errors import (
+    BuildError,
+    CallError,
+    DefinitionError,
+    GraphError,
+    InternalError,
+    LogError,
+    ScheduleError,
+    TensorlangError,
+    TuningError,
+)
 from tensorlang.ir.dtype import DType, dtype
 from tensorlang.language.boundary import pad
 from tensorlang.language.constants import buffer
@@ -113,6 +123,7 @@ __all__ = [
     "DefinitionError",
     "Dim",
     "Expr",
+    "GraphError",
     "Instruction",
     "InternalError",
     "Kernel",

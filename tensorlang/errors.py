@@ -36,6 +36,10 @@ class LogError(TensorlangError):
     """A tuning log cannot be read or written."""
 
 
+class GraphError(TensorlangError):
+    """A graph, a pattern or a model has no meaning here: an unknown operator, types that do not fit, a cycle. Nothing was changed."""
+
+
 class InternalError(Exception):
     """An invariant of the compiler is broken; please report it with the definition and the schedule."""
 

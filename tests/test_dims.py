@@ -135,3 +135,12 @@ def test_schedules_keep_to_the_bounds() -> None:
     for size in (8, 9, 63, 64):
         a = np.arange(size, dtype="f4")
         np.testing.assert_array_equal(tl.build(s)(a), np.roll(a, -1) * 2)
+
+
+def test_an_extent_tells_its_dims_and_what_it_is_at_their_sizes() -> None:
+    n, m = tl.dim("n", 1, 64), tl.dim("m")
+    extent = (n * 3 + m) // 2
+    assert list(extent.dims) == ["n", "m"] and extent.dims["n"] == (1, 64)
+    assert extent.at(n=5, m=2) == (5 * 3 + 2) // 2
+    with pytest.raises(tl.DefinitionError, match="is known where m is given"):
+        extent.at(n=5)

@@ -38,7 +38,8 @@ MACHINE = {
     "visualize",
 }
 TYPES = {"DType", "Dim", "Expr", "Instruction", "Kernel", "Schedule", "Space", "Tensor", "Verdict"}
-ERRORS = {"BuildError", "CallError", "DefinitionError", "InternalError", "LogError", "ScheduleError", "TensorlangError", "TuningError"}
+ERRORS = {"BuildError", "CallError", "DefinitionError", "GraphError", "InternalError"}
+ERRORS |= {"LogError", "ScheduleError", "TensorlangError", "TuningError"}
 
 
 def test_the_public_names_are_pinned() -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import tensorlang as tl
-from tensorlang import kernels
+from tensorlang import graph, kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = "\n".join(page.read_text() for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
@@ -42,6 +42,16 @@ def test_every_method_of_a_kernel_stands_in_a_page(name: str) -> None:
 @pytest.mark.parametrize("name", kernels.__all__)
 def test_every_name_of_the_library_stands_in_a_page(name: str) -> None:
     assert re.search(rf"kernels\.{name}\b|`{name}`", TEXT)
+
+
+@pytest.mark.parametrize("name", [*graph.__all__, *graph.pattern.__all__, *graph.passes.__all__])
+def test_every_name_of_graphs_stands_in_a_page(name: str) -> None:
+    assert re.search(rf"(graph|pm|passes)\.{name}\b|`{name}`", TEXT)
+
+
+@pytest.mark.parametrize("name", [name for name in dir(graph.Graph) if not name.startswith("_")])
+def test_every_method_of_a_graph_stands_in_a_page(name: str) -> None:
+    assert told(name)
 
 
 @pytest.mark.parametrize("name", operators())

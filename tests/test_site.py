@@ -15,7 +15,7 @@ import pytest
 
 import tensorlang as tl
 from docs import hooks
-from tensorlang import autotune, kernels
+from tensorlang import autotune, graph, kernels
 from tensorlang.schedules.catalogue import DIRECTIVES
 
 ENTRIES = {name for page in (hooks.DOCS / "api").glob("*.md") for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)}
@@ -28,7 +28,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted([*own, hooks.DOCS / "index.md"]) == sorted(hooks.DOCS.rglob("*.md"))
 
 
-@pytest.mark.parametrize("module", [tl, tl.ops, autotune, kernels], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [tl, tl.ops, autotune, kernels, graph, graph.pattern, graph.passes], ids=lambda module: module.__name__)
 def test_every_public_name_has_an_entry(module: ModuleType) -> None:
     wanted = {f"{module.__name__}.{name}" for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)}
     assert wanted <= ENTRIES

@@ -24,6 +24,7 @@ from tensorlang.codegen.target import Target
 from tensorlang.ir import Const
 
 _LOADED: Final = time.time_ns()
+_BESIDE: Final = ("autotune", "bridges", "graph", "kernels", "__pycache__")
 
 
 def digest(target: Target, *parts: object) -> str:
@@ -89,10 +90,10 @@ def generator() -> str | None:
 
 
 def _sources(folder: str, inside: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """The Python files below a folder, but not those of the tuner, of the library and of bridges: they write no code."""
+    """The Python files below a folder, but not those of the tuner, of the library, of graphs and of bridges: they write no code."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 yield inside + entry.name, entry.stat()
-            elif "." not in entry.name and entry.name not in ("autotune", "bridges", "kernels", "__pycache__") and entry.is_dir():
+            elif "." not in entry.name and entry.name not in _BESIDE and entry.is_dir():
                 yield from _sources(entry.path, f"{inside}{entry.name}/")

@@ -1,1 +1,4 @@
-"""Kernels as functions of other libraries: each file translates to one of them, and needs it only when it is used."""
+"""Translations, each a file that needs the library on the other side only when it is crossed.
+
+Kernels as functions of torch, JAX and tvm-ffi; programs of torch and models of ONNX as graphs.
+"""

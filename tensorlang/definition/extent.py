@@ -12,6 +12,7 @@ from tensorlang import ir
 from tensorlang.algebra.simplify import simplify
 from tensorlang.definition.expr import Expr, ExprLike, as_expr, binary
 from tensorlang.errors import DefinitionError
+from tensorlang.ir.integers import known_value
 from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import walk
 
@@ -45,6 +46,19 @@ class Dim:
 
     def __bool__(self) -> bool:
         raise DefinitionError(f"the extent {self!r} is known only at run time; compare it inside tl.select or where=")
+
+    @property
+    def dims(self) -> dict[str, tuple[int, int]]:
+        """The dims that it is made of, by name in order of appearance, with their bounds."""
+        return {name: (node.least, node.most) for name, node in dims_in((self.node,)).items()}
+
+    def at(self, **sizes: int) -> int:
+        """The extent where dims have these sizes. Raises `DefinitionError` where one is missing."""
+        found = known_value(self.node, sizes)
+        if found is None:
+            missing = ", ".join(name for name in self.dims if name not in sizes)
+            raise DefinitionError(f"the extent {self!r} is known where {missing} is given, as in extent.at({missing}=8)")
+        return found
 
     def _with(self, op: str, left: object, right: object) -> Any:
         if all(isinstance(side, (Dim, int, np.integer)) and not isinstance(side, bool) for side in (left, right)):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tensorlang as tl
-from tensorlang import kernels
+from tensorlang import graph, kernels
 from tensorlang.bridges import jax, packages, torch, tvm_ffi
 
 
@@ -20,6 +20,8 @@ def kernel() -> kernels.ServedKernel:
 def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, cross in (
         ("torch", lambda: torch.op(kernel(), "a::b")),
+        ("torch", lambda: graph.from_torch(None)),
+        ("onnx", lambda: graph.from_onnx(None)),
         ("tvm_ffi", lambda: tvm_ffi.export(kernel())),
         ("jax", lambda: jax.function(kernel())),
     ):
@@ -30,7 +32,7 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch: p
 
 def test_the_extras_that_messages_name_are_declared() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    for extra in ("torch", "tvm-ffi", "jax"):
+    for extra in ("torch", "tvm-ffi", "jax", "onnx"):
         assert f"\n{extra} = [" in text
 
 

@@ -1,0 +1,120 @@
+"""Operators of elements: which type torch computes in, and numbers among the operands."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensorlang.bridges.aten.call import Call, Translation
+from tensorlang.graph import Value
+
+
+def converted(operator: str, *operands: str, **attributes: str) -> Translation:
+    """The same, of operands in the type of the result: torch's integers become floating point."""
+
+    def translation(call: Call) -> Value:
+        given = [call.as_type(call[name], call.type.dtype) for name in operands]
+        return call(operator, *given, **{name: call[own] for name, own in attributes.items()})
+
+    return translation
+
+
+def compared(operator: str) -> Translation:
+    """A comparison: operands in the type that both come to."""
+
+    def translation(call: Call) -> Value:
+        left, right = call["self"], call["other"]
+        dtype = common(left, right)
+        return call(operator, call.as_type(left, dtype), call.as_type(right, dtype))
+
+    return translation
+
+
+_ORDER: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+def common(*operands: Any) -> str:
+    """The type that torch compares these in: tensors count by type, numbers by kind."""
+    tensors = [str(one.dtype) for one in operands if isinstance(one, Value) and one.shape] or [
+        str(one.dtype) for one in operands if isinstance(one, Value)
+    ]
+    most = max(tensors, key=_ORDER.index)
+    if any(isinstance(one, float) for one in operands) and not most.startswith(("float", "bfloat")):
+        return "float32"
+    return "int64" if most == "bool" and any(isinstance(one, int) and not isinstance(one, bool) for one in operands) else most
+
+
+def addition(operator: str) -> Translation:
+    """`self + alpha * other`, or `self - alpha * other`."""
+
+    def translation(call: Call) -> Value:
+        left, right = (call.as_type(call[name], call.type.dtype) for name in ("self", "other"))
+        if call.arguments.get("alpha", 1) != 1:
+            right = call.builder("mul", right, call.as_type(call["alpha"], call.type.dtype))
+        return call(operator, left, right)
+
+    return translation
+
+
+def reverse_subtraction(call: Call) -> Value:
+    """`other - self`."""
+    if call.arguments.get("alpha", 1) != 1:
+        raise call.refuse("alpha= other than 1 has no translation")
+    return call("sub", call.as_type(call["other"], call.type.dtype), call.as_type(call["self"], call.type.dtype))
+
+
+def division(call: Call) -> Value:
+    """`self / other`, rounded down where that is asked for."""
+    mode = call.arguments.get("rounding_mode")
+    if mode not in (None, "floor"):
+        raise call.refuse(f"rounding_mode={mode!r} has no translation")
+    operands = [call.as_type(call[name], call.type.dtype) for name in ("self", "other")]
+    if mode is None:
+        return call("div", *operands)
+    return call("floor", call.builder("div", *operands)) if call.type.dtype.is_floating else call("floor_divide", *operands)
+
+
+def power(call: Call) -> Value:
+    """`self ** exponent`; squares are products."""
+    base, exponent = call["self"], call["exponent"]
+    if not isinstance(exponent, Value) and exponent == 2:
+        return call("square", call.as_type(base, call.type.dtype))
+    return call("pow", call.as_type(base, call.type.dtype), call.as_type(exponent, call.type.dtype))
+
+
+def where(call: Call) -> Value:
+    """Of two, by a condition."""
+    return call("where", call["condition"], *(call.as_type(call[name], call.type.dtype) for name in ("self", "other")))
+
+
+def masked_fill(call: Call) -> Value:
+    """A value where a mask holds."""
+    return call("where", call["mask"], call.as_type(call["value"], call.type.dtype), call["self"])
+
+
+def clamp(call: Call) -> Value:
+    """Between two numbers, or from one on; between tensors by minimum and maximum."""
+    low, high = call.arguments.get("min"), call.arguments.get("max")
+    source = call.as_type(call["self"], call.type.dtype)
+    if not isinstance(low, Value) and not isinstance(high, Value):
+        return call("clamp", source, min=low, max=high)
+    source = source if low is None else call("maximum", source, call.as_type(low, call.type.dtype))
+    return source if high is None else call("minimum", source, call.as_type(high, call.type.dtype))
+
+
+def hardtanh(call: Call) -> Value:
+    """`clamp`, under another name."""
+    return call("clamp", call["self"], min=call["min_val"], max=call["max_val"])
+
+
+def to(call: Call) -> Value:
+    """Another type; the operand itself where that is its own."""
+    return call.as_type(call[next(iter(call.arguments))], call.type.dtype)
+
+
+def logic(operator: str) -> Translation:
+    """An operator of truth: operands as bool."""
+
+    def translation(call: Call) -> Value:
+        return call(operator, *(call.as_type(call[name], "bool") for name in ("self", "other")))
+
+    return translation

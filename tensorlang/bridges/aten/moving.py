@@ -1,0 +1,147 @@
+"""Views, joins and fillings: what torch calls by many names comes to four views, `cat` and `pad`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorlang.bridges.aten.call import Call, Translation
+from tensorlang.graph import Value
+
+
+def reshape(call: Call) -> Value:
+    """All that torch calls by the shape that it has in the end: view, flatten, squeeze, unsqueeze, ..."""
+    return call.reshaped(call["self"], call.type.shape)
+
+
+def repeat(call: Call) -> Value:
+    """Tiles: new axes that are expanded, then joined."""
+    source: Value = call["self"]
+    times = call["repeats"]
+    shape = (1,) * (len(times) - len(source.shape)) + source.shape
+    between = tuple(extent for size in shape for extent in (1, size))
+    spread = tuple(extent for count, size in zip(times, shape, strict=True) for extent in (count, size))
+    return call.reshaped(call("expand", call.reshaped(source, between), shape=spread), call.type.shape)
+
+
+def expand(call: Call) -> Value:
+    """Repeated to the shape of the result."""
+    source: Value = call["self"]
+    return source if source.type == call.type else call("expand", source, shape=call.type.shape)
+
+
+def permuted(call: Call, dims: Sequence[int]) -> Value:
+    """Axes in another order."""
+    return call("permute", call["self"], dims=tuple(dims))
+
+
+def transpose(call: Call) -> Value:
+    """Two axes that change places."""
+    order = list(range(len(call.type.shape)))
+    one, other = call["dim0"], call["dim1"]
+    order[one], order[other] = order[other], order[one]
+    return permuted(call, order)
+
+
+def part(call: Call, source: Value, dim: int, start: Any, end: Any, step: int = 1) -> Value:
+    """Elements of an axis, counted as Python counts them."""
+    axis = dim % len(source.shape)
+    extent = source.shape[axis]
+
+    def at(place: Any, missing: Any) -> Any:
+        if place is None:
+            return missing
+        if isinstance(place, int) and place < 0:
+            place = place + extent
+        if isinstance(place, int) and isinstance(extent, int):
+            return min(max(place, 0), extent)
+        return extent if isinstance(place, int) and place >= 1 << 48 else place
+
+    first, last = at(start, 0), at(end, extent)
+    if first == 0 and last == extent and step == 1:
+        return source
+    return call("slice", source, dim=axis, start=first, end=max(first, last) if isinstance(last, int) else last, step=step)
+
+
+def select(call: Call) -> Value:
+    """One element of an axis, which goes."""
+    source, dim, index = call["self"], call["dim"], call["index"]
+    place = index + source.shape[dim] if isinstance(index, int) and index < 0 else index
+    return call.reshaped(part(call, source, dim, place, place + 1), call.type.shape)
+
+
+def parts(call: Call) -> tuple[Value, ...]:
+    """Pieces of an axis, one after the other: split, chunk."""
+    dim, made, start = call["dim"] % len(call["self"].shape), [], 0
+    for kind in call.types:
+        assert kind is not None
+        made.append(part(call, call["self"], dim, start, start + kind.shape[dim]))
+        start += kind.shape[dim]
+    return tuple(made)
+
+
+def unbind(call: Call) -> tuple[Value, ...]:
+    """Each element of an axis, which goes."""
+    return tuple(
+        call.reshaped(part(call, call["self"], call["dim"], place, place + 1), kind.shape)
+        for place, kind in enumerate(call.types)
+        if kind is not None
+    )
+
+
+def stack(call: Call) -> Value:
+    """Tensors along a new axis."""
+    dim = call["dim"] % len(call.type.shape)
+    shape = (*call.type.shape[:dim], 1, *call.type.shape[dim + 1 :])
+    return call("cat", *(call.reshaped(one, shape) for one in call["tensors"]), dim=dim)
+
+
+def cat(call: Call) -> Value:
+    """Tensors one after the other; torch leaves out empty vectors."""
+    tensors = [one for one in call["tensors"] if one.shape != (0,)]
+    return call("cat", *(call.as_type(one, call.type.dtype) for one in tensors), dim=call["dim"] % len(call.type.shape))
+
+
+def indexed(call: Call) -> Value:
+    """Elements of one axis, named by an index of any shape, whose axes stand in the place of that one."""
+    source, indices = call["self"], call["indices"]
+    found = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(found) != 1 or found[0][1].dtype == "bool":
+        raise call.refuse("indices for several axes, and indices of truth, have no translation")
+    ((dim, index),) = found
+    chosen = call("index_select", source, call.reshaped(index, (math.prod(index.shape),)), dim=dim)
+    return call.reshaped(chosen, call.type.shape)
+
+
+def filled(number: Any) -> Translation:
+    """A tensor of one number: a number, repeated."""
+
+    def translation(call: Call) -> Value:
+        value = call.arguments.get("fill_value", call.arguments.get("s", number))
+        scalar = call.as_type(value, call.type.dtype)
+        return call("expand", scalar, shape=call.type.shape) if call.type.shape else scalar
+
+    return translation
+
+
+def arange(call: Call) -> Value:
+    """Numbers one after the other, where their number is known."""
+    if not call.type.static:
+        raise call.refuse("a range whose length is known only at a call has no translation")
+    numbers = np.arange(call.arguments.get("start", 0), call["end"], call.arguments.get("step", 1))
+    return call.builder.constant(numbers.astype(call.type.dtype.numpy), call.name)
+
+
+def padded(call: Call) -> Value:
+    """Elements around: torch counts axes from the last one, and may cut some off."""
+    widths, rank = call["pad"], len(call["self"].shape)
+    mode, value = call.arguments.get("mode", "constant"), call.arguments.get("value") or 0.0
+    if any(width < 0 for width in widths) or mode not in ("constant", "reflect", "replicate", "circular"):
+        raise call.refuse("negative widths have no translation")
+    pairs = [(widths[place], widths[place + 1]) for place in range(0, len(widths), 2)]
+    amounts = (*((0, 0),) * (rank - len(pairs)), *reversed(pairs))
+    kind = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
+    return call("pad", call["self"], pad=amounts, mode=kind, value=float(value))

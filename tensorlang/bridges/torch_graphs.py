@@ -1,0 +1,155 @@
+"""Nodes of torch's graphs as nodes of ours: what a program of `torch.export` and a graph of `torch.compile` have in common.
+
+calls      by the table in `aten`, with arguments by the names of torch's schema
+sizes      extents: what torch computes with them is read from what it knows of each result
+origins    the last line of the stack trace outside of torch itself, and the module
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang.bridges.aten import TRANSLATIONS, Call
+from tensorlang.errors import did_you_mean
+from tensorlang.graph import Builder, Origin, Type, Value
+from tensorlang.graph.builder import identifier
+from tensorlang.graph.ir import Extent
+
+_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+CHECKS: Final = ("aten._assert_tensor_metadata", "aten._assert_scalar", "aten._assert_async", "aten.sym_constrain_range_for_size")
+"""Calls that compute nothing."""
+
+
+class Reader:
+    """A graph of torch's that is read, node by node. `bounds` gives the range of a size by its symbol."""
+
+    def __init__(self, torch: Any, name: str, bounds: Callable[[Any], Any]) -> None:
+        self.torch, self.bounds = torch, bounds
+        self.builder = Builder(name)
+        self.became: dict[str, Any] = {}
+        self._dims: dict[str, tl.Dim] = {}
+
+    def input(self, node: Any, name: str) -> None:
+        """A placeholder that is a tensor, as an input."""
+        found = self.type(node.meta["val"])
+        self.became[node.name] = self.builder.input(found.shape, found.dtype, name)
+
+    def call(self, node: Any) -> Any:
+        """What a node of torch becomes: a value, several, or an extent."""
+        if node.target is operator.getitem:
+            several, place = self.argument(node.args[0]), node.args[1]
+            if several[place] is None:
+                raise tl.GraphError(f"{node.name}{_at(node)}: result {place} of {node.args[0].target} has no translation")
+            return several[place]
+        known = node.meta.get("val")
+        if isinstance(known, self.torch.SymInt | int) and not isinstance(known, bool):
+            return self.extent(known)
+        name = packet(node.target)
+        if name in CHECKS:
+            return None
+        translation = TRANSLATIONS.get(name)
+        if translation is None:
+            near = did_you_mean(name, TRANSLATIONS) or "; tensorlang.graph.operators() lists what there is"
+            raise tl.GraphError(f"{node.name}{_at(node)}: {name} has no translation{near}")
+        self.builder.origins = (_origin(node),)
+        results = known if isinstance(known, tuple | list) else (known,)
+        types = [self.type(one) if isinstance(one, self.torch.Tensor) else None for one in results]
+        try:
+            made = translation(Call(self.builder, name, self.arguments(node), types, str(node.name)))
+        except tl.TensorlangError as error:
+            raise tl.GraphError(f"{node.name}{_at(node)}: {error}") from None
+        self.check(node, made, types)
+        return made
+
+    def check(self, node: Any, made: Any, types: list[Type | None]) -> None:
+        """A translation has the types that torch says."""
+        for value, kind in zip(made if isinstance(made, tuple | list) else (made,), types, strict=False):
+            if isinstance(value, Value) and kind is not None and value.type != kind:
+                raise tl.InternalError(f"{node.name}{_at(node)}: {node.target} gives {kind}, and its translation {value.type}")
+
+    def arguments(self, node: Any) -> dict[str, Any]:
+        """The arguments of a call by the names of its schema, with defaults."""
+        schema = node.target._schema.arguments  # noqa: SLF001 - torch shows it nowhere else
+        given = dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
+        missing = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
+        return {name: self.argument(value) for name, value in (given | {key: missing[key] for key in missing if key not in given}).items()}
+
+    def argument(self, value: Any) -> Any:
+        """An argument: values for nodes, words for types."""
+        if isinstance(value, self.torch.fx.Node):
+            return self.became[value.name]
+        if isinstance(value, tuple | list):
+            return tuple(self.argument(entry) for entry in value)
+        if isinstance(value, self.torch.dtype):
+            return _dtype(value)
+        return self.extent(value) if isinstance(value, self.torch.SymInt) else value
+
+    def type(self, tensor: Any) -> Type:
+        """The type of what torch knows as a tensor."""
+        return Type(tuple(map(self.extent, tensor.shape)), tl.dtype(_dtype(tensor.dtype)))
+
+    def extent(self, size: Any) -> Extent:
+        """A size of torch's as an extent."""
+        return size if isinstance(size, int) else self.computed(size.node.expr)
+
+    def computed(self, formula: Any) -> Any:
+        """Arithmetic of sympy on sizes as arithmetic on dims. Raises `GraphError`."""
+        if formula.is_Integer:
+            return int(formula)
+        if formula.is_Symbol:
+            return self.dim(formula)
+        parts = list(map(self.computed, formula.args))
+        match type(formula).__name__:
+            case "Add":
+                return sum(parts)
+            case "Mul":
+                return np.prod(np.array(parts, dtype=object))
+            case "FloorDiv" | "CleanDiv":
+                return parts[0] // parts[1]
+            case "Mod" | "PythonMod":
+                return parts[0] % parts[1]
+            case _:
+                raise tl.GraphError(f"an extent is {formula}, which is not made of + * // %")
+
+    def dim(self, symbol: Any) -> tl.Dim:
+        """A symbol as a dim with its range."""
+        name = str(symbol)
+        if name not in self._dims:
+            range_of = self.bounds(symbol)
+            least, most = (int(bound) if str(bound).isdigit() else None for bound in (range_of.lower, range_of.upper))
+            self._dims[name] = tl.dim(identifier(name), least or 0, *(() if most is None or most >= 1 << 48 else (most,)))
+        return self._dims[name]
+
+
+def packet(target: Any) -> str:
+    """The name of an operator without its overload, as `aten.linear`."""
+    return str(getattr(target, "overloadpacket", target))
+
+
+def _dtype(value: Any) -> str:
+    return str(value).removeprefix("torch.")
+
+
+def _origin(node: Any) -> Origin:
+    """The innermost line that is not torch's own, else the innermost one, and the module."""
+    frames = [(match["file"], int(match["line"])) for match in _FRAME.finditer(node.meta.get("stack_trace") or "")]
+    own = [frame for frame in frames if "/torch/" not in frame[0].replace("\\", "/")]
+    file, line = (own or frames or [("", 0)])[-1]
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    return Origin(file, line, _scope(modules))
+
+
+def _scope(modules: Iterable[Any]) -> str:
+    names = [str(entry[0]) for entry in modules]
+    return names[-1] if names else ""
+
+
+def _at(node: Any) -> str:
+    where = str(_origin(node))
+    return f" ({where})" if where else ""

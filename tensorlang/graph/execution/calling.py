@@ -1,0 +1,55 @@
+"""From what a caller passes to arrays: checked against the inputs of the graph, under its own names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import tensorlang as tl
+from tensorlang.graph.ir import Array, Graph, Value
+
+
+def bound(graph: Graph, inputs: Sequence[object]) -> tuple[list[Array], dict[str, int]]:
+    """The inputs as arrays without copies, and the sizes of the dims that they show. Raises `CallError`."""
+    if len(inputs) != len(graph.inputs):
+        names = ", ".join(map(str, graph.inputs))
+        raise tl.CallError(f"{graph.name} takes {len(graph.inputs)} inputs ({names}), and {len(inputs)} were passed")
+    arrays = [_array(graph, value, given) for value, given in zip(graph.inputs, inputs, strict=True)]
+    sizes: dict[str, int] = {}
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        for extent, size in zip(value.shape, array.shape, strict=True):
+            if isinstance(extent, tl.Dim) and repr(extent) in extent.dims:
+                _fix(graph, value, repr(extent), extent.dims[repr(extent)], size, sizes)
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        wanted = shape_at(value, sizes)
+        if array.shape != wanted:
+            raise tl.CallError(f"{graph.name}: input {value}: expected shape {wanted}, got {array.shape}")
+    return arrays, sizes
+
+
+def shape_at(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a value where dims have these sizes."""
+    return tuple(extent.at(**sizes) if isinstance(extent, tl.Dim) else extent for extent in value.shape)
+
+
+def _fix(graph: Graph, value: Value, name: str, bounds: tuple[int, int], size: int, sizes: dict[str, int]) -> None:
+    least, most = bounds
+    if not least <= size <= most:
+        raise tl.CallError(f"{graph.name}: input {value}: the dim {name} is from {least} to {most}, and not {size}")
+    if sizes.setdefault(name, size) != size:
+        raise tl.CallError(f"{graph.name}: input {value}: the dim {name} is {size} here, and {sizes[name]} elsewhere")
+
+
+def _array(graph: Graph, value: Value, given: Any) -> Array:
+    try:
+        shares = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
+        found = np.from_dlpack(given) if shares else np.asarray(given)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise tl.CallError(f"{graph.name}: input {value}: a {type(given).__name__} cannot be read as an array: {error}") from None
+    if found.dtype != value.dtype.numpy:
+        raise tl.CallError(f"{graph.name}: input {value}: expected {value.dtype}, got {found.dtype}")
+    if found.ndim != len(value.shape):
+        raise tl.CallError(f"{graph.name}: input {value}: expected {len(value.shape)} axes, got shape {found.shape}")
+    return found
