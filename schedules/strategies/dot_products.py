@@ -9,7 +9,7 @@ lanes is always packed, the products of a lane contiguous; that of the rows is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,12 +71,6 @@ class DotProducts:
 
     def _divides(self, depth: int) -> bool:
         return self.along is not self.roles.depth or depth % self.products == 0 or depth >= size(self.roles.depth)
-
-    def round_depth(self, depth: int, sizes: Sequence[int]) -> int:
-        """The depth, or the largest below it of whole steps."""
-        if self._divides(depth):
-            return depth
-        return max((value for value in sizes if value % self.products == 0 and value <= depth), default=size(self.roles.depth))
 
     def split_vectors(self, s: Schedule, loop: str, vectors: int) -> tuple[list[str], str]:
         """A loop for each vector, that over the lanes of the instruction inside."""

@@ -7,7 +7,7 @@ concern of it. There are two: plain lanes here, and instructions that add severa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -79,10 +79,6 @@ class MicroKernel(Protocol):
         """What it asks of points beside what every tile does."""
         ...
 
-    def round_depth(self, depth: int, sizes: Sequence[int]) -> int:
-        """The depth that it takes in place of another: one of the `sizes`, or the whole."""
-        ...
-
     def split_vectors(self, s: Schedule, loop: str, vectors: int) -> tuple[list[str], str]:
         """Split the loop over the elements of a row of the tile: the loops over vectors, and that over lanes."""
         ...
@@ -139,10 +135,6 @@ class LanewiseProducts:
     def constraints(self) -> Iterator[Constraint]:
         """None."""
         return iter(())
-
-    def round_depth(self, depth: int, sizes: Sequence[int]) -> int:  # noqa: ARG002 - any depth will do
-        """Any depth will do."""
-        return depth
 
     def split_vectors(self, s: Schedule, loop: str, vectors: int) -> tuple[list[str], str]:  # noqa: ARG002 - one loop is enough
         """One loop over all lanes of a row."""
