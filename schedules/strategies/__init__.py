@@ -13,12 +13,12 @@ from tensorlang.lowering.program import LoweredProgram, lower_program
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import alternatives
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.point_costs import PointCosts
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.ranged import Ranged
 
-__all__ = ["Machine", "Strategy", "choose"]
+__all__ = ["Processor", "Strategy", "choose"]
 
 
 class Strategy(Protocol):
@@ -49,7 +49,7 @@ class Strategy(Protocol):
         ...
 
 
-def choose(outputs: object, machine: Machine, threads: int, constants: frozenset[str] = frozenset()) -> Strategy:
+def choose(outputs: object, machine: Processor, threads: int, constants: frozenset[str] = frozenset()) -> Strategy:
     """The strategy for tensors, or a program of them that is lowered already, on a machine; there is one for every definition.
 
     `constants` are operands that are packed beforehand.

@@ -27,9 +27,9 @@ from tensorlang.schedules.strategies.blocking import BlockingSearch
 from tensorlang.schedules.strategies.descent import OTHER_WAY
 from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel, lane_kernels
 from tensorlang.schedules.strategies.partition import partitioning_loop
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.producer import WHOLE, Producer
 from tensorlang.schedules.strategies.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.rows import MAX_LANES, RowVectors
@@ -56,7 +56,7 @@ class Contraction:
     """
 
     kernel: MicroKernel
-    machine: Machine
+    machine: Processor
     threads: int
     consumer: str = ""
     pack_at: str = ""
@@ -68,7 +68,7 @@ class Contraction:
 
     @classmethod
     def of(
-        cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...], constants: frozenset[str] = frozenset()
+        cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...], constants: frozenset[str] = frozenset()
     ) -> Contraction | None:
         """In the roles that the model takes for cheapest, or None where the stage is no contraction that reuses operands."""
         kernels: tuple[MicroKernel, ...] = dot_kernels(stage, machine) or lane_kernels(stage, machine)
@@ -125,7 +125,7 @@ class Contraction:
         """The same with the stage that may be computed from its tiles."""
         return replace(self, consumer=stage)
 
-    def with_producer(self, s: Schedule, machine: Machine) -> Contraction:
+    def with_producer(self, s: Schedule, machine: Processor) -> Contraction:
         """The same with the stage that makes an operand in parts, if there is one."""
         for load in self.stage.loads:
             loop = partitioning_loop(self.stage, load, self.kernel.roles.outside_panels)

@@ -17,11 +17,11 @@ from tensorlang.ir import For
 from tensorlang.schedules.directives.split import Split
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, divisors, from_zero, is_literal, label, size, stages_of
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.sliding import LEAST_REUSE, sliding
 
 
-def split_digits(s: Schedule, machine: Machine) -> Schedule:
+def split_digits(s: Schedule, machine: Processor) -> Schedule:
     """The schedule with the loops of its reductions split by the literals that divide their indices."""
     while (found := next(_digits(s, machine), None)) is not None:
         loop, factor = found
@@ -31,7 +31,7 @@ def split_digits(s: Schedule, machine: Machine) -> Schedule:
     return s
 
 
-def _digits(s: Schedule, machine: Machine) -> Iterator[tuple[For, int]]:
+def _digits(s: Schedule, machine: Processor) -> Iterator[tuple[For, int]]:
     """Loops and the literals by which to split them, the largest of a loop first."""
     for info in stages_of(s.nest):
         if info.store.reducer is None:
@@ -44,7 +44,7 @@ def _digits(s: Schedule, machine: Machine) -> Iterator[tuple[For, int]]:
                 yield loop, max(factors)
 
 
-def _least(info: StageInfo, loop: For, machine: Machine) -> int:
+def _least(info: StageInfo, loop: For, machine: Processor) -> int:
     """The smallest group that is worth a loop: in a window whose lanes are several groups, one that fills a vector."""
     window = sliding(info)
     if window is None:
@@ -52,7 +52,7 @@ def _least(info: StageInfo, loop: For, machine: Machine) -> int:
     return machine.lanes(info.widest) if loop is window.vector else LEAST_REUSE
 
 
-def _crossed(info: StageInfo, machine: Machine) -> Iterator[tuple[For, int]]:
+def _crossed(info: StageInfo, machine: Processor) -> Iterator[tuple[For, int]]:
     """The loop that has the lanes, where an index tells digits of more than a vector, and not of a power of two."""
     loop, lanes = next(iter(info.outer[-1:]), None), machine.lanes(info.widest)
     if loop is not None and is_literal(loop) and from_zero(loop) and lanes > 1:

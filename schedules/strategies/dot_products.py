@@ -19,8 +19,8 @@ from tensorlang.schedules.directives.instructions import Instruction, shipped
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, from_zero, label, size, tensor_of
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import ProductLoops, SketchedTile
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.roles import Roles, roles_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 
@@ -117,17 +117,17 @@ class DotProducts:
         return SketchedTile(depth, vectors, [inner, products], replaced)
 
 
-def dot_kernels(stage: StageInfo, machine: Machine) -> tuple[DotProducts, ...]:
+def dot_kernels(stage: StageInfo, machine: Processor) -> tuple[DotProducts, ...]:
     """The ways in which an instruction of the machine computes a stage as it is."""
     return tuple(_found(stage, machine, _contiguous))
 
 
-def strided_dot_kernels(stage: StageInfo, machine: Machine) -> tuple[DotProducts, ...]:
+def strided_dot_kernels(stage: StageInfo, machine: Processor) -> tuple[DotProducts, ...]:
     """The ways in which one would compute it if the products of a row were contiguous in memory, which they are not."""
     return tuple(_found(stage, machine, _along_own_dimension))
 
 
-def _found(stage: StageInfo, machine: Machine, suits: Callable[[StageInfo, Load, For], bool]) -> Iterator[DotProducts]:
+def _found(stage: StageInfo, machine: Processor, suits: Callable[[StageInfo, Load, For], bool]) -> Iterator[DotProducts]:
     for roles in roles_of(stage):
         for instruction in shipped():
             if not (instruction.requires <= machine.isa and _computes(instruction, roles)):

@@ -21,11 +21,11 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, label, readers, stages_of, tensor_of
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.dot_products import DotProducts, strided_dot_kernels
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
 
 
-def interleave_operands(s: Schedule, machine: Machine, constants: frozenset[str]) -> Schedule:
+def interleave_operands(s: Schedule, machine: Processor, constants: frozenset[str]) -> Schedule:
     """The schedule with the operands in blocks that dot products read in their rows, where that is legal and cheapest by the model."""
     for stage in stages_of(s.nest):
         found = (kernel for kernel in strided_dot_kernels(stage, machine) if _source(kernel).name not in constants)
@@ -35,7 +35,7 @@ def interleave_operands(s: Schedule, machine: Machine, constants: frozenset[str]
     return s
 
 
-def _seconds(s: Schedule, name: str, machine: Machine, constants: frozenset[str]) -> float:
+def _seconds(s: Schedule, name: str, machine: Processor, constants: frozenset[str]) -> float:
     """What a contraction takes by the model in its cheapest roles, with the stages that make its operands; infinity where it is none."""
     stages, plain = stages_of(s.nest), parts_of(s.nest)
     stage = next(info for info in stages if info.name == name)

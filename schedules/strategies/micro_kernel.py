@@ -15,7 +15,7 @@ from tensorlang.ir import Load
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.roles import Roles, roles_of
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 
@@ -158,7 +158,7 @@ class LanewiseProducts:
         return SketchedTile(depth, [], [lanes], {})
 
 
-def lane_kernels(stage: StageInfo, machine: Machine) -> tuple[LanewiseProducts, ...]:
+def lane_kernels(stage: StageInfo, machine: Processor) -> tuple[LanewiseProducts, ...]:
     """Every way to run a stage in plain lanes; none where it is no contraction that reuses operands."""
     lanes = machine.lanes(stage.widest)
     return tuple(LanewiseProducts(roles, lanes) for roles in roles_of(stage))

@@ -23,7 +23,7 @@ from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Choice, Knob
 from tensorlang.schedules.strategies.analysis import StageInfo, size, stages_of, standing
 from tensorlang.schedules.strategies.contraction import Contraction
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import Constraint
 from tensorlang.schedules.strategies.thread_loop import parallelize
@@ -39,12 +39,12 @@ class PlacedContraction:
     """
 
     tile: Contraction
-    machine: Machine
+    machine: Processor
     constants: frozenset[str]
 
     @classmethod
     def of(
-        cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...], constants: frozenset[str]
+        cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...], constants: frozenset[str]
     ) -> PlacedContraction | None:
         """The stage as a contraction; None where it is none that reuses operands."""
         tile = Contraction.of(stage, machine, threads, plain, constants)

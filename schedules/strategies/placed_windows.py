@@ -23,7 +23,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, stages_of, standing
 from tensorlang.schedules.strategies.descent import descend
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.sliding import SlidingReduction, sliding
 from tensorlang.schedules.strategies.stage_strategy import Constraint
@@ -39,12 +39,12 @@ class PlacedWindow:
     """A sliding window that is computed where a placement says; `plain` is the program before it is scheduled."""
 
     window: SlidingReduction
-    machine: Machine
+    machine: Processor
     threads: int
     plain: tuple[Part, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...]) -> PlacedWindow | None:
+    def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...]) -> PlacedWindow | None:
         """The stage as a window; None where it is none."""
         window = sliding(stage)
         return None if window is None else cls(window, machine, threads, plain)

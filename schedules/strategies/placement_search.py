@@ -18,10 +18,10 @@ from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import Alternatives, descend
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
 from tensorlang.schedules.strategies.placements import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.short_axes import Run
 from tensorlang.system.lazy import cached_property
@@ -43,7 +43,7 @@ class PlacementSearch:
 
     placements: Placements
     plain: Sequence[Part]
-    machine: Machine
+    machine: Processor
     threads: int
     most: float = MOST_ASKED
     _known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)

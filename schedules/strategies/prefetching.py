@@ -15,14 +15,14 @@ from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tensor_of
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 
 NEXT_ROW: Final = "row"
 DISTANCE: Final = 16
 """Steps of the loop over vectors: at some twenty cycles a step as long as memory takes to answer, 300 to 400 cycles."""
 
 
-def operands_from_afar(stage: StageInfo, vector: For | None, machine: Machine) -> tuple[str, ...]:
+def operands_from_afar(stage: StageInfo, vector: For | None, machine: Processor) -> tuple[str, ...]:
     """The arguments larger than the second-level cache that a stage reads along the loop `vector`."""
     if vector is None or not is_literal(vector):
         return ()

@@ -25,10 +25,10 @@ from tensorlang.schedules.strategies.dot_products import dot_kernels
 from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, raise_contractions
 from tensorlang.schedules.strategies.interleave import interleave_operands
 from tensorlang.schedules.strategies.joins import join_reductions
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placement_search import PlacementSearch
 from tensorlang.schedules.strategies.placements import Placements
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.recomputing import Recomputing
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
@@ -48,7 +48,7 @@ class ProgramStrategy:
     """Every stage by the default of its kind, the main one by the point; where a `change` was made before, the program is `prepared`."""
 
     program: LoweredProgram
-    machine: Machine
+    machine: Processor
     threads: int
     constants: frozenset[str] = frozenset()
     change: Unfolding | Recomputing | None = None

@@ -24,8 +24,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.alternatives import Alternatives, alternatives, only_where
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.point_costs import PointCosts
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.schedules.strategies.replay import replayed
 from tensorlang.schedules.strategies.sizes import Sizes, read, samples, spelled
@@ -63,7 +63,7 @@ class Ranged:
     """The strategy of a program with dims that have a most value."""
 
     program: LoweredProgram
-    machine: Machine
+    machine: Processor
     threads: int
     constants: frozenset[str]
     sizes: tuple[Sizes, ...]
@@ -71,7 +71,7 @@ class Ranged:
     _lost: dict[tuple[str, str], float] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, program: LoweredProgram, machine: Machine, threads: int, constants: frozenset[str]) -> Ranged | None:
+    def of(cls, program: LoweredProgram, machine: Processor, threads: int, constants: frozenset[str]) -> Ranged | None:
         """The strategy; None for a program without such dims."""
         sizes = samples(program.nest)
         return cls(program, machine, threads, constants, sizes) if sizes else None

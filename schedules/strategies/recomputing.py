@@ -16,7 +16,7 @@ from typing import Final
 
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, readers, size, stages_of
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 
 FRESH: Final = 32 << 20
 """Bytes above which an allocation is mapped anew each time: as far as glibc lets its threshold grow (M_MMAP_THRESHOLD, mallopt(3))."""
@@ -30,7 +30,7 @@ class Recomputing:
     kept: int
 
     @classmethod
-    def of(cls, s: Schedule, machine: Machine) -> Recomputing | None:
+    def of(cls, s: Schedule, machine: Processor) -> Recomputing | None:
         """The pointwise intermediates of which a row leaves the second-level cache; None where there are none."""
         infos = stages_of(s.nest)
         rows = {info.name: _row_bytes(info) for info in infos if _is_kept(s, info)}

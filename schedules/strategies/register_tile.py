@@ -11,8 +11,8 @@ from typing import Final
 
 from tensorlang.ir import For, Load
 from tensorlang.schedules.strategies.analysis import StageInfo, tensor_of, utilization
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.micro_kernel import MicroKernel
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.system.lazy import cached_property
 
 MAX_ROWS: Final = 28
@@ -37,7 +37,7 @@ class RegisterTiles:
     """The tiles of a micro-kernel on a machine."""
 
     kernel: MicroKernel
-    machine: Machine
+    machine: Processor
 
     @cached_property
     def row_sizes(self) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from tensorlang.schedules.rewriting.edit import find_loop
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, readers, size, stages_of
 from tensorlang.schedules.strategies.fusion import followers, reads_once
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.roles import roles_of
 from tensorlang.schedules.strategies.sliding import sliding
 
@@ -53,7 +53,7 @@ class RowBlocks:
                 return
 
 
-def block_rows(s: Schedule, machine: Machine) -> tuple[Schedule, RowBlocks]:
+def block_rows(s: Schedule, machine: Processor) -> tuple[Schedule, RowBlocks]:
     """The schedule with the last contraction that has such rows in blocks; as it was where no block pays."""
     for result in reversed(stages_of(s.nest)):
         follows = roles_of(result) and sliding(result) is None  # windows have places of their own for what they read
@@ -78,7 +78,7 @@ def _inlined(s: Schedule, names: tuple[str, ...]) -> Schedule:
     return trial
 
 
-def _blocked(s: Schedule, result: StageInfo, depth: int, machine: Machine) -> tuple[Schedule, RowBlocks] | None:
+def _blocked(s: Schedule, result: StageInfo, depth: int, machine: Processor) -> tuple[Schedule, RowBlocks] | None:
     """What follows the rows of `result` in blocks of the rows that pay most; None where none pay."""
     infos = {info.name: info for info in stages_of(s.nest)}
     names = followers(s, result, depth)
@@ -98,7 +98,7 @@ def _blocked(s: Schedule, result: StageInfo, depth: int, machine: Machine) -> tu
     return s, RowBlocks(frozenset(names), result.name, tuple(shared))
 
 
-def _cheapest_rows(result: StageInfo, depth: int, moved: list[StageInfo], machine: Machine) -> int | None:
+def _cheapest_rows(result: StageInfo, depth: int, moved: list[StageInfo], machine: Processor) -> int | None:
     """The rows of a block by the traffic that they cause; None where none causes less than whole intermediates do."""
     row = result.outer[depth]
     each = [info.written(depth + 1) for info in moved]

@@ -23,9 +23,9 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, divisors, is_literal, size, standing, tail_of
 from tensorlang.schedules.strategies.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.phases import TOGETHER, Phases, vectorize_phases
 from tensorlang.schedules.strategies.prefetching import ask_ahead, operands_from_afar, prefetch_knob
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.roles import componentwise
 from tensorlang.schedules.strategies.short_axes import Run, run_of
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
@@ -60,7 +60,7 @@ class RowVectors:
     """Remainders of the vector loop that decide what is chosen."""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> RowVectors:
+    def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
         """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
         lanes = machine.lanes(stage.widest)
         vector = _vector(stage, lanes)
@@ -70,7 +70,7 @@ class RowVectors:
         phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
         return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run, phases=phases)
 
-    def asking_ahead(self, machine: Machine) -> RowVectors:
+    def asking_ahead(self, machine: Processor) -> RowVectors:
         """The same, where operands from afar may be asked for ahead."""
         return replace(self, far=operands_from_afar(self.stage, self.vector, machine))
 

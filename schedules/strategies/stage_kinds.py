@@ -16,9 +16,9 @@ from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested
 from tensorlang.schedules.strategies.contraction import Contraction
 from tensorlang.schedules.strategies.epilogue import sole_reader
 from tensorlang.schedules.strategies.fusion import owner
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
 from tensorlang.schedules.strategies.placed_windows import PlacedWindow
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.row_blocks import RowBlocks
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
@@ -30,7 +30,7 @@ from tensorlang.schedules.strategies.windows import Windows
 class StageKinds:
     """The ways to run the stages of a program that is `plain` before it is scheduled, the operands `constants` of it packed beforehand."""
 
-    machine: Machine
+    machine: Processor
     threads: int
     plain: tuple[Part, ...]
     constants: frozenset[str]
@@ -64,7 +64,7 @@ class StageKinds:
         return transpose or (rows.asking_ahead(self.machine) if asks_ahead else rows)
 
 
-def rows_pay(moved: Sequence[StageInfo], result: StageInfo, machine: Machine) -> bool:
+def rows_pay(moved: Sequence[StageInfo], result: StageInfo, machine: Processor) -> bool:
     """Would what is written leave the caches if it were computed whole, not in the rows of the result?"""
     sizes, last = [info.written() for info in moved], result.written()
     if last is None or None in sizes:

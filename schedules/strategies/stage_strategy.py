@@ -9,7 +9,7 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.footprints import Footprint
 from tensorlang.schedules.spaces.knobs import Knob
 from tensorlang.schedules.strategies.analysis import StageInfo
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.producer import Producer
 
 Constraint: TypeAlias = tuple[Callable[[Mapping[str, Any]], bool], str]
@@ -48,7 +48,7 @@ class TileStrategy(Protocol):
         """The same with the stage that may be computed from its tiles."""
         ...
 
-    def with_producer(self, s: Schedule, machine: Machine) -> Self:
+    def with_producer(self, s: Schedule, machine: Processor) -> Self:
         """The same with the stage that makes an operand for it, if there is one."""
         ...
 

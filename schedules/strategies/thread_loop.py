@@ -19,7 +19,7 @@ from tensorlang.schedules.model.sketch import Sketch, numbered
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.strategies.analysis import StageInfo, size
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 
 WORTH_THREADS: Final = 0.8
 """The share of the serial time that may be left, at most, for threads to be worth their cores."""
@@ -54,14 +54,14 @@ def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: floa
     return name if name != "none" and costs[name] <= WORTH_THREADS * (work + packing) else "none"
 
 
-def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Machine, threads: int) -> bool:
+def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, threads: int) -> bool:
     """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
     seconds = seconds_in_lanes(stage, vector, plain, machine)
     loop = ThreadLoop("outer", size(stage.outer[0]), 1)
     return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork) == loop.name
 
 
-def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Machine) -> float:
+def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor) -> float:
     """What a stage of the program `plain` takes by the cost model, its loop `vector` in lanes; 0 where it never runs."""
     try:
         sketch = Sketch.of(plain, stage.name)

@@ -24,8 +24,8 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size, tail_of
 from tensorlang.schedules.strategies.descent import descend
-from tensorlang.schedules.strategies.machine import Machine
 from tensorlang.schedules.strategies.prefetching import operands_from_afar
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.streaming import stream, streams_by_default
 from tensorlang.schedules.strategies.thread_loop import outer_loop_knob, parallelize, worth_threads
 
@@ -57,7 +57,7 @@ class Transpose:
         return "turned"
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: Sequence[Part]) -> Transpose | None:
+    def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> Transpose | None:
         """The two loops, or None where reads and writes go the same way; `plain` is the program as the cost model reads it."""
         if stage.reduced or len(stage.outer) < 2 or stage.store.reducer is not None:
             return None
@@ -81,7 +81,7 @@ class Transpose:
         """Elements along what is written in a block, 0 for no blocks."""
         return (0, *(block for block in BLOCKS if 2 * block <= size(self.along)))
 
-    def in_blocks(self, plain: Sequence[Part], machine: Machine) -> Transpose:
+    def in_blocks(self, plain: Sequence[Part], machine: Processor) -> Transpose:
         """The same with the blocks that the cost model names, beside the default tile."""
         if len(self._blocks) == 1 or self.stage.is_idle:
             return self

@@ -21,7 +21,7 @@ from tensorlang.ir import For, Load, Store
 from tensorlang.schedules.directives.pack import Pack
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, label, size, tensor_of, utilization
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.sliding import sliding
 
 MOST_BYTES: Final = 1 << 28
@@ -42,7 +42,7 @@ class Unfolding:
     around: tuple[For, ...]
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, constants: Collection[str]) -> Unfolding | None:
+    def of(cls, stage: StageInfo, machine: Processor, constants: Collection[str]) -> Unfolding | None:
         """The operand that a contraction may read unfolded; None where there is none, it may not be copied, or nothing is to be gained."""
         if stage.store.reducer is None or stage.scatters or not all(map(is_literal, stage.loops)) or sliding(stage) is not None:
             return None
@@ -80,7 +80,7 @@ class Unfolding:
         """Is it copied in each iteration of a loop?"""
         return any(size(loop) > 1 for loop in self.around)
 
-    def promises(self, machine: Machine) -> bool:
+    def promises(self, machine: Processor) -> bool:
         """May it be faster: are rows sampled, or are the ends of rows that leave lanes idle more cycles than the stores of the copy?"""
         lanes, ports = machine.lanes(self.stage.widest), machine.core.ports
         copying = prod(size(loop) for loop in (*self.around, *self.moving)) / ports.stores

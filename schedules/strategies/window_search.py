@@ -16,7 +16,7 @@ from typing import Any, Final
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.strategies.analysis import size
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.producer import INLINED, Producer
 from tensorlang.schedules.strategies.register_tile import vector_counts
 from tensorlang.schedules.strategies.sliding import SlidingReduction
@@ -38,7 +38,7 @@ class WindowTiles:
     """The sizes of tiles that are worth trying."""
 
     window: SlidingReduction
-    machine: Machine
+    machine: Processor
 
     @property
     def lanes(self) -> int:

@@ -29,7 +29,7 @@ from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
 from tensorlang.schedules.strategies.analysis import StageInfo, is_literal, size, tail_of, tensor_of
 from tensorlang.schedules.strategies.blocked_sums import TILE_BLOCK, rounds, sum_in_blocks
 from tensorlang.schedules.strategies.epilogue import epilogue_knob, fuse_epilogue
-from tensorlang.schedules.strategies.machine import Machine
+from tensorlang.schedules.strategies.processor import Processor
 from tensorlang.schedules.strategies.producer import INLINED, WHOLE, Producer
 from tensorlang.schedules.strategies.rows import RowVectors
 from tensorlang.schedules.strategies.sliding import SlidingReduction, inlines_cheaply, producer_of, sliding
@@ -52,7 +52,7 @@ class Windows:
     """
 
     window: SlidingReduction
-    machine: Machine
+    machine: Processor
     threads: int
     plain: tuple[Part, ...] = ()
     producer: Producer | None = None
@@ -62,7 +62,7 @@ class Windows:
     """Does it stand in a strip, so that the last rows are told by minima?"""
 
     @classmethod
-    def of(cls, stage: StageInfo, machine: Machine, threads: int, plain: tuple[Part, ...]) -> Windows | None:
+    def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: tuple[Part, ...]) -> Windows | None:
         """The stage as a window without a producer, or None where it is none."""
         window = sliding(stage)
         return None if window is None else cls(window, machine, threads, plain)
@@ -98,7 +98,7 @@ class Windows:
         """The same with the stage that may be computed from its tiles."""
         return replace(self, consumer=stage)
 
-    def with_producer(self, s: Schedule, machine: Machine) -> Windows:
+    def with_producer(self, s: Schedule, machine: Processor) -> Windows:
         """The same with the stage that makes the source, if it does so for this window only, and with the places where that can be."""
         source = tensor_of(self.window.source)
         producer = producer_of(self.stage, source, s)

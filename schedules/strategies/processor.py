@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from tensorlang.ir.dtype import DType
-from tensorlang.schedules.model.machine import Machine as Core
+from tensorlang.schedules.model.machine import Machine
 
 
-class Machine(Protocol):
+class Processor(Protocol):
     """A processor, as strategies see it (`codegen.target.Target` is one)."""
 
     @property
@@ -42,7 +42,7 @@ class Machine(Protocol):
         ...
 
     @property
-    def core(self) -> Core:
+    def core(self) -> Machine:
         """One core of it, as the cost model sees it."""
         ...
 
