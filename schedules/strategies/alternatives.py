@@ -16,11 +16,11 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Choice
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies.descent import OTHER_WAY
-from tensorlang.schedules.strategies.placements import STRIP
+from tensorlang.schedules.strategies.placements.choices import STRIP
 from tensorlang.schedules.strategies.point_costs import PointCosts
+from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
+from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.program import ProgramStrategy
-from tensorlang.schedules.strategies.recomputing import Recomputing
-from tensorlang.schedules.strategies.unfolding import Unfolding
 from tensorlang.system.lazy import cached_property
 
 

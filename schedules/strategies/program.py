@@ -18,24 +18,24 @@ from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.knobs import Flag, Knob
 from tensorlang.schedules.spaces.space import Config, Space
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis import StageInfo, stages_of, tensor_of
-from tensorlang.schedules.strategies.contraction import Contraction
-from tensorlang.schedules.strategies.digits import split_digits
-from tensorlang.schedules.strategies.dot_products import dot_kernels
-from tensorlang.schedules.strategies.fusion import compute_in_rows, inline_pointwise, raise_contractions
-from tensorlang.schedules.strategies.interleave import interleave_operands
-from tensorlang.schedules.strategies.joins import join_reductions
-from tensorlang.schedules.strategies.placement_search import PlacementSearch
-from tensorlang.schedules.strategies.placements import Placements
+from tensorlang.schedules.strategies.analysis.fusion import compute_in_rows, inline_pointwise, raise_contractions
+from tensorlang.schedules.strategies.analysis.roles import roles_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, stages_of, tensor_of
+from tensorlang.schedules.strategies.contractions.contraction import Contraction
+from tensorlang.schedules.strategies.contractions.dot_products import dot_kernels
+from tensorlang.schedules.strategies.loops.thread_loop import seconds_in_lanes
+from tensorlang.schedules.strategies.placements.choices import Placements
+from tensorlang.schedules.strategies.placements.search import PlacementSearch
 from tensorlang.schedules.strategies.point_costs import SCHEDULE_S, PointCosts
+from tensorlang.schedules.strategies.preparation.digits import split_digits
+from tensorlang.schedules.strategies.preparation.interleave import interleave_operands
+from tensorlang.schedules.strategies.preparation.joins import join_reductions
+from tensorlang.schedules.strategies.preparation.recomputing import Recomputing
+from tensorlang.schedules.strategies.preparation.unfolding import Unfolding
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.recomputing import Recomputing
-from tensorlang.schedules.strategies.roles import roles_of
-from tensorlang.schedules.strategies.row_blocks import RowBlocks, block_rows
+from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks, block_rows
+from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 from tensorlang.schedules.strategies.stage_steps import StageSteps
-from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
-from tensorlang.schedules.strategies.thread_loop import seconds_in_lanes
-from tensorlang.schedules.strategies.unfolding import Unfolding
 from tensorlang.system.lazy import cached_property
 
 MOST_STAGES: Final = 128

@@ -1,6 +1,6 @@
 """How a stage runs by what it does: as tiles of a window or a contraction, as a transposition, or in rows.
 
-Where stages are placed in groups, the same tiles are ways to run a stage wherever it stands (`placed_windows`, `placed_contractions`).
+Where stages are placed in groups, the same tiles are ways to run a stage wherever it stands (`placements`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from tensorlang.errors import ScheduleError
 from tensorlang.schedules.faults import TOO_MUCH_CODE, Fault
 from tensorlang.schedules.model.program import Part, paths
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis import StageInfo, perfectly_nested, tensor_of
-from tensorlang.schedules.strategies.contraction import Contraction
-from tensorlang.schedules.strategies.epilogue import sole_reader
-from tensorlang.schedules.strategies.fusion import owner
-from tensorlang.schedules.strategies.placed_contractions import PlacedContraction
-from tensorlang.schedules.strategies.placed_windows import PlacedWindow
+from tensorlang.schedules.strategies.analysis.fusion import owner
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, perfectly_nested, tensor_of
+from tensorlang.schedules.strategies.contractions.contraction import Contraction
+from tensorlang.schedules.strategies.loops.epilogue import sole_reader
+from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
+from tensorlang.schedules.strategies.placements.windows import PlacedWindow
 from tensorlang.schedules.strategies.processor import Processor
-from tensorlang.schedules.strategies.row_blocks import RowBlocks
-from tensorlang.schedules.strategies.rows import RowVectors
-from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
-from tensorlang.schedules.strategies.transpose import Transpose
-from tensorlang.schedules.strategies.windows import Windows
+from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.rows.transpose import Transpose
+from tensorlang.schedules.strategies.windows.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from tensorlang.ir.mentions import mentions
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies import stage_kinds
-from tensorlang.schedules.strategies.analysis import perfectly_nested
-from tensorlang.schedules.strategies.placements import Placements
-from tensorlang.schedules.strategies.row_blocks import RowBlocks
-from tensorlang.schedules.strategies.rows import RowVectors
-from tensorlang.schedules.strategies.short_sums import RowSum, schedule_sums
-from tensorlang.schedules.strategies.stage_strategy import RowStrategy, TileStrategy
+from tensorlang.schedules.strategies.analysis.stages import perfectly_nested
+from tensorlang.schedules.strategies.placements.choices import Placements
+from tensorlang.schedules.strategies.rows.row_blocks import RowBlocks
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.short_sums import RowSum, schedule_sums
+from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy, TileStrategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from scipy.special import softmax as scipy_softmax
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.analysis import stages_of
-from tensorlang.schedules.strategies.fusion import inline_pointwise, raise_contractions
-from tensorlang.schedules.strategies.row_blocks import block_rows
+from tensorlang.schedules.strategies.analysis.fusion import inline_pointwise, raise_contractions
+from tensorlang.schedules.strategies.analysis.stages import stages_of
+from tensorlang.schedules.strategies.rows.row_blocks import block_rows
 from tests.thinned import crossed
 
 MACHINE = target("x86-64-v4")

@@ -13,9 +13,9 @@ from tensorlang.codegen.target import target
 from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.contraction import Contraction
+from tensorlang.schedules.strategies.contractions.contraction import Contraction
+from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.program import ProgramStrategy
-from tensorlang.schedules.strategies.tiling_sketch import TilingSketches
 from tests.schedules.programs import check, code_and_reason
 from tests.thinned import crossed
 

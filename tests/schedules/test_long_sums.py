@@ -17,7 +17,7 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.rewriting.edit import stores
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.blocked_sums import BLOCK, GROUP, SLACK, levels, rounds
+from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, GROUP, SLACK, levels, rounds
 from tests.draws import examples
 from tests.thinned import crossed, few
 

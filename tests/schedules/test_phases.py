@@ -10,8 +10,8 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.analysis import stages_of
-from tensorlang.schedules.strategies.phases import Phases
+from tensorlang.schedules.strategies.analysis.stages import stages_of
+from tensorlang.schedules.strategies.loops.phases import Phases
 from tests.schedules.programs import check
 from tests.thinned import crossed
 

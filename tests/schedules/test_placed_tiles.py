@@ -18,8 +18,8 @@ from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.rewriting.edit import loops
 from tensorlang.schedules.strategies import choose
 from tensorlang.schedules.strategies.alternatives import Alternatives
-from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
-from tensorlang.schedules.strategies.placements import FUSED, STRIP, WHOLE, Placements
+from tensorlang.schedules.strategies.placements.choices import FUSED, STRIP, WHOLE, Placements
+from tensorlang.schedules.strategies.placements.search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tensorlang.semantics.nest_interpreter import run_nest
 from tests.draws import examples

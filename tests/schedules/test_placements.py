@@ -16,8 +16,8 @@ from tensorlang.codegen.target import target
 from tensorlang.definition.tensor import Tensor
 from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.placement_search import MOST_ASKED, PlacementSearch
-from tensorlang.schedules.strategies.placements import INLINED, STRIP, WHOLE, Placements
+from tensorlang.schedules.strategies.placements.choices import INLINED, STRIP, WHOLE, Placements
+from tensorlang.schedules.strategies.placements.search import MOST_ASKED, PlacementSearch
 from tensorlang.schedules.strategies.program import ProgramStrategy
 from tests.draws import examples
 from tests.machines import MACHINES

@@ -7,7 +7,7 @@ from tensorlang.codegen.target import target
 from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.thread_loop import ThreadLoop, cheapest_thread_loop
+from tensorlang.schedules.strategies.loops.thread_loop import ThreadLoop, cheapest_thread_loop
 from tests.thinned import crossed
 
 WORK, FORK = 3e-2, 4e-6

@@ -11,10 +11,10 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.target import target
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.analysis import stages_of
+from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
+from tensorlang.schedules.strategies.analysis.stages import stages_of
 from tensorlang.schedules.strategies.program import ProgramStrategy
-from tensorlang.schedules.strategies.rows import MAX_LANES, RowVectors
-from tensorlang.schedules.strategies.short_axes import Run, run_of
+from tensorlang.schedules.strategies.rows.rows import MAX_LANES, RowVectors
 from tests.schedules.programs import check
 from tests.thinned import crossed
 

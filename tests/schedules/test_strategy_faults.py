@@ -14,7 +14,7 @@ from tensorlang.schedules.directives.loop_kinds import Parallel, Vectorize
 from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.micro_kernel import LanewiseProducts
+from tensorlang.schedules.strategies.contractions.micro_kernel import LanewiseProducts
 from tests.schedules.programs import matmul
 
 

@@ -1,0 +1,114 @@
+"""Where intermediates are computed: inside their consumer's row, written into it, or whole.
+
+An intermediate that every consumer reads with the consumer's own outermost indices is computed inside those loops, so that it stays in
+cache and nothing is computed twice; a pointwise intermediate that is read once for each element is written into its consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+from tensorlang.ir import Axis, Expr
+from tensorlang.ir.traverse import depth
+from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.roles import roles_of
+from tensorlang.schedules.strategies.analysis.sliding import sliding
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, size, stages_of
+
+DEEP: Final = 64
+"""How deep expressions are made: more arithmetic on an element than this hides what it costs to store and load it."""
+
+
+def inline_pointwise(s: Schedule) -> None:
+    """Write pointwise intermediates that are read once for each element into their readers.
+
+    One pass goes through the stages in program order. What it writes into a reader moves the reads of that stage alone, so the passes
+    end when one finds nothing; all but the last take a stage each at least, and a chain of any length takes two.
+    """
+    changed = True
+    while changed:
+        changed = False
+        infos = {info.name: info for info in stages_of(s.nest)}
+        uses: dict[str, list[tuple[str, tuple[Expr, ...]]]] = {}
+        for access in accesses(s.nest.body):
+            if not access.writes:
+                uses.setdefault(access.buffer.name, []).append((access.stage, access.index))
+        depths = {name: max(map(depth, info.store.values)) for name, info in infos.items()}
+        moved: set[str] = set()
+        for name, info in infos.items():
+            found = [use for buffer in info.store.buffers for use in uses.get(buffer.name, ())]
+            if info.reduced or len(found) != 1 or found[0][0] in moved:
+                continue
+            reader = infos.get(found[0][0])
+            deep = depths.get(name, 0) + depths.get(found[0][0], 0)
+            if reader is not None and deep <= DEEP and reads_once(reader, found[0][1]) and s.attempt(ComputeInline(name)):
+                depths[reader.name] = deep
+                moved.add(name)
+        changed = bool(moved)
+
+
+def reads_once(reader: StageInfo, index: tuple[object, ...]) -> bool:
+    """Does the reader use each element at most once: every one of its loops is an index of the read?"""
+    axes = [part.name for part in index if isinstance(part, Axis)]
+    return len(axes) == len(index) and set(axes) == {loop.loop for loop in reader.loops}
+
+
+def raise_contractions(s: Schedule) -> Schedule:
+    """The schedule with every contraction or window that stands inside an expression computed as a stage of its own."""
+    names = frozenset(s.stages())
+    for name in s.stages():
+        if owner(name, names) != name and s.can("compute_root", name):
+            trial = s.copy()
+            trial.compute_root(name)
+            if any(roles_of(info) or sliding(info) for info in stages_of(trial.nest) if info.name == name):
+                s = trial
+    return s
+
+
+def compute_in_rows(s: Schedule, result: StageInfo) -> tuple[str, ...]:
+    """Move the intermediates that follow the rows of `result` into its outermost loop that repeats; the stages that moved."""
+    depth = next((position for position, loop in enumerate(result.outer) if size(loop) > 1), len(result.outer))
+    if depth + 1 >= len(result.outer):
+        return ()
+    row, moved = result.outer[depth].loop, list[str]()
+    for name in followers(s, result, depth):
+        if s.can("compute_at", name, row):
+            s.compute_at(name, row)
+            moved.append(name)
+    return tuple(moved)
+
+
+def followers(s: Schedule, result: StageInfo, depth: int) -> tuple[str, ...]:
+    """The stages that are only read by `result`, or by one another, at the element of its loops down to `depth`; the last one first.
+
+    Reductions inside of expressions are parts of their stages.
+    """
+    infos = {info.name: info for info in stages_of(s.nest)}
+    found: list[str] = []
+    for name in reversed(list(infos)):
+        info = infos[name]
+        uses = [(owner(stage, infos), index) for stage, index in readers(s.nest, info.store.buffers)]
+        inside = {result.name, *found}
+        if name in inside or owner(name, infos) != name or not info.outer or not uses or any(stage not in inside for stage, _ in uses):
+            continue
+        if all(_follows(infos.get(stage), index, depth) for stage, index in uses):
+            found.append(name)
+    return tuple(found)
+
+
+def owner(stage: str, stages: Container[str]) -> str:
+    """The stage itself, or that in whose expression it stands (`mean` of `mean.1`)."""
+    around, _, number = stage.rpartition(".")
+    return owner(around, stages) if number.isdigit() and around in stages else stage
+
+
+def _follows(reader: StageInfo | None, index: tuple[object, ...], depth: int) -> bool:
+    """Are the leading indices the reader's own outermost loops?"""
+    return (
+        reader is not None
+        and len(reader.outer) > depth < len(index)
+        and all(part == Axis(loop.loop) for part, loop in zip(index[: depth + 1], reader.outer, strict=False))
+    )

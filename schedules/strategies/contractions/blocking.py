@@ -1,0 +1,171 @@
+"""The blocking of a contraction that the cost model names: its register tile, depth, order of tiles and packing.
+
+Points are compared as sketches (`sketch`), of which some forty cost what one or two schedules do. One descent leads from the
+register tile of most arithmetic for each load, with whole sums and nothing packed, through packings, tiles and unrolling; another one from
+there, in parts of a middle depth, through orders and packings, depths and tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
+from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
+from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
+from tensorlang.schedules.strategies.descent import CODE_COST, descend
+from tensorlang.schedules.strategies.rows.stage_strategy import Constraint
+
+DEPTH: Final = 256
+"""The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
+PICKED_DEPTH: Final = 32
+"""The same where data pick panels, of which a cache holds a part each."""
+SHORT: Final = 3e-6
+"""Seconds below which nothing is searched: a search takes as long as ten thousand such calls."""
+PARTS_COST: Final = 1.1
+"""What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
+where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
+PACKS: Final = ("pack_vector", "pack_row")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingSearch:
+    """The search for the cheapest point of a contraction whose knobs have the given `values` and hold to `constraints`.
+
+    `consumer` (or "") runs by itself where sums are not whole.
+    """
+
+    tiles: RegisterTiles
+    sketches: TilingSketches
+    values: Mapping[str, Sequence[Any]]
+    constraints: Sequence[Constraint]
+    consumer: str = ""
+    known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
+
+    def start(self) -> dict[str, Any]:
+        """The point to begin with: the tile of most arithmetic for each load, whole sums, nothing packed."""
+        rows, vectors = self.tiles.best
+        start: dict[str, Any] = {"vectors": vectors, **self._rows(rows), "depth": self.values["depth"][-1], "unroll": 1}
+        return start | {"order": self.values["order"][0]} | {name: False for name in PACKS if name in self.values}
+
+    def point(self) -> dict[str, Any]:
+        """The values of tile sizes, depth, unrolling, order and packing: of whole sums, or in parts of the depth where that is worth it."""
+        depths, start = self.values["depth"], self.start()
+        if self._seconds(start) < SHORT:
+            return start
+        whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
+        if self._middle == depths[-1]:
+            return whole
+        orders = self._orders_and_depths if self._picked else self._orders
+        middle = {**whole, "depth": self._middle, "unroll": 1}
+        parts = descend(middle, (orders, self._depths, self._tiles, self._depths, self._unrolled), self._seconds)
+        return parts if self._seconds(parts) * self._parts_cost < self._seconds(whole) else whole
+
+    def tile_seconds(self) -> float:
+        """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""
+        whole = descend(self.start(), (self._packed_lanes, self._tiles), self._seconds)
+        if self._middle == whole["depth"]:
+            return self._seconds(whole)
+        parts = {**whole, "depth": self._middle, "order": self.values["order"][1]}
+        return min(self._seconds(whole), self._parts_cost * self._seconds(parts))
+
+    @property
+    def _middle(self) -> int:
+        wanted = PICKED_DEPTH if self._picked else DEPTH
+        return int(min(self.values["depth"], key=lambda depth: abs(depth - wanted)))
+
+    @property
+    def _picked(self) -> bool:
+        return self.tiles.kernel.roles.picked
+
+    @property
+    def _parts_cost(self) -> float:
+        return 1.0 if self._picked else PARTS_COST
+
+    # What is compared -------------------------------------------------------------------------------------------------------
+
+    def _rows(self, rows: int) -> dict[str, int]:
+        return {"rows": rows} if "rows" in self.values else {}
+
+    def _packings(self, _: Mapping[str, Any] | None = None) -> Iterator[dict[str, bool]]:
+        """Every choice of packing."""
+        present = [name for name in PACKS if name in self.values]
+        for chosen in product((False, True), repeat=len(present)):
+            yield dict(zip(present, chosen, strict=True))
+
+    def _orders(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every order of tiles with every choice of packing; of orders with the same loops at the depth of a point the first."""
+        distinct = {self.sketches.order.present({**config, "order": order}): order for order in reversed(self.values["order"])}
+        for order in reversed(distinct.values()):
+            for packing in self._packings():
+                yield {"order": order, **packing}
+
+    def _orders_and_depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every order at every depth: of panels that data pick, the ones that a part of the depth leaves in a cache decide both."""
+        for order in self._orders(config):
+            for depth in self._depths(config):
+                yield {**order, **depth}
+
+    def _depths(self, config: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+        """The depths from an eighth of a point's to its double, but for the whole."""
+        return ({"depth": depth} for depth in self.values["depth"][:-1] if config["depth"] / 8 <= depth <= config["depth"] * 2)
+
+    def _tiles(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+        """For each number of vectors the register tile of most value."""
+        tiles = self.tiles
+        for vectors in tiles.vector_sizes:
+            fitting = [rows for rows in tiles.row_sizes if tiles.fits(rows, vectors)]
+            if fitting:
+                rows = max(fitting, key=lambda rows: (tiles.value(rows, vectors), rows))
+                yield {"vectors": vectors, **self._rows(rows)}
+
+    def _packed_lanes(self, _: Mapping[str, Any]) -> Iterator[dict[str, bool]]:
+        """Both choices for the operand of the lanes."""
+        return ({PACKS[0]: packed} for packed in (False, True) if PACKS[0] in self.values)
+
+    def _unrolled(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+        """One step of the depth at a time, and the most; where no other loop of the reduction runs inside of it.
+
+        Those between are predicted like the most, and are slower by what the model does not see: the ends of steps.
+        """
+        return ({"unroll": self.values["unroll"][place]} for place in (0, -1) if not self.tiles.kernel.roles.reduced)
+
+    # What it costs ----------------------------------------------------------------------------------------------------------
+
+    def seconds(self, config: Mapping[str, Any]) -> tuple[float, float]:
+        """What a point takes by the cost model, and of that to pack panels."""
+        found = estimated(self.sketches.parts(config), self.tiles.machine.core)
+        return found.seconds, sum(seconds for stage, seconds in found.stages.items() if stage.endswith(PACKED))
+
+    def _seconds(self, config: Mapping[str, Any]) -> float:
+        """What a point would take by the cost model, more where it is not plain; infinity where it is none of the space."""
+        if not self._is_point(config):
+            return math.inf
+        seconds = self._estimated(config)
+        if config["depth"] < size(self.tiles.kernel.roles.depth):
+            seconds += self._consumer_seconds()
+        body: int = config.get("rows", 1) * config["vectors"] * config["unroll"]
+        return seconds * (1 + CODE_COST * body)
+
+    def _estimated(self, config: Mapping[str, Any]) -> float:
+        key = tuple(config.items())
+        if key not in self.known:
+            self.known[key] = estimated(self.sketches.parts(config), self.tiles.machine.core).seconds
+        return self.known[key]
+
+    def _is_point(self, config: Mapping[str, Any]) -> bool:
+        return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)
+
+    def _consumer_seconds(self) -> float:
+        """What the consumer takes by itself, its last loop in vectors."""
+        if not self.consumer:
+            return 0.0
+        sketch = Sketch.of(self.sketches.plain, self.consumer)
+        if sketch.loops:
+            sketch.mark(sketch.split(sketch.loops[-1].name, self.tiles.kernel.lanes)[1], "vector")
+        return estimated(numbered(sketch.parts()), self.tiles.machine.core).seconds

@@ -1,0 +1,100 @@
+"""Choices by the remainder of the lanes' index (`select(j % 2 == 0, a, b)`): each remainder computed in vectors of its own.
+
+    vector j in range(16):                                  unroll p in range(2):
+        B[j] = select(j % 2 == 0, f(j), g(j))   ->              vector v in range(8):
+                                                                    B[2 v + p] = f(2 v), then g(2 v + 1)
+
+In one vector both sides are computed in all lanes, and half of either is thrown away. By remainders every side is computed where it is
+wanted, and the results are interleaved in registers when they are stored. A condition that asks other loops too, as `(i + j) % 2`, is not
+decided by the remainder, so that nothing would be saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, lcm
+from typing import Final
+
+from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary
+from tensorlang.ir.linear import linear
+from tensorlang.ir.traverse import axes_of, children, loads_of, walk
+from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
+from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.legality.code_size import FUNCTIONS
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero, is_literal
+
+MOST_PHASES: Final = 4
+"""Remainders, at most: so many vectors are interleaved when they are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The `count` of remainders of a loop that decide choices; does it pay to compute each by itself?"""
+
+    count: int = 1
+    pay: bool = False
+
+    @classmethod
+    def of(cls, stage: StageInfo, vector: For, lanes: int) -> Phases:
+        """Those of a stage without a reduction.
+
+        Apart, all but one in `count` of the operations of the sides are saved, and what was read contiguously is read with a stride.
+        """
+        count = _count(stage, vector, lanes)
+        if count == 1:
+            return TOGETHER
+        sides = [side for node in _choices(stage, vector) for side in (node.yes, node.no)]
+        saved = sum(_operations(side) for side in sides) * (1 - 1 / count)
+        return cls(count, saved >= sum(abs(stage.stride(load, vector) or 0) == 1 for load in dict.fromkeys(stage.loads)))
+
+
+TOGETHER: Final = Phases()
+"""No remainder decides anything."""
+
+
+def _choices(stage: StageInfo, vector: For) -> list[Select]:
+    """The choices whose conditions ask for a loop, those inside of others left out."""
+    found: list[Select] = []
+    pending = list(stage.store.values)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Select) and vector.loop in axes_of(node.cond):
+            found.append(node)
+        else:
+            pending += children(node)
+    return found
+
+
+def _operations(expr: Expr) -> float:
+    """Issue slots of the arithmetic on data."""
+    own = {Call: 1.0, Binary: 1.0, Unary: 1.0, Compare: 1.0, Select: 1.0}.get(type(expr), 0.0)
+    if isinstance(expr, Call):
+        own = float(FUNCTIONS[expr.function][0])
+    if not any(True for _ in loads_of(expr)):
+        return 0.0
+    inside = () if isinstance(expr, Load) else children(expr)
+    return own + sum(map(_operations, inside))
+
+
+def _count(stage: StageInfo, vector: For, lanes: int) -> int:
+    if stage.reduced or not is_literal(vector) or not from_zero(vector) or stage.stride(stage.store, vector) != 1:
+        return 1
+    chosen = (node.cond for value in stage.store.values for node in walk(value) if isinstance(node, Select))
+    found = 1
+    for node in (node for cond in chosen for node in walk(cond)):
+        if isinstance(node, Binary) and node.op == "mod" and isinstance(node.right, Const) and axes_of(node) == {vector.loop}:
+            by, factor = int(node.right.value), linear(node.left).terms.get(Axis(vector.loop))
+            if by > 0 and factor is not None:
+                found = lcm(found, by // gcd(factor, by))
+    return found if found <= MOST_PHASES and lanes % found == 0 else 1
+
+
+def vectorize_phases(s: Schedule, loop: str, phases: int) -> bool:
+    """Let each remainder of a loop be a vector; False, with the schedule as it was, where that is not legal."""
+    before = len(s.directives)
+    lanes, phase = s.split(loop, phases, "peel")
+    if s.attempt(Reorder((phase, lanes))) and s.attempt(Vectorize(lanes)) and s.attempt(Unroll(phase)):
+        return True
+    s.undo(len(s.directives) - before)
+    return False

@@ -1,0 +1,88 @@
+"""The loop of a nest that threads share: the one whose forks, load imbalance and serial work cost least.
+
+A loop inside others forks and joins once for each of their iterations; threads that do not get the same number of its iterations wait
+for one another; and panels that are packed outside of it are packed by one thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.ir import For
+from tensorlang.schedules.directives.loop_kinds import Parallel
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, size
+from tensorlang.schedules.strategies.processor import Processor
+
+WORTH_THREADS: Final = 0.8
+"""The share of the serial time that may be left, at most, for threads to be worth their cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLoop:
+    """A loop that threads may share.
+
+    `name` is its value of the knob, `trips` its iterations, `forks` those of the loops around it, `serial` seconds of packing that stay
+    outside of it, on one thread.
+    """
+
+    name: str
+    trips: int
+    forks: int
+    serial: float = 0.0
+
+    def seconds(self, work: float, threads: int, fork: float) -> float:
+        """The time of `work` shared seconds, the serial ones and the forks, on so many threads."""
+        longest = math.ceil(self.trips / threads) / max(1, self.trips)
+        return work * longest + self.serial + self.forks * fork
+
+
+def cheapest_thread_loop(loops: Iterable[ThreadLoop], work: float, packing: float, threads: int, fork: float) -> str:
+    """The name of the loop to share, or "none".
+
+    `work`: seconds on one thread; `packing`: seconds more, which are shared but for those serial to a loop; `fork`: seconds of a fork.
+    """
+    costs = {loop.name: loop.seconds(work + packing - loop.serial, threads, fork) for loop in loops}
+    name = min(costs, key=lambda name: costs[name], default="none")
+    return name if name != "none" and costs[name] <= WORTH_THREADS * (work + packing) else "none"
+
+
+def worth_threads(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor, threads: int) -> bool:
+    """Does it pay to share the outermost loop of a stage that runs by itself, its loop `vector` in lanes?"""
+    seconds = seconds_in_lanes(stage, vector, plain, machine)
+    loop = ThreadLoop("outer", size(stage.outer[0]), 1)
+    return cheapest_thread_loop([loop], seconds, 0.0, threads, machine.core.fork) == loop.name
+
+
+def seconds_in_lanes(stage: StageInfo, vector: For | None, plain: Sequence[Part], machine: Processor) -> float:
+    """What a stage of the program `plain` takes by the cost model, its loop `vector` in lanes; 0 where it never runs."""
+    try:
+        sketch = Sketch.of(plain, stage.name)
+    except KeyError:
+        return 0.0
+    if vector is not None and any(loop.name == vector.loop for loop in sketch.loops):
+        lanes = machine.lanes(stage.widest)
+        sketch.mark(sketch.split(vector.loop, lanes, lanes)[1], "vector")
+    return estimated(numbered(sketch.parts()), machine.core).seconds
+
+
+def outer_loop_knob(prefix: str = "") -> Choice:
+    """Whether threads share the outermost loop of a stage."""
+    return Choice(f"{prefix}parallel", ["none", "outer"])
+
+
+def of_threads(knob: str) -> bool:
+    """Does a knob of a stage say whether threads share a loop of it?"""
+    return knob == "parallel" or knob.endswith(".parallel")
+
+
+def parallelize(s: Schedule, loop: str) -> None:
+    """Let threads share a loop, unless iterations depend on one another or it stands inside another loop that threads share."""
+    s.attempt(Parallel(loop))

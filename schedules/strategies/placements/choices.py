@@ -1,0 +1,368 @@
+"""Where each stage of a program in rows is computed: what can be chosen, and the directives of a choice.
+
+A stage is written into its readers (`inlined`), computed for a strip of rows of the one stage that ends up reading it (`strip`), or before
+all of its readers (`whole`). What is computed in strips stays in the near caches; the rows at the edge of a strip are computed twice, or,
+where the strip `slides`, once: each row of the result then adds the rows that the one before has not computed, in storage that the strip
+keeps. These are the choices of Halide (Ragan-Kelley et al. 2013), with the groups of Mullapudi et al. 2016.
+
+    h = f(X); v = g(h)        ->        for y_o: { h[rows that y_o reads] = f(X); for y_i: v[y] = g(h) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+from tensorlang.ir import Axis, Expr, For
+from tensorlang.ir.traverse import axes_of, depth
+from tensorlang.schedules.directives.compute_at import ComputeAt
+from tensorlang.schedules.directives.compute_inline import ComputeInline
+from tensorlang.schedules.directives.reorder import Reorder
+from tensorlang.schedules.directives.reverse_compute_inline import ReverseComputeInline
+from tensorlang.schedules.directives.store_at import StoreAt
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent, loops, stage_of
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Choice, Flag, Knob, Sizes
+from tensorlang.schedules.spaces.space import Space
+from tensorlang.schedules.strategies.analysis.fusion import DEEP, owner
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, is_literal, readers, size, tail_of, tensor_of
+from tensorlang.schedules.strategies.loops.phases import TOGETHER
+from tensorlang.schedules.strategies.loops.thread_loop import of_threads, parallelize
+from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
+from tensorlang.schedules.strategies.placements.windows import PlacedWindow
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.schedules.strategies.rows.stage_strategy import RowStrategy
+from tensorlang.system.lazy import cached_property
+
+INLINED: Final = "inlined"
+STRIP: Final = "strip"
+WHOLE: Final = "whole"
+FUSED: Final = "fused"
+"""In the tiles from which its one reader is computed."""
+STRIPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Rows of a strip that are worth trying."""
+PLACEABLE: Final = RowVectors | PlacedWindow | PlacedContraction
+"""The ways to run a stage that can be placed."""
+PIECE: Final = 256
+"""Elements that count as a row where strips are cut from the loop of the lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A stage that is computed in strips of a loop, and the stages computed for each strip, readers before what they read.
+
+    `inside`: loops of the result around `loop` that none of these follows, which move into the strip.
+    """
+
+    result: str
+    loop: str
+    rows: int
+    slides: bool
+    members: tuple[str, ...]
+    inside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A choice for each stage: those that are inlined, those whose reader is computed from their tiles, and the groups."""
+
+    inlined: frozenset[str] = frozenset()
+    fused: frozenset[str] = frozenset()
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The stages that are computed in strips of others."""
+        return frozenset(name for group in self.groups for name in group.members)
+
+
+@dataclass(frozen=True)
+class Placements:
+    """The stages of a program that can be placed, in program order, with what reads them, and the results that can have strips."""
+
+    stages: Mapping[str, StageInfo]
+    rows: Mapping[str, RowStrategy]
+    places: Mapping[str, tuple[str, ...]]
+    readers: Mapping[str, tuple[str, ...]]
+    results: Mapping[str, tuple[str, ...]]
+    _plans: dict[tuple[Any, ...], Plan | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, s: Schedule, stages: Mapping[str, StageInfo], rows: Mapping[str, RowStrategy]) -> Placements | None:
+        """What can be placed of a program whose stages all run in rows; None where that is nothing."""
+        outputs = {buffer.name for buffer in s.nest.outputs}
+        found = {name: _readers(s, info) for name, info in stages.items()}
+        places: dict[str, tuple[str, ...]] = {}
+        inside = {name: owner(name, stages) for name, info in stages.items() if not info.outer}  # sums in expressions
+        parts = {part for name, around in inside.items() if around != name for part in (name, around)}
+        for name, info in stages.items():
+            if not found[name] or name in parts or not _is_placeable(info, rows[name]) or info.store.buffers[0].name in outputs:
+                continue
+            packed = any(isinstance(rows.get(reader), PlacedContraction) for reader in found[name])  # operands are read again and again
+            inlines = not packed and not info.reduced and depth(info.store.values[0]) < DEEP and s.can("compute_inline", name)
+            strips = all(reader in stages and _is_placeable(stages[reader], rows[reader]) for reader in found[name])
+            fuses = _is_fusible(info, rows[name], found[name], stages, rows)
+            chosen = ((INLINED, inlines), (STRIP, strips), (FUSED, fuses), (WHOLE, True))
+            places[name] = tuple(place for place, possible in chosen if possible)
+        reads, placed = _Reads(stages), {name for name, own in places.items() if STRIP in own}
+        results = {name: reads.strip_loops(name, placed, _lanes(rows[name])) for name in stages}
+        results = {name: loops for name, loops in results.items() if loops and name not in parts}
+        return cls(stages, rows, places, found, results) if results else None
+
+    # What can be chosen -------------------------------------------------------------------------------------------------------
+
+    def space(self, prefixes: Mapping[str, str]) -> Space:
+        """Rows of a strip and whether they slide, for all strips alike, then the knobs of each stage, those of its rows with a prefix."""
+        stages = (knob for name, prefix in prefixes.items() for knob in self._knobs(name, prefix))
+        tiles = (rows.footprints(prefixes[name]) for name, rows in self.rows.items() if isinstance(rows, PlacedContraction))
+        space = Space((Sizes("strip", self.strips), Flag("slides"), *stages), footprints=tuple(part for found in tiles for part in found))
+        space = space.where(lambda c: not c["slides"] or c["strip"] > 1, "strips of one row slide anyhow")
+        space = space.where(
+            lambda c: c["strip"] == self.strips[0] or any(c[f"{name}.at"] == STRIP for name in self.places),
+            "rows of strips are chosen where there are some",
+        )
+        for name, prefix in prefixes.items():
+            rows = self.rows[name]
+            for holds, label in rows.constraints(prefix) if isinstance(rows, PlacedWindow | PlacedContraction) else ():
+                space = space.where(holds, f"{name}: {label}")
+        for stage in self.places:
+            space = space.where(partial(self._is_held, stage), f"{stage} is computed in strips where these are of one stage")
+        return space
+
+    def _knobs(self, name: str, prefix: str) -> tuple[Knob, ...]:
+        own = self.rows[name].knobs(prefix)
+        if name not in self.places:
+            return own
+        inside = tuple(knob for knob in own if not of_threads(knob.name))
+        opened = {INLINED: (), STRIP: inside, FUSED: inside, WHOLE: own}
+        return (Choice(f"{name}.at", {place: opened[place] for place in self.places[name]}),)
+
+    @cached_property
+    def strips(self) -> tuple[int, ...]:
+        """The rows that strips may have."""
+        most = max(size(self.loop(name)) for name in self.results)
+        return tuple(count for count in STRIPS if count == 1 or count < most)
+
+    def default(self, prefixes: Mapping[str, str], chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """The point with the places and strips that are `chosen`, and the default of each stage's rows."""
+        found: dict[str, Any] = {}
+        for name, prefix in prefixes.items():
+            place = chosen.get(f"{name}.at", WHOLE)
+            own = {} if place == INLINED else self.rows[name].default(prefix)
+            found |= {knob: value for knob, value in own.items() if place == WHOLE or not of_threads(knob)}
+        return {**found, **chosen}
+
+    # What a choice means ------------------------------------------------------------------------------------------------------
+
+    def plan(self, config: Mapping[str, Any]) -> Plan | None:
+        """The groups of a point; None where a stage would be computed in strips of several stages, or of one that cannot have any."""
+        key = tuple(config[name] for name in ("strip", "slides", *(f"{stage}.at" for stage in self.places)))
+        if key not in self._plans:
+            self._plans[key] = self._plan(config)
+        return self._plans[key]
+
+    def _plan(self, config: Mapping[str, Any]) -> Plan | None:
+        place, members = {name: config[f"{name}.at"] for name in self.places}, dict[str, list[str]]()
+        for name in reversed(list(place)):
+            if place[name] == STRIP:
+                holder = self.holder(name, place.__getitem__)
+                if holder is None:
+                    return None
+                members.setdefault(holder, []).append(name)
+        fused = frozenset(name for name in place if place[name] == FUSED)
+        if any(place.get(self.readers[name][0]) == INLINED for name in fused):
+            return None
+        groups = (self._group(result, self._with_fused(result, own, fused), config) for result, own in members.items())
+        return Plan(frozenset(name for name in place if place[name] == INLINED), fused, tuple(groups))
+
+    def _with_fused(self, result: str, members: list[str], fused: frozenset[str]) -> tuple[str, ...]:
+        """The members of a group, readers first, with those from whose tiles one of them or the result is computed."""
+        found, inside = list[str](), {result, *members}
+        for name in reversed(list(self.places)):
+            if name in inside or (name in fused and self.readers[name][0] in inside):
+                found.append(name)
+        return tuple(name for name in found if name != result)
+
+    def _is_held(self, stage: str, config: Mapping[str, Any]) -> bool:
+        match config[f"{stage}.at"]:
+            case "strip":
+                return self.holder(stage, lambda name: config[f"{name}.at"]) is not None
+            case "fused":
+                return config.get(f"{self.readers[stage][0]}.at") != INLINED
+            case _:
+                return True
+
+    def _group(self, result: str, members: tuple[str, ...], config: Mapping[str, Any]) -> Group:
+        """What is computed in the strips of a stage; those of the lanes' own loop have `PIECE` elements for each row of the others."""
+        loop, lanes = self.loop(result), _lanes(self.rows[result])
+        rows = config["strip"] * (PIECE if loop.loop == lanes else 1)
+        before = [other.loop for other in self.stages[result].outer]
+        inside = (other for other in before[: before.index(loop.loop)] if other not in self.results[result])
+        tiled = any(isinstance(self.rows[name], PlacedContraction) for name in (result, *members))  # of one row there are no tiles
+        slides = config["slides"] and loop.loop != lanes and not tiled
+        return Group(result, loop.loop, min(rows, size(loop)), slides, members, tuple(inside))
+
+    def holder(self, stage: str, place: Callable[[str], str]) -> str | None:
+        """The one stage in whose strips another one is read, by the places of others; None where that is several, or has no strips."""
+        found, pending = set[str](), [*self.readers[stage]]
+        seen = set(pending)
+        while pending:
+            reader = pending.pop()
+            if reader not in self.places or place(reader) == WHOLE:
+                found.add(reader)
+                if len(found) > 1:
+                    return None
+            else:
+                further = [name for name in self.readers[reader] if name not in seen]
+                seen.update(further)
+                pending += further
+        (result,) = found
+        return result if result in self.results else None
+
+    def loop(self, name: str) -> For:
+        """The loop of a result that strips are cut from: the outermost that what they hold follows."""
+        info = self.stages[name]
+        return next(loop for loop in info.outer if loop.loop == self.results[name][0])
+
+    # Directives ---------------------------------------------------------------------------------------------------------------
+
+    def schedule(self, s: Schedule, config: Mapping[str, Any]) -> frozenset[str]:
+        """Append the directives of a point that place stages; those that were placed in strips."""
+        plan, moved = self.plan(config) or Plan(), set[str]()
+        for name in self.places:
+            if name in plan.inlined:
+                s.attempt(ComputeInline(name))
+        for group in plan.groups:
+            at = kept = group.loop
+            if group.rows > 1 or group.inside:
+                loop = self.loop(group.result)
+                kept, row = s.split(group.loop, group.rows, tail_of(is_literal(loop), "mask"))
+                at = row if group.slides else kept
+                if group.inside:
+                    s.attempt(Reorder((kept, row, *group.inside) if group.slides else (kept, *group.inside, row)))
+            for name in group.members:
+                if s.attempt(ComputeAt(name, at)):
+                    moved.add(name)
+                    if group.slides:
+                        s.attempt(StoreAt(name, kept))
+        return frozenset(moved)
+
+    def fuse(self, s: Schedule, name: str, config: Mapping[str, Any]) -> None:
+        """Compute the reader of a stage from its tiles, where the point says so."""
+        if config.get(f"{name}.at") == FUSED:
+            s.attempt(ReverseComputeInline(self.readers[name][0]))
+
+    def share(self, s: Schedule, config: Mapping[str, Any], prefixes: Mapping[str, str]) -> None:
+        """Let threads share the strips, or the tiles, of stages that are computed from the tiles of others by now."""
+        plan = self.plan(config) or Plan()
+        standing = s.stages()
+        for name in plan.fused:
+            result = self.readers[name][0]
+            if result not in plan.members and result not in standing and config.get(f"{prefixes[result]}parallel") == "outer":
+                own = [loop.loop for loop in loops(s.nest.body) if stage_of(loop.loop) in (result, name)]
+                parallelize(s, own[0])
+
+    def rows_in(self, s: Schedule, name: str) -> RowStrategy:
+        """The rows of a stage as they stand: where strips are cut from the loop of its lanes, this is what is left of it."""
+        rows, loops = self.rows[name], s.loops(name)
+        lanes = _lanes(rows)
+        if not isinstance(rows, RowVectors) or lanes is None or lanes in loops:
+            return rows
+        return replace(rows, run=None, phases=TOGETHER, vector=find_loop(s.nest, next(loop for loop in loops if loop == f"{lanes}_i")))
+
+
+def _lanes(rows: RowStrategy) -> str | None:
+    """The loop whose iterations become lanes."""
+    return rows.vector.loop if isinstance(rows, PLACEABLE) and rows.vector is not None else None
+
+
+def _readers(s: Schedule, info: StageInfo) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stage.removesuffix(".init") for stage, _ in readers(s.nest, info.store.buffers)))
+
+
+def _is_fusible(
+    info: StageInfo, rows: RowStrategy, found: tuple[str, ...], stages: Mapping[str, StageInfo], all_rows: Mapping[str, RowStrategy]
+) -> bool:
+    """Can the one reader of tiles be computed from them: does it read them element by element, and nothing besides more than once?"""
+    reader = stages.get(found[0]) if len(found) == 1 else None
+    if reader is None or not isinstance(rows, PlacedWindow | PlacedContraction) or not rows.sums_whole:
+        return False
+    target = info.store.buffers[0].name
+    reads = {load.index for load in reader.loads if tensor_of(load).name == target}
+    order = [buffer.name for other in stages.values() for buffer in other.store.buffers]
+    if max((tensor_of(load).name for load in reader.loads if tensor_of(load).name in order), key=order.index) != target:
+        return False  # what else it reads is there when the last of what it reads is complete
+    whole = [literal_extent(loop) for loop in reader.outer] == [literal_extent(loop) for loop in info.outer]
+    axes = tuple(Axis(loop.loop) for loop in reader.outer)
+    return whole and reads == {axes} == {reader.store.index} and not reader.reduced and _is_placeable(reader, all_rows[reader.name])
+
+
+def _is_placeable(info: StageInfo, rows: RowStrategy) -> bool:
+    """Does a stage compute a box of one tensor, each element from other tensors alone?"""
+    own = {buffer.name for buffer in info.store.buffers}
+    return (
+        isinstance(rows, PLACEABLE)
+        and len(own) == 1
+        and not info.is_idle
+        and bool(info.outer)
+        and not info.ragged.bounded
+        and all(isinstance(part, Axis) for part in info.store.index)
+        and {loop.loop for loop in info.outer} == {part.name for part in info.store.index if isinstance(part, Axis)}
+        and not any(tensor_of(load).name in own for load in info.loads)
+    )
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """Along which loops stages read one another, and along which of these an iteration reads several elements."""
+
+    stages: Mapping[str, StageInfo]
+
+    @cached_property
+    def makers(self) -> Mapping[str, str]:
+        """The stage that computes a tensor, by the tensor's name."""
+        return {buffer.name: name for name, info in self.stages.items() for buffer in info.store.buffers}
+
+    def of(self, name: str) -> dict[str, tuple[tuple[Expr, ...], ...]]:
+        """The different indices at which a stage reads others, by these."""
+        found: dict[str, dict[tuple[Expr, ...], None]] = {}
+        for load in self.stages[name].loads:
+            if tensor_of(load).name in self.makers:
+                found.setdefault(self.makers[tensor_of(load).name], {})[load.index] = None
+        return {made: tuple(indices) for made, indices in found.items()}
+
+    @cached_property
+    def _halos(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+    def has_halo(self, name: str, loop: str) -> bool:
+        """Does an element need several elements of some stage before it, along a loop?"""
+        key = name, loop
+        if key not in self._halos:
+            self._halos[key] = False  # stages do not read themselves
+            self._halos[key] = any(
+                len(forms) > 1 or not isinstance(forms[0], Axis) or self.has_halo(made, own)
+                for made, indices in self.of(name).items()
+                for forms, own in zip(map(_distinct, zip(*indices, strict=True)), _axes(self.stages[made]), strict=False)
+                if any(loop in axes_of(form) for form in forms)
+            )
+        return self._halos[key]
+
+    def strip_loops(self, name: str, made: Collection[str], lanes: str | None) -> tuple[str, ...]:
+        """The loops of a stage that its reads of others follow, first that of which it can be cut into strips; none where none can be."""
+        info = self.stages[name]
+        indices = [part for other, found in self.of(name).items() if other in made for index in found for part in index]
+        followed = [loop.loop for loop in info.outer if size(loop) > 1 and any(loop.loop in axes_of(part) for part in indices)]
+        first = sorted(followed, key=lambda loop: (loop == lanes, not self.has_halo(name, loop)))[:1]
+        return (*first, *(loop for loop in followed if loop not in first))
+
+
+def _axes(info: StageInfo) -> list[str]:
+    """The loop of each dimension of what a stage computes."""
+    return [part.name for part in info.store.index if isinstance(part, Axis)]
+
+
+def _distinct(forms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple(dict.fromkeys(forms))

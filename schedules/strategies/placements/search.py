@@ -1,0 +1,209 @@
+"""The placement of stages that the cost model names.
+
+Each group of stages is a sketch: what its result costs in strips, with the regions of its members in each. Groups are added up, and known
+ones are not asked for again, so a descent through the places of stages and the sizes of strips asks for few. It begins where everything is
+whole, and where everything is in strips that can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.produced import computed_at, inlined
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.model.sketch import Sketch, numbered
+from tensorlang.schedules.strategies.analysis.short_axes import Run
+from tensorlang.schedules.strategies.analysis.stages import size
+from tensorlang.schedules.strategies.descent import Alternatives, descend
+from tensorlang.schedules.strategies.placements.choices import FUSED, INLINED, STRIP, WHOLE, Group, Placements, Plan
+from tensorlang.schedules.strategies.placements.contractions import PlacedContraction
+from tensorlang.schedules.strategies.placements.windows import PlacedWindow
+from tensorlang.schedules.strategies.processor import Processor
+from tensorlang.schedules.strategies.rows.rows import RowVectors
+from tensorlang.system.lazy import cached_property
+
+FIRST: Final = 32
+"""Rows of the strips that the search begins with."""
+STRIPS_OF: Final = "{}_strips"
+"""What sketches call the loop over the strips of a loop."""
+MOST_ASKED: Final = 6000
+"""Stages whose cost is asked for, each in each group, before the best point so far is taken: some five seconds."""
+
+
+@dataclass(frozen=True)
+class PlacementSearch:
+    """The choices of a program, compared by the model.
+
+    `plain` is the program before it is scheduled; `most` bounds the stages whose cost is asked for, each in each group.
+    """
+
+    placements: Placements
+    plain: Sequence[Part]
+    machine: Processor
+    threads: int
+    most: float = MOST_ASKED
+    _known: dict[tuple[Any, ...], float] = field(default_factory=dict, compare=False, repr=False)
+    _asked: list[int] = field(default_factory=list, compare=False, repr=False)
+    _vectors: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    _stages: dict[tuple[str, frozenset[str]], Sketch] = field(default_factory=dict, compare=False, repr=False)
+
+    def default(self) -> dict[str, Any]:
+        """The values of the knobs that place stages."""
+        places = self.placements.places
+        starts = [
+            {name: next(place for place in order if place in own) for name, own in places.items()}
+            for order in ((FUSED, WHOLE), (FUSED, STRIP, WHOLE), (STRIP, WHOLE))
+        ]
+        starts = [start for at, start in enumerate(starts) if start not in starts[:at]]
+        first = {"strip": min(self.placements.strips, key=lambda rows: abs(rows - FIRST)), "slides": False}
+        steps = [*map(self._places, reversed(list(places))), self._strips]
+        found = [
+            descend(self.repaired({**first, **{f"{name}.at": place for name, place in start.items()}}), [*steps, *steps], self.seconds)
+            for start in starts
+        ]
+        return min(found, key=self.seconds)
+
+    def repaired(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The point that is meant: what cannot be in strips is whole."""
+        place = {name: config[f"{name}.at"] for name in self.placements.places}
+        for name in reversed(list(place)):
+            if place[name] == FUSED and place.get(self.placements.readers[name][0]) == INLINED:
+                place[name] = WHOLE
+            if place[name] == STRIP and self.placements.holder(name, place.__getitem__) is None:
+                place[name] = WHOLE
+        strips = STRIP in place.values()
+        rows, slides = (config["strip"], config["slides"] and config["strip"] > 1) if strips else (self.placements.strips[0], False)
+        return {"strip": rows, "slides": slides, **{f"{name}.at": value for name, value in place.items()}}
+
+    def _places(self, name: str) -> Alternatives:
+        return lambda config: (self.repaired({**config, f"{name}.at": place}) for place in self.placements.places[name])
+
+    def _strips(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        return (self.repaired({**config, "strip": rows, "slides": slides}) for rows in self.placements.strips for slides in (False, True))
+
+    # What it costs ----------------------------------------------------------------------------------------------------------
+
+    def seconds(self, config: Mapping[str, Any]) -> float:
+        """What a point takes by the cost model; infinity where it is none."""
+        plan = self.placements.plan(config)
+        if plan is None:
+            return math.inf
+        total, grouped = 0.0, {group.result: group for group in plan.groups}
+        for name in self.placements.stages:
+            if name not in plan.inlined and name not in plan.members:
+                total += self._group(grouped.get(name, Group(name, "", 1, False, ())), plan)
+        return total
+
+    def _group(self, group: Group, plan: Plan) -> float:
+        """What a stage takes with what is computed in its strips."""
+        stages, written_in = {group.result, *group.members}, plan.inlined
+        fused = frozenset(name for name in plan.fused if name in stages or self.placements.readers[name][0] in stages)
+        own = frozenset(name for name in written_in if self._reaches(name, stages, written_in))
+        key = (group, own, fused)
+        if key not in self._known:
+            if sum(self._asked) > self.most:
+                return math.inf
+            self._asked.append(len(stages))
+            sketch = self._sketch(group, own)
+            if sketch is not None:
+                sketch.forget({self.placements.stages[name].store.buffers[0].name for name in fused})
+            self._known[key] = (
+                math.inf if sketch is None else self._shared(estimated(numbered(sketch.parts()), self.machine.core).seconds, group)
+            )
+        return self._known[key]
+
+    def _reaches(self, name: str, stages: set[str], written_in: frozenset[str]) -> bool:
+        """Is a stage that is inlined written into one of these, by way of others that are?"""
+        return any(
+            reader in stages or (reader in written_in and self._reaches(reader, stages, written_in))
+            for reader in self.placements.readers[name]
+        )
+
+    def _shared(self, seconds: float, group: Group) -> float:
+        if self.threads == 1 or not self.placements.stages[group.result].outer:
+            return seconds
+        trips = (
+            math.ceil(size(self.placements.loop(group.result)) / group.rows)
+            if group.members
+            else size(self.placements.stages[group.result].outer[0])
+        )
+        return min(seconds, seconds * math.ceil(trips / self.threads) / trips + self.machine.core.fork)
+
+    def _sketch(self, group: Group, written_in: frozenset[str]) -> Sketch | None:
+        """The loops of a group; None where the regions of its members cannot be told."""
+        result = self._stage(group.result, written_in)
+        at = ""
+        if group.members:
+            for made, name in zip(result.split(group.loop, group.rows), (STRIPS_OF.format(group.loop), group.loop), strict=True):
+                result.rename(made, name)
+            kept, row = STRIPS_OF.format(group.loop), group.loop  # stages know the loop inside a strip by its old name
+            order = [loop.name for loop in result.loops if loop.name not in group.inside]
+            place = order.index(row if group.slides else kept) + 1
+            result.reorder(*order[:place], *group.inside, *order[place:])
+            at = row if group.slides else kept
+        readers = {group.result: result}
+        for name in group.members:
+            used = [readers[reader] for reader in self._readers(name, written_in) if reader in readers]
+            member = computed_at(used, self._stage(name, written_in), at, kept=group.slides)
+            if member is None:
+                return None
+            readers[name] = member
+        result = self._scheduled(group.result, result, group)
+        for name in reversed(list(readers)[1:]):
+            result.put(self._scheduled(name, readers[name], group), at)
+        return result
+
+    def _readers(self, name: str, written_in: frozenset[str]) -> Iterator[str]:
+        """The stages that read a stage once others are inlined."""
+        for reader in self.placements.readers[name]:
+            if reader in written_in:
+                yield from self._readers(reader, written_in)
+            else:
+                yield reader
+
+    def _stage(self, name: str, written_in: frozenset[str]) -> Sketch:
+        """A stage with what is written into it."""
+        makers = {self.placements.stages[other].store.buffers[0].name: other for other in written_in}
+        if (name, written_in) not in self._stages:
+            sketch = Sketch.of(self.plain, name)
+            for other in sorted(written_in, key=self._order, reverse=True):
+                if any(makers.get(access.buffer.name) == other for access in sketch.statement.accesses):
+                    inlined(sketch, Sketch.of(self.plain, other))
+            self._stages[name, written_in] = sketch
+        return self._stages[name, written_in].copy()
+
+    @cached_property
+    def _order(self) -> Callable[[str], int]:
+        return {name: place for place, name in enumerate(self.placements.stages)}.__getitem__
+
+    def _scheduled(self, name: str, sketch: Sketch, group: Group) -> Sketch:
+        """The sketch of a stage of a group after the steps of its default point."""
+        rows = self.placements.rows[name]
+        if isinstance(rows, PlacedContraction):
+            return rows.sketch(sketch)
+        if isinstance(rows, PlacedWindow):
+            cut, around = bool(group.members) and name == group.result, set[str]()
+            if group.slides:  # rows come one by one
+                around = {group.loop} if cut else {loop.loop for loop in rows.window.stage.outer if loop is not rows.vector}
+            rows.sketch(sketch, around)
+        elif isinstance(rows, RowVectors) and rows.vector is not None and any(loop.name == rows.vector.loop for loop in sketch.loops):
+            if name not in self._vectors:
+                self._vectors[name] = rows.default()["vectors"]
+            loop = _joined(sketch, rows.run, rows.vector.loop)
+            sketch.mark(sketch.split(loop, self._vectors[name] * rows.lanes, rows.lanes)[1], "vector")
+        return sketch
+
+
+def _joined(sketch: Sketch, run: Run | None, loop: str) -> str:
+    """The loop that a run becomes: where strips are cut from one of its loops, what is left of it is part."""
+    for outer in () if run is None else reversed(run.loops[:-1]):
+        names = [found.name for found in sketch.loops]
+        place = names.index(loop)
+        if place == 0 or names[place - 1] != outer.loop:
+            break
+        loop = sketch.fuse(outer.loop, loop)
+    return loop

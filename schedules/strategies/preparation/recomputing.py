@@ -1,0 +1,65 @@
+"""Intermediates that are computed anew wherever they are read, instead of being kept.
+
+    for j: E[j] = exp(X[j] - m)
+    for j: z += E[j]                          ->            for j: z += exp(X[j] - m)
+    for j: Y[j] = E[j] / z                                  for j: Y[j] = exp(X[j] - m) / z
+
+What is kept of a long row goes out of the near caches and comes back; computed anew it takes its arithmetic once more. So this is a choice
+where a row leaves the second level. Beyond `FRESH` bytes keeping it is dear on any machine: such storage is new in every call, and the
+system clears it page by page when it is touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, readers, size, stages_of
+from tensorlang.schedules.strategies.processor import Processor
+
+FRESH: Final = 32 << 20
+"""Bytes above which an allocation is mapped anew each time: as far as glibc lets its threshold grow (M_MMAP_THRESHOLD, mallopt(3))."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputing:
+    """Stages that may be computed anew where they are read, and the bytes that are kept of them at a time."""
+
+    stages: tuple[str, ...]
+    kept: int
+
+    @classmethod
+    def of(cls, s: Schedule, machine: Processor) -> Recomputing | None:
+        """The pointwise intermediates of which a row leaves the second-level cache; None where there are none."""
+        infos = stages_of(s.nest)
+        rows = {info.name: _row_bytes(info) for info in infos if _is_kept(s, info)}
+        long = {name: row for name, row in rows.items() if row > machine.l2}
+        return cls(tuple(long), sum(long.values())) if long else None
+
+    @property
+    def pays(self) -> bool:
+        """Is it dear to keep them?"""
+        return self.kept > FRESH
+
+    def applied(self, s: Schedule) -> Schedule | None:
+        """The schedule with the stages written into their readers; None where that is not legal."""
+        s = s.copy()
+        for name in reversed(self.stages):
+            if not s.can("compute_inline", name):
+                return None
+            s.compute_inline(name)
+        return s
+
+
+def _is_kept(s: Schedule, info: StageInfo) -> bool:
+    """Is a stage pointwise, of several readers, and no result?"""
+    (buffer, *others), known = info.store.buffers, info.written()
+    plain = not others and not info.reduced and info.store.reducer is None and buffer.memory != "argument"
+    return plain and known is not None and len(readers(s.nest, (buffer,))) > 1
+
+
+def _row_bytes(info: StageInfo) -> int:
+    """What is kept at a time: of the outermost loop that repeats one iteration, where rows of the result can be computed one by one."""
+    repeated = next((place for place, loop in enumerate(info.outer) if size(loop) > 1), len(info.outer))
+    return info.written(repeated + 1 if repeated + 1 < len(info.outer) else 0) or 0

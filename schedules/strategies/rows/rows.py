@@ -1,0 +1,257 @@
+"""Stages without reuse: pointwise expressions, and reductions along rows.
+
+Pointwise stages and reductions whose operands lie contiguous along the output's last axis run as vectors over that axis; reductions
+over contiguous data keep vector partial results. Both are bound by memory, so the knobs are how many elements are in flight and how
+the work is shared by threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, lcm, prod
+from typing import Any
+
+from tensorlang.errors import ScheduleError
+from tensorlang.ir import For
+from tensorlang.schedules.directives.loop_kinds import Vectorize
+from tensorlang.schedules.faults import TOO_MUCH_CODE
+from tensorlang.schedules.model.program import Part
+from tensorlang.schedules.placement.local_copies import tile_name
+from tensorlang.schedules.rewriting.edit import find_loop, literal_extent
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.schedules.spaces.knobs import Flag, Knob, Sizes
+from tensorlang.schedules.strategies.analysis.roles import componentwise
+from tensorlang.schedules.strategies.analysis.short_axes import Run, run_of
+from tensorlang.schedules.strategies.analysis.stages import StageInfo, divisors, is_literal, size, standing, tail_of
+from tensorlang.schedules.strategies.loops.blocked_sums import BLOCK, rounds, sum_in_blocks, sum_in_lanes
+from tensorlang.schedules.strategies.loops.phases import TOGETHER, Phases, vectorize_phases
+from tensorlang.schedules.strategies.loops.prefetching import ask_ahead, operands_from_afar, prefetch_knob
+from tensorlang.schedules.strategies.loops.streaming import stream, streams_by_default
+from tensorlang.schedules.strategies.loops.thread_loop import outer_loop_knob, parallelize, worth_threads
+from tensorlang.schedules.strategies.processor import Processor
+
+MAX_LANES = 128
+"""Elements in flight, at most."""
+SHORT_LANES = 4
+"""Vectors of a run of short axes, at most, where those are more elements."""
+RAGGED_FROM = 4
+"""Vectors in a range that data tells, on average, below which masks at both of its ends cost more than lanes give."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowVectors:
+    """The vector loop of a stage without reuse."""
+
+    stage: StageInfo
+    vector: For | None
+    lanes: int
+    threads: int
+    streamed: bool | None = None
+    shared: bool = False
+    """Do threads share it by default?"""
+    blocks: bool = True
+    """May a sum along rows be added up in blocks? Not where it is known to be short."""
+    far: tuple[str, ...] = ()
+    """Operands that may be asked for ahead."""
+    run: Run | None = None
+    """The loops that `vector`, the innermost of them, is one run with."""
+    phases: Phases = TOGETHER
+    """Remainders of the vector loop that decide what is chosen."""
+
+    @classmethod
+    def of(cls, stage: StageInfo, machine: Processor, threads: int, plain: Sequence[Part]) -> RowVectors:
+        """Any stage can be run this way; `plain` is the program before it is scheduled, as the cost model reads it."""
+        lanes = machine.lanes(stage.widest)
+        vector = _vector(stage, lanes)
+        run = run_of(stage, lanes, max(MAX_LANES, SHORT_LANES * lanes)) if vector is not None and size(vector) < lanes else None
+        vector = vector if run is None else run.loops[-1]
+        shared = threads > 1 and bool(stage.outer) and worth_threads(stage, vector, plain, machine, threads)
+        phases = TOGETHER if vector is None or run is not None else Phases.of(stage, vector, lanes)
+        return cls(stage, vector, lanes, threads, streams_by_default(stage, machine), shared, run=run, phases=phases)
+
+    def asking_ahead(self, machine: Processor) -> RowVectors:
+        """The same, where operands from afar may be asked for ahead."""
+        return replace(self, far=operands_from_afar(self.stage, self.vector, machine))
+
+    @property
+    def name(self) -> str:
+        """What logs call it."""
+        return "rows"
+
+    @property
+    def reduces(self) -> bool:
+        """Is the vector loop a loop of the reduction?"""
+        return self.vector is not None and self.vector in self.stage.reduced
+
+    @property
+    def ragged(self) -> bool:
+        """Does data tell the range of the vector loop?"""
+        return self.vector is not None and self.vector.loop in self.stage.ragged.bounded
+
+    @property
+    def extent(self) -> int:
+        """Iterations of the vector loop, or of the run that it is part of."""
+        return self.run.size if self.run is not None else 1 if self.vector is None else size(self.vector)
+
+    @property
+    def literal(self) -> bool:
+        """Is their number a literal?"""
+        return self.run.literal if self.run is not None else self.vector is not None and is_literal(self.vector) and not self.ragged
+
+    @property
+    def period(self) -> int:
+        """The fewest vectors after which lanes are at the same places of a digit (`i % 3`) again: so many have places that are known."""
+        if self.run is not None and self.run.period > 1:
+            return self.run.counts(self.lanes, MAX_LANES)[0]
+        if self.vector is None or self.stage.reduced or not is_literal(self.vector):
+            return 1
+        found = lcm(*(by // gcd(by, self.lanes) for by in divisors(self.stage, self.vector, decided=True) if by < self.lanes))
+        return found if found * self.lanes <= min(MAX_LANES, size(self.vector)) else 1
+
+    def knobs(self, prefix: str = "") -> tuple[Knob, ...]:
+        """Vectors in flight, unrolling, whether results pass the caches by, how far ahead operands are asked for, threads."""
+        found: list[Knob] = []
+        if self.vector is not None:
+            found.append(Sizes(f"{prefix}vectors", self._counts(self.extent)))
+            if self.stage.reduced and not self.reduces:
+                found.append(Flag(f"{prefix}inside"))
+            if self.phases.count > 1:
+                found.append(Flag(f"{prefix}phases"))
+            if self.streamed is not None:
+                found.append(Flag(f"{prefix}stream"))
+            if self.far:
+                found.append(prefetch_knob(prefix, self.stage, self.vector))
+        if self.threads > 1 and self.stage.outer:
+            found.append(outer_loop_knob(prefix))
+        return tuple(found)
+
+    def default(self, prefix: str = "") -> dict[str, Any]:
+        """Four vectors in flight for reductions, two for the rest, short rows at once; threads where the work is worth it."""
+        config: dict[str, Any] = {}
+        if self.vector is not None:
+            counts, extent = self._counts(self.extent), self.extent
+            wanted = 1 if self.ragged else (8 if self._long(4 * self.lanes) else 4) if self.stage.reduced else 2
+            if self.stage.store.reducer is not None and componentwise(self.stage.store.reducer):  # each has partial results of its own
+                wanted = -(-wanted // len(self.stage.store.buffers))
+            whole = [count for count in counts if count * self.lanes == extent]
+            config[f"{prefix}vectors"] = self.period if self.period > 1 else max(whole or (count for count in counts if count <= wanted))
+            if self.stage.reduced and not self.reduces:
+                config[f"{prefix}inside"] = True
+            if self.phases.count > 1:
+                config[f"{prefix}phases"] = self.phases.pay
+            if self.streamed is not None:
+                config[f"{prefix}stream"] = self.streamed
+            if self.far:
+                config[f"{prefix}prefetch"] = 0
+        if self.threads > 1 and self.stage.outer:
+            config[f"{prefix}parallel"] = "outer" if self.shared else "none"
+        return config
+
+    def _long(self, lanes: int) -> bool:
+        """Is this a sum whose lanes would add up more than a block?"""
+        if not (self.reduces and rounds(self.stage.store)):
+            return False
+        extents = [literal_extent(loop) for loop in self.stage.reduced]
+        return None in extents or prod(extent or 0 for extent in extents) > BLOCK * lanes
+
+    def _counts(self, extent: int) -> tuple[int, ...]:
+        """How many vectors may be in flight: powers of two, and as many as a short row has."""
+        if self.run is not None and self.run.period > 1:
+            return self.run.counts(self.lanes, MAX_LANES)
+        most = max(1, min(-(-extent // self.lanes), MAX_LANES // self.lanes))
+        short = range(1, most + 1)
+        return tuple(count for count in short if count & (count - 1) == 0 or count * self.lanes == extent or count == self.period)
+
+    def schedule(self, s: Schedule, config: Mapping[str, Any], prefix: str = "", *, alone: bool = True) -> None:
+        """Append the directives of a point to a schedule; a stage that stands inside another (not `alone`) gets no threads."""
+        outermost = next(iter(standing(s.nest, self.stage)), None)
+        if self.vector is not None and size(find_loop(s.nest, self.vector.loop)) > 1 and s.can("split", self.vector.loop, self.lanes):
+            width = min(config[f"{prefix}vectors"] * self.lanes, max(MAX_LANES, self.period * self.lanes))
+            width = max(width, self.phases.count * self.lanes) if config.get(f"{prefix}phases") else width
+            width = width if self.run is None or not self.run.literal else min(width, self.run.size)
+            lanes, joined = self._joined(s)
+            outermost = lanes if outermost in joined else outermost
+            long = self.blocks and self.reduces and not self.ragged and rounds(self.stage.store)
+            partial = f"{self.stage.store.buffers[0].name}_rf"
+            reading = partial if long and self._sum_in_lanes(s, width) else self.stage.name
+            if reading != partial:
+                outer, inner = s.split(lanes, width, tail_of(self.literal, "mask"))
+                if outermost == lanes:
+                    outermost = outer
+                if self.stage.reduced and not self.reduces and config.get(f"{prefix}inside", False):
+                    self._move_inside(s, outer, inner)
+                apart = config.get(f"{prefix}phases", False) and not config.get(f"{prefix}stream")
+                if not (apart and vectorize_phases(s, inner, self.phases.count)):
+                    s.attempt(Vectorize(inner))
+            if config.get(f"{prefix}stream"):
+                stream(s, self.stage)
+            if config.get(f"{prefix}prefetch"):
+                ask_ahead(s, reading, self.far, config[f"{prefix}prefetch"], self.extent, width)
+        if alone and config.get(f"{prefix}parallel", "none") == "outer" and outermost is not None:
+            parallelize(s, outermost)
+
+    def _joined(self, s: Schedule) -> tuple[str, tuple[str, ...]]:
+        """The loop that the run became, and those that it was; where strips are cut from one of them what is left of it is joined."""
+        assert self.vector is not None
+        fused, joined, standing = self.vector.loop, [self.vector.loop], s.loops(self.stage.name)
+        for loop in () if self.run is None else reversed(self.run.loops[:-1]):
+            name = loop.loop if loop.loop in standing else f"{loop.loop}_i"
+            if name not in standing or not s.can("fuse", name, fused):
+                break
+            fused = s.fuse(name, fused)
+            joined.append(name)
+        return fused, tuple(joined)
+
+    def _sum_in_lanes(self, s: Schedule, lanes: int) -> bool:
+        """Sum in vectors and in blocks, where the loops are long and that is legal; else leave the schedule as it was."""
+        assert self.vector is not None
+        loops = [*(loop.loop for loop in self.stage.reduced if loop is not self.vector), self.vector.loop]
+        before = len(s.directives)
+        try:
+            done = sum_in_lanes(s, self.stage, loops, lanes)
+        except ScheduleError as error:
+            if error.code != TOO_MUCH_CODE:
+                raise
+            done = False
+        if not done:
+            s.undo(len(s.directives) - before)
+        return done
+
+    def _move_inside(self, s: Schedule, outer: str, inner: str) -> None:
+        """Put the vector loop inside the reduction and keep its results in registers."""
+        reduced = [loop.loop for loop in self.stage.reduced]
+        own = s.loops(self.stage.name)
+        beside = own.index(outer) > min(map(own.index, reduced))  # a scatter's elements may be told by its inner loops
+        order = [*([outer] if beside else []), *reduced, inner]
+        if s.can("reorder", *order):
+            s.reorder(*order)
+            target = self.stage.store.buffers[0].name
+            if s.can("accumulate", target, at=outer):
+                tile = tile_name(s.nest, target)
+                s.accumulate(target, at=outer)
+                if self.run is not None and all(map(is_literal, self.stage.reduced)) and prod(map(size, self.stage.reduced)) < self.lanes:
+                    for loop in reduced:
+                        s.unroll(loop)
+                    return
+                if rounds(self.stage.store):
+                    sum_in_blocks(s, tile, reduced, BLOCK)
+
+
+def _vector(stage: StageInfo, lanes: int) -> For | None:
+    """The loop whose iterations become lanes: the one along which most operands lie contiguous, and the fewest are scattered.
+
+    The output's last axis wins ties, and loops much shorter than a vector lose.
+    """
+    candidates = [
+        loop
+        for loop in (*stage.outer[-1:], *stage.reduced[::-1])
+        if loop.loop not in stage.ragged.keys and (loop.loop not in stage.ragged.bounded or stage.length(loop) >= RAGGED_FROM * lanes)
+    ]
+
+    def score(loop: For) -> tuple[bool, int, int]:
+        moves = [stage.moves(load, loop) for load in stage.loads if stage.moves(load, loop) != 0]
+        scattered = sum(move != 1 for move in moves)
+        return 2 * size(loop) >= lanes, -scattered, sum(move == 1 for move in moves)
+
+    return max(candidates, key=score, default=None)

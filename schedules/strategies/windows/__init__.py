@@ -1,0 +1,1 @@
+"""Sliding windows whose data is read by neighbours alone, tile by tile."""
