@@ -308,7 +308,7 @@ def test_scalars_and_vectors_of_any_length_agree_to_the_bit(function, name, on):
 ELSEWHERE = ("x86-64-v2", "x86-64-v3", "aarch64-unknown-linux-gnu:cortex-a72")
 
 
-@crossed({"on": TARGETS + ELSEWHERE, "name": ["float32", "float64"]})
+@crossed({"on": TARGETS + ELSEWHERE, "name": ["float32", "float64"]}, count=3)
 def test_no_function_calls_a_library(name, on):
     wanted = {function: symbols.undefined_symbols(_object(function, name, 16, on)) for function in FUNCTIONS}
     assert not any(wanted.values()), wanted

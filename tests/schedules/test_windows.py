@@ -238,7 +238,7 @@ def test_a_result_is_consumed_in_registers() -> None:
     assert averages.default["epilogue"] == "fused" and "in registers" in str(averages.schedule(averages.default))
 
 
-@crossed({"n": [1, 2], "h": [1, 4, 13], "w": [1, 9, 33]}, count=6)
+@crossed({"n": [1, 2], "h": [1, 4, 13], "w": [1, 9, 33]}, count=3)
 def test_extents_known_at_run_time_are_right_at_every_size(n: int, h: int, w: int) -> None:
     found = _symbolic()
     rng = np.random.default_rng(0)
