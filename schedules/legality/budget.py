@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from tensorlang.ir import Nest
+from tensorlang.ir.mentions import DEEPEST, mentions
 from tensorlang.ir.printer import short
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.code_size import REGISTER, growth, parts
@@ -26,6 +27,8 @@ MAX_CHOICES: Final = 100
 
 def within_budget(nest: Nest, before: Nest, loop: str) -> Nest:
     """The nest, if its code is small enough, or no more than `before`. Raises `Refusal`."""
+    if (deep := mentions(nest.body).depth) > DEEPEST:
+        raise Refusal("TL-S202", f"{deep} loops would stand in one another (at most {DEEPEST}); split or tile less", loop=loop)
     reason = too_much(nest) if growth(nest, before) > 0 else None
     if reason is not None:
         raise Refusal("TL-S202", reason, loop=loop)

@@ -17,6 +17,8 @@ from tensorlang.ir.printer import text
 from tensorlang.ir.traverse import walk
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
+MAX_AXES: Final = 64
+"""Of a tensor: as many as NumPy's arrays have."""
 MAX_EXTENT: Final = ir.MOST
 
 
@@ -217,6 +219,8 @@ def shape_nodes(shape: object, what: str) -> tuple[ir.Expr, ...]:
         shape = (shape,)
     if not isinstance(shape, (tuple, list)):
         raise DefinitionError(f"the shape of {what} must be a tuple of ints and dims, not {shape!r:.60}")
+    if len(shape) > MAX_AXES:
+        raise DefinitionError(f"{what} has {len(shape)} axes; a tensor has at most {MAX_AXES}, as arrays do")
     nodes = tuple(extent_node(entry, f"an extent of {what}") for entry in shape)
     for node in nodes:
         if isinstance(node, ir.Const) and node.value < 0:

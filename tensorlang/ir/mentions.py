@@ -15,6 +15,8 @@ from typing import Final, assert_never
 from tensorlang.ir import Alloc, Block, Buffer, For, If, Load, Mentions, Prefetch, Stmt, Store, block
 from tensorlang.ir.traverse import children, expressions, map_statements, substatements
 
+DEEPEST: Final = 128
+"""How many loops may stand in one another. Passes walk a nest as deep as it is, and their stack ends at some 150."""
 RUN: Final = 32
 """Parts of a block that are passed by together: most directives make a new block, so that finding in it must cost little to prepare."""
 
@@ -38,10 +40,11 @@ def _found(stmt: Stmt) -> Mentions:
             return Mentions(nothing, nothing, frozenset((stmt.buffer.name, *_read(stmt))))
         case For():
             inner, followed = mentions(stmt.body), () if stmt.follows is None else (stmt.follows,)
-            return Mentions(inner.stages, inner.allocated, inner.names.union((stmt.loop, *followed, *_read(stmt))))
+            names = inner.names.union((stmt.loop, *followed, *_read(stmt)))
+            return Mentions(inner.stages, inner.allocated, names, depth=inner.depth + 1)
         case Alloc():
             inner, own = mentions(stmt.body), [buffer.name for buffer in stmt.buffers]
-            return Mentions(inner.stages, inner.allocated.union(own), inner.names.union(own))
+            return Mentions(inner.stages, inner.allocated.union(own), inner.names.union(own), depth=inner.depth)
         case Block() | If():
             parts = [mentions(part) for part in substatements(stmt)]
             runs = [nothing.union(*[part.names for part in parts[first : first + RUN]]) for first in range(0, len(parts), RUN)]
@@ -50,6 +53,7 @@ def _found(stmt: Stmt) -> Mentions:
                 nothing.union(*[part.allocated for part in parts if part.allocated]),
                 nothing.union(_read(stmt), *runs),
                 tuple(runs) if len(runs) > 1 else (),
+                max((part.depth for part in parts), default=0),
             )
         case _:
             assert_never(stmt)

@@ -45,12 +45,16 @@ Tail = Literal["guard", "mask", "peel", "shift"]
 
 @frozen
 class Mentions:
-    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, all by runs."""
+    """The names within a statement: of stages, of buffers allocated, and all (of loops and buffers too); in a long block, all by runs.
+
+    `depth` is how many loops stand in one another.
+    """
 
     stages: frozenset[str]
     allocated: frozenset[str]
     names: frozenset[str]
     runs: tuple[frozenset[str], ...] = ()
+    depth: int = 0
 
 
 @frozen

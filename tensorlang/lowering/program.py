@@ -29,7 +29,8 @@ from tensorlang.definition.tensor import (
 )
 from tensorlang.errors import DefinitionError
 from tensorlang.ir import Buffer, Expr, For, Nest, Stmt, allocate, block
-from tensorlang.ir.traverse import expressions, statements
+from tensorlang.ir.mentions import DEEPEST
+from tensorlang.ir.traverse import expressions, statements, substatements
 from tensorlang.lowering.nests import ProgramLowering, TensorStorage
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -62,7 +63,8 @@ def lower_program(outputs: object, name: str | None = None, inputs: Sequence[Ten
 
     `outputs` are tensors, `name` names the kernel (default: the first output), `inputs` overrides the order of arguments (default:
     the placeholders in the order in which they were created). Raises `DefinitionError` where an output is a placeholder or stands
-    twice, `inputs` leaves out a placeholder that is read, or takes what is none, or a dim has two pairs of bounds.
+    twice, `inputs` leaves out a placeholder that is read, or takes what is none, a dim has two pairs of bounds, or too many loops stand in
+    one another.
     """
     if name is not None and not isinstance(name, str):
         raise DefinitionError(f"{name!r:.60} cannot name a kernel; use letters, digits and _")
@@ -70,6 +72,8 @@ def lower_program(outputs: object, name: str | None = None, inputs: Sequence[Ten
     tensors = _Tensors.of(results, inputs)
     lowering = ProgramLowering(tensors.names, dict(tensors.places))
     body = block(*(part for definition in tensors.program for part in lowering.definition(definition)))
+    if (deep := _depth(body)) > DEEPEST:
+        raise DefinitionError(f"{deep} loops stand in one another (at most {DEEPEST}): compute sums within sums in stages of their own")
     storage = tuple(lowering.scratch)
     nest = _function(name or tensors.outputs[0].name, tensors, allocate(storage, body), storage)
     bound = {
@@ -78,6 +82,17 @@ def lower_program(outputs: object, name: str | None = None, inputs: Sequence[Ten
         if isinstance(definition, Placeholder) and definition.array is not None
     }
     return LoweredProgram(nest, results, as_inputs(inputs), storage, bound)
+
+
+def _depth(body: Stmt) -> int:
+    """How many loops stand in one another, found without standing in them, since there may be too many (else `Mentions.depth`)."""
+    found, stack = 0, [(body, 0)]
+    while stack:
+        stmt, depth = stack.pop()
+        depth += isinstance(stmt, For)
+        found = max(found, depth)
+        stack += [(part, depth) for part in substatements(stmt)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

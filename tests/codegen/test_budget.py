@@ -192,3 +192,40 @@ def test_choices_between_reads_that_stand_deep_in_one_another_are_refused() -> N
 
     with pytest.raises(tl.BuildError, match=r"choices between reads stand 1\d\d deep in one another"):
         tl.build(tl.Schedule(tl.compute((256,), body, name="Y")))
+
+
+def sums_within_sums(levels: int, axes: int) -> tl.Tensor:
+    A = tl.placeholder((1,), name="A")
+    value: Any = A[0]
+    for level in range(levels):
+        over = tuple(tl.reduce_axis(1, f"k{level}_{axis}") for axis in range(axes))
+        value = tl.sum(value + tl.cast(sum(over[1:], over[0]), "float32"), axis=over)
+    return tl.compute((1,), lambda _: value, name="B")
+
+
+def test_as_many_loops_as_there_may_be_are_built() -> None:
+    X = tl.placeholder((1,) * 64, name="X")
+    over = tuple(tl.reduce_axis(1) for _ in range(64))
+    kernel = tl.build(tl.compute((1,) * 64, lambda *at: tl.sum(X[over] + X[at], axis=over), name="Y"))
+    np.testing.assert_array_equal(kernel(np.full((1,) * 64, 2, "float32")), np.full((1,) * 64, 4, "float32"))
+
+
+@pytest.mark.parametrize(("levels", "axes"), [(3, 50), (10, 60)])
+def test_more_loops_in_one_another_are_refused_by_name(levels: int, axes: int) -> None:
+    for ask in (tl.build, tl.Schedule):
+        with pytest.raises(tl.DefinitionError, match=f"{levels * axes + 1} loops stand in one another .at most 128"):
+            ask(sums_within_sums(levels, axes))
+
+
+def test_a_tensor_has_as_many_axes_as_an_array_at_most() -> None:
+    with pytest.raises(tl.DefinitionError, match="placeholder X has 65 axes; a tensor has at most 64"):
+        tl.placeholder((1,) * 65, name="X")
+
+
+def test_splitting_ends_where_a_build_would() -> None:
+    s = tl.Schedule(tl.compute((1 << 20,), lambda i: tl.cast(i, "float32"), name="B"))
+    with pytest.raises(tl.ScheduleError, match="129 loops would stand in one another .at most 128.; split or tile less"):
+        for _ in range(200):
+            s.split(s.loops("B")[-1], 2)
+    assert len(s.loops("B")) == 128
+    np.testing.assert_array_equal(tl.build(s)(), np.arange(1 << 20, dtype="float32"))
