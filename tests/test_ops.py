@@ -268,6 +268,9 @@ REFUSED = {
     "layer_norm: normalized_shape 4 is not the last axes of X: float32[4, 6]": lambda: ops.layer_norm(X2, 4),
     "layer_norm: weight has 1 axes, but is W: float32[5, 7]": lambda: ops.layer_norm(X2, 6, W2),
     "gelu: approximate 'sign' is not one of 'none', 'tanh'": lambda: ops.gelu(X2, approximate="sign"),
+    "avg_pool2d: count_include_pad must be True or False, not 'no'": lambda: ops.avg_pool2d(X4, 2, count_include_pad="no"),  # type: ignore[arg-type]
+    "resize2d: align_corners must be True or False, not 'yes'": lambda: ops.resize2d(X4, 2, align_corners="yes"),  # type: ignore[arg-type]
+    "attention: is_causal must be True or False, not 1": lambda: ops.attention(X2, X2, X2, is_causal=1),  # type: ignore[arg-type]
     "group_norm: num_groups 4 does not divide the 6 channels of X: float32[4, 6]": lambda: ops.group_norm(X2, 4),
     "embedding: input must be integers, but is X: float32[4, 6]": lambda: ops.embedding(X2, W2),
     "sigmoid: input must be floating point, but is I: int32[3]; convert it with tl.cast": lambda: ops.sigmoid(

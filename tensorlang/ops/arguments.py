@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from tensorlang.definition.expr import Expr, ExprLike, cast
 from tensorlang.definition.extent import Extent, choice
 from tensorlang.definition.tensor import Tensor
@@ -59,6 +61,13 @@ def whole_axis(op: str, axis: object, tensor: Tensor) -> int:
 def one_of(op: str, what: str, value: object, *known: str) -> str:
     """A choice among words."""
     return choice(value, f"{op}: {what}", known)
+
+
+def flag(op: str, what: str, value: object) -> bool:
+    """True or False, NumPy's included. Raises `DefinitionError` for anything else, such as a word that would count as True."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise DefinitionError(f"{op}: {what} must be True or False, not {value!r:.60}")
 
 
 def define(shape: Sequence[Extent], names: Sequence[str], body: Callable[[tuple[Expr, ...]], ExprLike], name: str | None) -> Tensor:

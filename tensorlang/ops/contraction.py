@@ -14,7 +14,7 @@ from tensorlang.errors import DefinitionError
 from tensorlang.ir.dtype import BOOL
 from tensorlang.language.definitions import reduce_axis
 from tensorlang.language.reduction import sum as sum_over
-from tensorlang.ops.arguments import agree, define, floating, literal, need, wide
+from tensorlang.ops.arguments import agree, define, flag, floating, literal, need, wide
 from tensorlang.ops.normalization import softmax
 
 
@@ -103,6 +103,7 @@ def attention(
     if mask is not None:
         agree("attention", "the numbers of queries", query, lead, mask, 0)
         agree("attention", "the numbers of keys", key, lead, mask, 1)
+    causal = flag("attention", "is_causal", is_causal)
     factor = scale if scale is not None else 1 / math.sqrt(max(1, literal("attention", "the extent of a head", query.shape[-1])))
     batch = ("b", "h")[:lead] if lead <= 2 else tuple(f"b{n}" for n in range(lead))
 
@@ -124,7 +125,7 @@ def attention(
             result = result + wide(mask[i, j])
         elif mask is not None:
             result = select(mask[i, j], result, -math.inf)
-        return select(j <= i, result, -math.inf) if is_causal else result
+        return select(j <= i, result, -math.inf) if causal else result
 
     scores = define(square, (*batch, "l", "s"), score, part("scores"))
     weights = softmax(scores, axis=-1, name=part("weights"))

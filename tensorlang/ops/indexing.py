@@ -12,7 +12,7 @@ from tensorlang.definition.extent import Dim, Extent
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
 from tensorlang.language.reduction import accumulator
-from tensorlang.ops.arguments import define, floating, index_names, need, one_of, pair, wide
+from tensorlang.ops.arguments import define, flag, floating, index_names, need, one_of, pair, wide
 
 
 def embedding(input: Tensor, weight: Tensor, name: str | None = "embedding") -> Tensor:
@@ -71,6 +71,7 @@ def resize2d(
     input, layout = need(op, "input", input, 4), one_of(op, "layout", layout, "NCHW", "NHWC")
     first = layout == "NCHW"
     mode = one_of(op, "mode", mode, "nearest", "bilinear")
+    corners = flag(op, "align_corners", align_corners)
     down, across = _size(size)
     height, width = input.shape[2:] if first else input.shape[1:3]
     if 0 in (height, width):
@@ -95,8 +96,8 @@ def resize2d(
 
         def element(at: tuple[Expr, ...]) -> Expr:
             y, x = place(at)
-            top, bottom, v = _between(y, height, down, align_corners)
-            left, right, u = _between(x, width, across, align_corners)
+            top, bottom, v = _between(y, height, down, corners)
+            left, right, u = _between(x, width, across, corners)
             v, u = cast(v, precise), cast(u, precise)
             above = wide(read(at, top, left)) * (1.0 - u) + wide(read(at, top, right)) * u
             below = wide(read(at, bottom, left)) * (1.0 - u) + wide(read(at, bottom, right)) * u

@@ -9,7 +9,7 @@ from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import DefinitionError
 from tensorlang.language.definitions import reduce_axis
 from tensorlang.language.reduction import max as max_over, sum as sum_over
-from tensorlang.ops.arguments import define, floating, need, one_of, pair, wide
+from tensorlang.ops.arguments import define, flag, floating, need, one_of, pair, wide
 from tensorlang.ops.convolution import at_window, padded, windows
 
 _NAMES = {"NCHW": ("n", "c", "y", "x"), "NHWC": ("n", "y", "x", "c")}
@@ -83,6 +83,7 @@ def avg_pool2d(
     op = "avg_pool2d"
     input, layout = need(op, "input", input, 4), one_of(op, "layout", layout, "NCHW", "NHWC")
     floating(op, "input", input)
+    counts_padding = flag(op, "count_include_pad", count_include_pad)
     (ky, kx), (py, px) = pair(op, "kernel_size", kernel_size, 1), pair(op, "padding", padding, 0)
     sy, sx = (ky, kx) if stride is None else pair(op, "stride", stride, 1)
     if 2 * py > ky or 2 * px > kx:
@@ -97,7 +98,7 @@ def avg_pool2d(
         v, u = at_window(y, sy, r, 1), at_window(x, sx, s, 1)
         total = sum_over(wide(source[n, c, v, u] if layout == "NCHW" else source[n, v, u, c]), axis=(r, s))
         count = as_expr(ky * kx)
-        if not count_include_pad and (py or px):
+        if not counts_padding and (py or px):
             count = _inside(y, sy, ky, py, height) * _inside(x, sx, kx, px, width)
         return cast(total / cast(count, total.dtype), input.dtype)
 
