@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -30,6 +31,8 @@ LIMIT: Final = 180.0
 MEMORY: Final = 8 << 30
 RECURSION: Final = 10_000
 """Calls in one another at most: the term of a long recurrence is as deep as the recurrence is long."""
+YOUNG: Final = 50_000
+"""New objects after which garbage is looked for: a case makes millions that are gone without it."""
 DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG`: a worker does not outlive whoever started it."""
 
@@ -52,6 +55,9 @@ def serve(fault: str | None) -> None:
     oracles, replay = importlib.import_module("tests.fuzz.oracles"), importlib.import_module("tests.fuzz.replay")
     if fault is not None:
         importlib.import_module("tests.fuzz.faults").inject(fault)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG, 20, 20)
     judge = oracles.Judge(say=lambda text: out.write(json.dumps({"say": text}) + "\n"))
     for line in sys.stdin:
         request = json.loads(line)
