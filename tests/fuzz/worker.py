@@ -23,11 +23,17 @@ import time
 from pathlib import Path
 from typing import IO, Any, Final
 
+from . import starved
 from .case import Case
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 180.0
-"""Seconds that a case may take before it counts as a failure: two programs at the limit of the budget, built beside other work."""
+"""Seconds that a case may take before it counts as a failure: two programs at the limit of the budget, built beside other work.
+
+Where a process that took longer has run for less than that, and has something to do, it waits for a processor, and goes on.
+"""
+PATIENCE: Final = 20
+"""So many times as long on the wall, at most."""
 MEMORY: Final = 8 << 30
 RECURSION: Final = 10_000
 """Calls in one another at most: the term of a long recurrence is as deep as the recurrence is long."""
@@ -151,7 +157,8 @@ class Worker:
         process = self.start()
         assert process.stdin is not None
         case: Case | None = request.get("case")
-        said, deadline = "start", time.monotonic() + limit
+        said, start, used = "start", time.monotonic(), starved.seconds(process.pid)
+        deadline = start + limit
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
@@ -159,6 +166,10 @@ class Worker:
             pass
         while True:
             line = self._line(deadline)
+            if line is None and deadline < start + PATIENCE * limit and starved.seconds(process.pid) < used + limit:
+                if starved.starved(process.pid):
+                    deadline = time.monotonic() + limit / PATIENCE
+                    continue
             if not line:
                 code = self.stop()
                 tail = self.tail()
