@@ -1,6 +1,6 @@
 """Does a process hang, or does it wait for a processor that others use?
 
-What a case may take is counted in seconds of its own: on a machine with more work than processors, the clock on the wall tells nothing of it.
+What a case may take is counted in seconds of its own: where there is more work than processors, the clock on the wall tells nothing of it.
 """
 
 from __future__ import annotations

@@ -166,10 +166,10 @@ class Worker:
             pass
         while True:
             line = self._line(deadline)
-            if line is None and deadline < start + PATIENCE * limit and starved.seconds(process.pid) < used + limit:
-                if starved.starved(process.pid):
-                    deadline = time.monotonic() + limit / PATIENCE
-                    continue
+            patient = line is None and deadline < start + PATIENCE * limit
+            if patient and starved.starved(process.pid) and starved.seconds(process.pid) < used + limit:
+                deadline = time.monotonic() + limit / PATIENCE
+                continue
             if not line:
                 code = self.stop()
                 tail = self.tail()
