@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from .tags import Terms, trace
 from .view import Step
 
 Array = np.ndarray[Any, Any]
+Scheduled: TypeAlias = tuple[tl.Schedule, list[Step], set[Cell], Forward]
 TAG_WORK: Final = 2500
 NEST_WORK: Final = 4000
 ROOM: Final = 256 << 20
@@ -111,11 +112,8 @@ class Judge:
         self.memory.reset()
         for stage in case["stages"]:
             self.tally.add("stage", stage["kind"])
-        if self.drawn is not None and self.drawn[0] is case:
-            _, program, lowered = self.drawn
-        else:
-            program = Builder(case).program()
-            lowered = tl.Schedule(program.outputs).program
+        drawn = self.drawn if self.drawn is not None and self.drawn[0] is case else None
+        _, program, lowered = drawn or (case, Builder(case).program(), None)
         schedule, kept, covered, forward = self.scheduled(case, program, lowered)
         self.say("replay")
         replayed(schedule)
@@ -137,14 +135,14 @@ class Judge:
         for cell in sorted(covered):
             self.tally.add(spelled(cell))
 
-    def scheduled(self, case: Case, program: Program, lowered: LoweredProgram) -> tuple[Any, list[Step], set[Cell], Forward]:
+    def scheduled(self, case: Case, program: Program, lowered: LoweredProgram | None = None) -> Scheduled:
         """The schedule after all steps of a case, those that were accepted, the cells that they cover, and what judges dependences.
 
-        It starts from the very nest that the steps were drawn on: what a step makes of a nest is kept, and need not be found again. That
-        it is found again from another nest of the same program is for `replayed` to see.
+        It starts from the very nest that the steps were drawn on, where that is known: what a step makes of a nest is kept, and need not
+        be found again. That it is found again from another nest of the same program is for `replayed` to see.
         """
         self.say("schedule")
-        schedule, kept, covered = tl.Schedule(lowered), list[Step](), set[Cell]()
+        schedule, kept, covered = tl.Schedule(lowered or program.outputs), list[Step](), set[Cell]()
         forward = Forward(schedule.nest)
         for position, step in enumerate(case["steps"]):
             probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in catalogue.DIRECTIVES
