@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import tensorlang as tl
+from tensorlang.ir import For, Stmt, const
+from tensorlang.ir.traverse import map_statements, statements
+from tensorlang.schedules.legality.refilled import refilled
 from tests.schedules.judged import judge
 from tests.schedules.test_rewrites import INDICES, TABLE, fits, setting
 
@@ -67,6 +71,47 @@ def sliding() -> tl.Schedule:
     s.compute_at("D", "Y.j")
     s.store_root("D")
     return s
+
+
+def looked_up() -> tl.Tensor:
+    """Y[i, j] is the element of row i of A that I[j] says."""
+    a, where = tl.placeholder((4, 5), "int32", name="A"), tl.placeholder((6,), "int64", name="I")
+    return tl.compute((4, 6), lambda i, j: a[i, tl.clamp(where[j], 0, 4)] + tl.cast(j, "int32"), name="Y")
+
+
+def kept_row(reuse: str = "none") -> tl.Schedule:
+    """Every iteration reads any element of one row of storage, which it has filled, or the first one of its row has."""
+    s = tl.Schedule(looked_up())
+    s.cache_read("A", at="Y.j")
+    s.store_root("A_cache", reuse=reuse)
+    s.fold_storage("A_cache", 0, 1)
+    return s
+
+
+def test_a_copy_of_all_that_data_may_ask_for_lets_loops_change_places() -> None:
+    s = kept_row()
+    s.reorder("Y.j", "Y.i")
+    judge(s)
+    assert s.can("parallel", "Y.j").error.code == "TL-S101"
+
+
+def test_what_data_ask_for_ties_iterations_together_where_an_earlier_one_copied_it() -> None:
+    assert kept_row("slide").can("reorder", "Y.j", "Y.i").error.code == "TL-S103"
+
+
+def test_what_data_ask_for_ties_iterations_together_where_the_copy_leaves_out_an_element() -> None:
+    nest = kept_row().nest
+    inner = next(part for part in statements(nest.body) if isinstance(part, For) and part.loop == "Y.j")
+    around = next(part for part in statements(nest.body) if isinstance(part, For) and part.loop == "Y.i"), inner
+
+    def shorter(part: Stmt) -> Stmt:
+        part = map_statements(part, shorter)
+        return replace(part, hi=const(4)) if isinstance(part, For) and part.loop == "A_cache.d1" else part
+
+    left_out = replace(nest, body=shorter(nest.body))
+    body = next(part for part in statements(left_out.body) if isinstance(part, For) and part.loop == "Y.j").body
+    assert refilled(nest, [inner.body], around) == {"A_cache"}
+    assert refilled(left_out, [body], around) == set()
 
 
 def test_what_an_earlier_iteration_left_in_shared_storage_ties_iterations_together() -> None:
