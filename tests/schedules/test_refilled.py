@@ -73,7 +73,7 @@ def sliding() -> tl.Schedule:
     return s
 
 
-def looked_up() -> tl.Tensor:
+def looked_up() -> Any:
     """Y[i, j] is the element of row i of A that I[j] says."""
     a, where = tl.placeholder((4, 5), "int32", name="A"), tl.placeholder((6,), "int64", name="I")
     return tl.compute((4, 6), lambda i, j: a[i, tl.clamp(where[j], 0, 4)] + tl.cast(j, "int32"), name="Y")
@@ -193,3 +193,27 @@ def test_the_order_of_writes_that_nothing_reads_does_not_matter() -> None:
     judge(s)
     kept = tl.scan(lambda t, state: tl.compute((7,), lambda i: state[i] + x[i], name="N"), start, 7, keep="last", name="T")
     assert tl.Schedule(kept).can("fuse_loops", "T.start.i0", "T.t").error.code == "TL-S103"
+
+
+def last_of(bins: int) -> tl.Schedule:
+    """What was stored last in each of the bins that a copy of a list names."""
+    chosen = tl.placeholder((6,), "int64", name="I")
+    start = tl.compute((bins,), lambda x: tl.cast(x, "int32"), name="Z")
+    p, q = tl.reduce_axis(6, name="p"), tl.reduce_axis(4, name="q")
+
+    def is_one(p: tl.Expr, _: tl.Expr) -> tl.Expr:
+        return (chosen[p] >= 0) & (chosen[p] < bins)
+
+    s = tl.Schedule(tl.scatter(start, (p, q), lambda p, _: chosen[p], lambda p, q: tl.cast(p + q, "int32"), "set", is_one, name="H"))
+    s.cache_read("I", at="H.q")
+    return s
+
+
+@pytest.mark.parametrize("bins", [0, 1, 3])
+def test_iterations_meet_in_elements_that_there_are(bins: int) -> None:
+    s = last_of(bins)
+    assert bool(s.can("parallel", "H.p")) is (bins == 0)
+    assert bool(s.can("reorder", "H.q", "H.p")) is (bins == 0)
+    if bins == 0:
+        s.parallel("H.p")
+    judge(s)
