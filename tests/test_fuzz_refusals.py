@@ -88,3 +88,11 @@ def test_a_run_shows_the_dependences_that_isl_finds(program: Any) -> None:
     wanted, found = dependences(plain, arrays, {}), observed(plain, marked(plain), arrays, {})
     assert found.keys() == wanted.keys()
     assert all(found[who].value == need.value and found[who].combines == need.combines for who, need in wanted.items())
+
+
+def test_a_condition_that_only_what_is_no_number_meets_is_met() -> None:
+    """`x != x` lets no iteration of any numbers run, and all of them where there are none."""
+    x = tl.placeholder((4,), "float32", name="X")
+    r = tl.reduce_axis(4, name="r")
+    made = tl.compute((), lambda: tl.sum(x[r] + 1.0, r, where=x[r] != x[r]), name="Y")
+    assert verdict(case({"X": ([4], "float32")}, {}, []), made, {"X": x}, Parallel("Y.r")) == "needed"

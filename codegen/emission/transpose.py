@@ -114,7 +114,7 @@ def _store(frame: Frame, rows: list[Pending]) -> None:
     for start, size in pieces(first.lanes, SHORTEST):
         base = address(builder, first.place.dtype, first.base, literal(I64, first.step * start))
         part = range(start, start + size)
-        taken = values if lanes_of(values[0]) == size else [picked(builder, value, Poison(value.type), part) for value in values]
+        taken = [value if lanes_of(value) == size else picked(builder, value, Poison(value.type), part) for value in values]
         _store_transposed(frame, replace(first, base=base, lanes=size), taken, streamed=rows[0].streamed)
 
 

@@ -4,7 +4,7 @@ One formula serves every question. For a pair of accesses to one buffer, at leas
 that make them: each with its own value of every loop and derived axis, tied by bounds, conditions and relations. Outer loops are
 shared, the elements are equal, and the two instances stand in the order that the directive would break. `polyhedra.find` returns
 such a pair of iterations or proves that there is none; a pair is the counterexample of the refusal. Accesses at data-dependent
-indices are unknowns there, so they conflict unless the rest excludes it.
+indices are unknowns there, each some element that there is, so they conflict unless the rest excludes it.
 
 Two combining stores of one associative, commutative reducer may change places (that is the re-association that reordering a
 reduction states), but they may not run at the same time. Buffers allocated inside the loop in question are private to its iterations.
@@ -24,7 +24,7 @@ from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts
-from tensorlang.schedules.legality.instances import example_of, instance, rename, same_element
+from tensorlang.schedules.legality.instances import example_of, exists, instance, rename, same_element
 from tensorlang.schedules.legality.refilled import refilled
 from tensorlang.schedules.legality.rewrites import written_before
 from tensorlang.schedules.rewriting.edit import loops
@@ -46,7 +46,7 @@ def conflict(
     element, too, in whatever iterations of all its loops.
     """
     one, two = instance(nest, first, "'", shared), instance(nest, second, "''", shared)
-    facts = [*one.facts, *two.facts, *fused_loop_facts(nest, one, two, shared), *same_element(one, two), *order]
+    facts = [*one.facts, *two.facts, *fused_loop_facts(nest, one, two, shared), *same_element(one, two), *exists(one), *exists(two), *order]
     if reader is not None:
         third = instance(nest, reader, "*", frozenset())
         facts += [*third.facts, *same_element(one, third)]

@@ -12,10 +12,10 @@ from typing import Any
 from tensorlang import ir
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, Load, Nest
+from tensorlang.ir import Axis, Buffer, Compare, Const, Expr, Load, Nest, const
 from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, equations, in_scope, relation_names
-from tensorlang.ir.traverse import loads_of, map_children
+from tensorlang.ir.traverse import loads_of, map_children, walk
 from tensorlang.schedules.legality.accesses import Access, facts_of
 
 
@@ -66,6 +66,17 @@ def same_element(first: Instance, second: Instance) -> Iterator[Expr]:
     """What holds where two instances touch one element of a buffer."""
     for a, b in zip(first.index, second.index, strict=True):
         yield Compare("eq", a, b)
+
+
+def exists(copy: Instance) -> Iterator[Expr]:
+    """What holds of an element that data choose: it is one of the buffer, since an access is in bounds wherever it is made.
+
+    Which instances there are, and what they touch, is that of the nest as it stands. Where the index is one of axes alone, bounds,
+    relations and conditions say as much.
+    """
+    for part, extent in zip(copy.index, copy.access.buffer.shape, strict=True):
+        if any(True for _ in loads_of(part)) and not any(isinstance(node, (Axis, Load)) for node in walk(extent)):
+            yield from (Compare("le", const(0), part), Compare("lt", part, extent))
 
 
 def example_of(one: Instance, two: Instance, point: dict[Expr, int]) -> dict[str, Any]:

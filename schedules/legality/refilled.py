@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import uncovered
-from tensorlang.ir import Const, Expr, For, FuseRelation, Nest, Stmt
+from tensorlang.ir import Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import loads_of
@@ -51,12 +51,19 @@ def _is_refilled(nest: Nest, name: str, uses: Sequence[Access]) -> bool:
 
 
 def _comes_first(nest: Nest, write: Access, read: Access) -> bool:
-    """Does a store write all elements that a read asks for, before it, in the same iteration of the loops that both stand in?"""
-    told = (*write.index, *read.index, *write.conditions)
+    """Does a store write all elements that a read asks for, before it, in the same iteration of the loops that both stand in?
+
+    Where data say which element that is, it is any that there is: a read is in bounds wherever it is made.
+    """
+    told = (*write.index, *write.conditions)
     if write.position >= read.position or any(map(_is_told_by_data, told)) or not _is_exact(nest, write, read):
         return False
     known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
-    pairs = list(zip(read.index, write.index, strict=True))
+    index = [Axis(f"?{place}") if _is_told_by_data(part) else part for place, part in enumerate(read.index)]
+    for part, extent in zip(index, read.buffer.shape, strict=True):
+        if part not in read.index:
+            known += [Compare("le", const(0), part), Compare("lt", part, extent)]
+    pairs = list(zip(index, write.index, strict=True))
     return uncovered(place_facts(nest, read.loops, known), place_facts(nest, write.loops, write.conditions), pairs) is None
 
 

@@ -87,3 +87,19 @@ def test_values_computed_in_a_register_tile_are_stored_across_it() -> None:
     s.unroll(ji)
     x, y = np.random.default_rng(2).random((30, 40), np.float32), np.random.default_rng(3).random((40, 50), np.float32)
     np.testing.assert_allclose(tl.build(s)(x, y), x @ y, rtol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [9, 10, 12, 13])
+def test_rows_that_are_constant_are_turned_with_those_that_are_loaded(columns: int) -> None:
+    """A padded transposition: the first row of a tile that is cut has as many lanes as are wanted, the next as many as are computed."""
+    a = tl.placeholder((4, 2, columns - 2), "float32", name="A")
+    padded = tl.pad(a, [(1, 2), (2, 1), (1, 1)])
+    s = tl.Schedule(tl.compute((5, columns, 7), lambda i, j, k: padded[k, i, j], name="B"))
+    s.compute_inline(padded.name)
+    jo, ji = s.split("B.j", 8, "peel")
+    ko, ki = s.split("B.k", 4, "peel")
+    s.reorder("B.i", jo, ko, ki, ji)
+    s.vectorize(ji)
+    s.unroll(ki)
+    values = np.random.default_rng(3).random((4, 2, columns - 2)).astype(np.float32)
+    np.testing.assert_array_equal(tl.build(s)(values), np.pad(values, [(1, 2), (2, 1), (1, 1)]).transpose(1, 2, 0))

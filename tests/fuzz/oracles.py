@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ import tensorlang as tl
 from tensorlang.codegen.target import target as find_target
 from tensorlang.ir import For
 from tensorlang.ir.traverse import statements
+from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules import catalogue, trace as trace_of_steps
 from tensorlang.schedules.strategies import choose
 from tensorlang.semantics.nest_interpreter import run_nest
@@ -46,6 +47,7 @@ from .tags import Terms, trace
 from .view import Step
 
 Array = np.ndarray[Any, Any]
+Scheduled: TypeAlias = tuple[tl.Schedule, list[Step], set[Cell], Forward]
 TAG_WORK: Final = 2500
 NEST_WORK: Final = 4000
 ROOM: Final = 256 << 20
@@ -62,6 +64,8 @@ class Judge:
     memory: Memory = field(default_factory=Memory)
     tally: Tally = field(default_factory=Tally)
     say: Callable[[str], None] = lambda _: None
+    drawn: tuple[Case, Program, LoweredProgram] | None = None
+    """The case that was generated last, its program, and the nest that its steps were tried on."""
 
     def generate(self, seed: int, cell: Cell | None = None) -> Case:
         """The case of a seed: a definition, and steps drawn for it while they are applied.
@@ -98,7 +102,9 @@ class Judge:
             if all(go(schedule, step) for step in first):
                 first += schedules.steps(schedule, rng, go, aim)
             case["steps"] = first
-            return case if cell is None or aim is None else {**case, "cell": list(cell)}
+            made = case if cell is None or aim is None else {**case, "cell": list(cell)}
+            self.drawn = made, program, schedule.program
+            return made
         raise Wrong("generator", f"no definition for seed {seed}")
 
     def check(self, case: Case) -> None:
@@ -106,8 +112,9 @@ class Judge:
         self.memory.reset()
         for stage in case["stages"]:
             self.tally.add("stage", stage["kind"])
-        program = Builder(case).program()
-        schedule, kept, covered, forward = self.scheduled(case, program)
+        drawn = self.drawn if self.drawn is not None and self.drawn[0] is case else None
+        _, program, lowered = drawn or (case, Builder(case).program(), None)
+        schedule, kept, covered, forward = self.scheduled(case, program, lowered)
         self.say("replay")
         replayed(schedule)
         everywhere = sizes(case)
@@ -128,10 +135,14 @@ class Judge:
         for cell in sorted(covered):
             self.tally.add(spelled(cell))
 
-    def scheduled(self, case: Case, program: Program) -> tuple[Any, list[Step], set[Cell], Forward]:
-        """The schedule after all steps of a case, those that were accepted, the cells that they cover, and what judges dependences."""
+    def scheduled(self, case: Case, program: Program, lowered: LoweredProgram | None = None) -> Scheduled:
+        """The schedule after all steps of a case, those that were accepted, the cells that they cover, and what judges dependences.
+
+        It starts from the very nest that the steps were drawn on, where that is known: what a step makes of a nest is kept, and need not
+        be found again. That it is found again from another nest of the same program is for `replayed` to see.
+        """
         self.say("schedule")
-        schedule, kept, covered = tl.Schedule(program.outputs), list[Step](), set[Cell]()
+        schedule, kept, covered = tl.Schedule(lowered or program.outputs), list[Step](), set[Cell]()
         forward = Forward(schedule.nest)
         for position, step in enumerate(case["steps"]):
             probe = (case["seed"] + position) % 4 == 0 and "call" in step and step["call"] in catalogue.DIRECTIVES

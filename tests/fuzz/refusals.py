@@ -6,7 +6,8 @@ nothing goes wrong
 - at the sizes at which the proof itself finds two iterations in each other's way, the smallest that there are: its answer is asked for
   again with the run-time extents bounded. It says where to look and no more, since what is found there is what the oracles find;
 - and, where data decide what is touched, for data as drawn, for data in which all places are one, in which they are a few, in which they
-  are all different, in which few lead anywhere, and in which conditions go both ways.
+  are all different, in which few lead anywhere, in which conditions go both ways, and in which numbers are none: `x != x` holds nowhere
+  else.
 
 Where such sizes are too large to run, nobody can tell, and the refusal is not judged.
 
@@ -50,6 +51,8 @@ BOUNDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 17, 33, 65, 129)
 """Upper bounds of the run-time extents, tried in turn."""
 SPARSE: Final = 0.1
 """The share of data that lead somewhere, so that an element is written once or never: what is overtaken is not hidden by what follows."""
+HALF: Final = 0.5
+"""The share of numbers among data some of which are none."""
 WITNESSES: Final = 2
 """How many of them at which the directive is refused."""
 
@@ -138,8 +141,15 @@ class Question:
             *[lambda shape: rng.integers(0, 4, shape)] * 3,
             *[lambda shape: rng.integers(-2, 3, shape)] * 4,
             *[lambda shape: np.where(rng.random(shape) < SPARSE, rng.integers(0, 10, shape), -1)] * 4,
+            lambda shape: np.full(shape, np.nan),
+            lambda shape: np.where(rng.random(shape) < HALF, rng.integers(0, 4, shape), np.nan),
         ]
-        return [drawn, *({name: np.asarray(fill(array.shape)).astype(array.dtype) for name, array in drawn.items()} for fill in fills)]
+        return [drawn, *({name: filled(array, fill(array.shape)) for name, array in drawn.items()} for fill in fills)]
+
+
+def filled(array: Array, values: Any) -> Array:
+    """Values of the type of an array; 0 where it has no NaN."""
+    return np.asarray(np.nan_to_num(values) if array.dtype.kind in "biu" else values).astype(array.dtype)
 
 
 def wrong(plain: Nest, start: Nest, forced: Nest, arrays: dict[str, Array], dims: dict[str, int]) -> bool:

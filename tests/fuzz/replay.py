@@ -144,9 +144,13 @@ def without_proof(nest: Nest, directive: Any) -> Nest | None:
 
 
 def replayed(schedule: Any) -> None:
-    """Raise `Wrong` unless JSON, and the Python of `repr`, rebuild the schedule."""
+    """Raise `Wrong` unless JSON, and the Python of `repr`, rebuild the schedule.
+
+    JSON is replayed on the nest that the schedule began with, so that equal steps are taken as found before; Python builds the nest
+    anew, and every step has to come to the same there.
+    """
     text = schedule.to_json()
-    again = tl.Schedule.from_json(schedule.outputs, text)
+    again = tl.Schedule.from_json(schedule.program, text)
     if again.nest != schedule.nest or again.directives != schedule.directives or again.to_json() != text:
         raise Wrong("replay", "JSON replays to another schedule")
     names = [buffer.name for buffer in schedule.nest.outputs]

@@ -59,7 +59,8 @@ class Campaign:
         with self.lock:
             self.judged += 1
             self.counts.update(answer["counts"])
-            self.rejects += [f"case {number}: {text}" for text in answer["rejects"]]
+            again = reproduce(answer["case"]) if answer["rejects"] else ""
+            self.rejects += [f"case {number}: {text}\n      {again}" for text in answer["rejects"]]
             self.counts.update(f"spare {text.split()[1]}" for text in answer["rejects"])
             if answer["done"] is None:
                 return None

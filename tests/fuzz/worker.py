@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -22,14 +23,22 @@ import time
 from pathlib import Path
 from typing import IO, Any, Final
 
+from . import starved
 from .case import Case
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 180.0
-"""Seconds that a case may take before it counts as a failure: two programs at the limit of the budget, built beside other work."""
+"""Seconds that a case may take before it counts as a failure: two programs at the limit of the budget, built beside other work.
+
+Where a process that took longer has run for less than that, and has something to do, it waits for a processor, and goes on.
+"""
+PATIENCE: Final = 20
+"""So many times as long on the wall, at most."""
 MEMORY: Final = 8 << 30
 RECURSION: Final = 10_000
 """Calls in one another at most: the term of a long recurrence is as deep as the recurrence is long."""
+YOUNG: Final = 50_000
+"""New objects after which garbage is looked for: a case makes millions that are gone without it."""
 DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG`: a worker does not outlive whoever started it."""
 
@@ -52,6 +61,9 @@ def serve(fault: str | None) -> None:
     oracles, replay = importlib.import_module("tests.fuzz.oracles"), importlib.import_module("tests.fuzz.replay")
     if fault is not None:
         importlib.import_module("tests.fuzz.faults").inject(fault)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG, 20, 20)
     judge = oracles.Judge(say=lambda text: out.write(json.dumps({"say": text}) + "\n"))
     for line in sys.stdin:
         request = json.loads(line)
@@ -145,7 +157,8 @@ class Worker:
         process = self.start()
         assert process.stdin is not None
         case: Case | None = request.get("case")
-        said, deadline = "start", time.monotonic() + limit
+        said, start, used = "start", time.monotonic(), starved.seconds(process.pid)
+        deadline = start + limit
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
@@ -153,6 +166,10 @@ class Worker:
             pass
         while True:
             line = self._line(deadline)
+            patient = line is None and deadline < start + PATIENCE * limit
+            if patient and starved.starved(process.pid) and starved.seconds(process.pid) < used + limit:
+                deadline = time.monotonic() + limit / PATIENCE
+                continue
             if not line:
                 code = self.stop()
                 tail = self.tail()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import tensorlang as tl
+from tensorlang.ir import For, Stmt, const
+from tensorlang.ir.traverse import map_statements, statements
+from tensorlang.schedules.legality.refilled import refilled
 from tests.schedules.judged import judge
 from tests.schedules.test_rewrites import INDICES, TABLE, fits, setting
 
@@ -67,6 +71,47 @@ def sliding() -> tl.Schedule:
     s.compute_at("D", "Y.j")
     s.store_root("D")
     return s
+
+
+def looked_up() -> Any:
+    """Y[i, j] is the element of row i of A that I[j] says."""
+    a, where = tl.placeholder((4, 5), "int32", name="A"), tl.placeholder((6,), "int64", name="I")
+    return tl.compute((4, 6), lambda i, j: a[i, tl.clamp(where[j], 0, 4)] + tl.cast(j, "int32"), name="Y")
+
+
+def kept_row(reuse: str = "none") -> tl.Schedule:
+    """Every iteration reads any element of one row of storage, which it has filled, or the first one of its row has."""
+    s = tl.Schedule(looked_up())
+    s.cache_read("A", at="Y.j")
+    s.store_root("A_cache", reuse=reuse)
+    s.fold_storage("A_cache", 0, 1)
+    return s
+
+
+def test_a_copy_of_all_that_data_may_ask_for_lets_loops_change_places() -> None:
+    s = kept_row()
+    s.reorder("Y.j", "Y.i")
+    judge(s)
+    assert s.can("parallel", "Y.j").error.code == "TL-S101"
+
+
+def test_what_data_ask_for_ties_iterations_together_where_an_earlier_one_copied_it() -> None:
+    assert kept_row("slide").can("reorder", "Y.j", "Y.i").error.code == "TL-S103"
+
+
+def test_what_data_ask_for_ties_iterations_together_where_the_copy_leaves_out_an_element() -> None:
+    nest = kept_row().nest
+    inner = next(part for part in statements(nest.body) if isinstance(part, For) and part.loop == "Y.j")
+    around = next(part for part in statements(nest.body) if isinstance(part, For) and part.loop == "Y.i"), inner
+
+    def shorter(part: Stmt) -> Stmt:
+        part = map_statements(part, shorter)
+        return replace(part, hi=const(4)) if isinstance(part, For) and part.loop == "A_cache.d1" else part
+
+    left_out = replace(nest, body=shorter(nest.body))
+    body = next(part for part in statements(left_out.body) if isinstance(part, For) and part.loop == "Y.j").body
+    assert refilled(nest, [inner.body], around) == {"A_cache"}
+    assert refilled(left_out, [body], around) == set()
 
 
 def test_what_an_earlier_iteration_left_in_shared_storage_ties_iterations_together() -> None:
@@ -148,3 +193,27 @@ def test_the_order_of_writes_that_nothing_reads_does_not_matter() -> None:
     judge(s)
     kept = tl.scan(lambda t, state: tl.compute((7,), lambda i: state[i] + x[i], name="N"), start, 7, keep="last", name="T")
     assert tl.Schedule(kept).can("fuse_loops", "T.start.i0", "T.t").error.code == "TL-S103"
+
+
+def last_of(bins: int) -> tl.Schedule:
+    """What was stored last in each of the bins that a copy of a list names."""
+    chosen = tl.placeholder((6,), "int64", name="I")
+    start = tl.compute((bins,), lambda x: tl.cast(x, "int32"), name="Z")
+    p, q = tl.reduce_axis(6, name="p"), tl.reduce_axis(4, name="q")
+
+    def is_one(p: tl.Expr, _: tl.Expr) -> tl.Expr:
+        return (chosen[p] >= 0) & (chosen[p] < bins)
+
+    s = tl.Schedule(tl.scatter(start, (p, q), lambda p, _: chosen[p], lambda p, q: tl.cast(p + q, "int32"), "set", is_one, name="H"))
+    s.cache_read("I", at="H.q")
+    return s
+
+
+@pytest.mark.parametrize("bins", [0, 1, 3])
+def test_iterations_meet_in_elements_that_there_are(bins: int) -> None:
+    s = last_of(bins)
+    assert bool(s.can("parallel", "H.p")) is (bins == 0)
+    assert bool(s.can("reorder", "H.q", "H.p")) is (bins == 0)
+    if bins == 0:
+        s.parallel("H.p")
+    judge(s)
