@@ -1,0 +1,17 @@
+"""The table from ONNX's operators to the canonical ones: a family in a file, a translation in a row.
+
+An operator without a row is read by the function of its schema, if it has one (`functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tensorlang.bridges.onnx import control, elements, layers, moving, reductions, windows
+from tensorlang.bridges.onnx.call import Translation
+
+TRANSLATIONS: Final[Mapping[str, Translation]] = (
+    dict(elements.ROWS) | moving.ROWS | reductions.ROWS | layers.ROWS | windows.ROWS | control.ROWS
+)
+"""By ONNX's names, those of other domains with the domain."""
