@@ -1,12 +1,12 @@
 """Models of ONNX as graphs, and ONNX's own interface to whoever runs models.
 
-    importing     a model as a graph, node by node
-    functions     what ONNX defines by other operators, inlined
-    call          a node that is translated
-    table         from ONNX's operators to the canonical ones; a family in a file
-    control       If, Loop and Scan, taken or unrolled while the model is read
-    backend       `Backend`, for ONNX's tests and tools
-    conformance   ONNX's node tests, compared with the list of those that are expected to pass
+importing     a model as a graph, node by node
+functions     what ONNX defines by other operators, inlined
+call          a node that is translated
+table         from ONNX's operators to the canonical ones; a family in a file
+control       If, Loop and Scan, taken or unrolled while the model is read
+backend       `Backend`, for ONNX's tests and tools
+conformance   ONNX's node tests, compared with the list of those that are expected to pass
 """
 
 from __future__ import annotations

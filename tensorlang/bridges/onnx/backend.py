@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.bridges.onnx.call import Held, ValueNeededError
+from tensorlang.bridges.onnx.call import Coded, Held, ValueNeededError
 from tensorlang.bridges.onnx.importing import Imported, read
+from tensorlang.bridges.onnx.narrow import codes
 from tensorlang.bridges.packages import required
 from tensorlang.graph import CompiledGraph, Value
 from tensorlang.graph.passes import apply, common_subexpressions, fold_batch_norm, fold_constants
@@ -134,6 +135,8 @@ def _spelled(value: Any) -> object:
 def _matching(name: str, value: Any, held: Held) -> list[Any]:
     if isinstance(held, Value):
         return [value]
+    if isinstance(held, Coded):
+        return [codes(value)]
     if held is None:
         return []
     if not isinstance(value, list) or len(value) != len(held):
@@ -142,4 +145,6 @@ def _matching(name: str, value: Any, held: Held) -> list[Any]:
 
 
 def _nested(held: Held, results: Any) -> Any:
-    return [_nested(one, results) for one in held] if isinstance(held, list) else next(results)
+    if isinstance(held, list):
+        return [_nested(one, results) for one in held]
+    return next(results).view(held.dtype) if isinstance(held, Coded) else next(results)

@@ -18,8 +18,17 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.graph import Builder, Value
 
-Held: TypeAlias = "Value | list[Any] | None"
-"""What a name of a model stands for while it is read: a value, a sequence of them, or None for an optional that is empty."""
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A tensor of an element type that tensorlang lacks: its codes in uint8, and the type as NumPy has it."""
+
+    value: Value
+    dtype: Any
+
+
+Held: TypeAlias = "Value | Coded | list[Any] | None"
+"""What a name of a model stands for while it is read: a tensor, a sequence of them, or None for an optional that is empty."""
 
 
 class ValueNeededError(tl.GraphError):
@@ -72,6 +81,10 @@ class Call:
         found = self.operands[place] if place < len(self.operands) else None
         if isinstance(found, list):
             raise tl.GraphError(f"operand {place} is a sequence, and a tensor is needed")
+        if isinstance(found, Coded):
+            raise tl.GraphError(
+                f"operand {place} is of type {found.dtype}, which only conversions take; Cast gives one that is computed with"
+            )
         return found
 
     def sequence(self, place: int) -> list[Value]:

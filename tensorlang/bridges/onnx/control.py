@@ -71,7 +71,7 @@ def scan(call: Call) -> tuple[Held, ...]:
     """A step for each element of an axis, unrolled."""
     body, count = call.needed("body"), call.needed("num_scan_inputs")
     operands = list(call.operands)
-    if call.opset < 9:  # noqa: PLR2004 - since then there is no batch
+    if call.opset < 9:
         return _batched_scan(call, body, count, operands[1:])
     states, inputs = operands[: len(operands) - count], [call[place] for place in range(len(operands) - count, len(operands))]
     return _scanned(call, body, states, inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -62,14 +62,6 @@ def gelu(call: Call) -> Value:
     return call("gelu", call[0], approximate=call.get("approximate", "none"))
 
 
-def cast(call: Call) -> Value:
-    """Another type; the operand itself where that is its own."""
-    dtype = call.get("to") if call.target == "Cast" else call[1].dtype.numpy
-    if dtype is None:
-        raise tl.GraphError("the attribute 'to' is missing")
-    return call.cast(call[0], tl.dtype(np.dtype(dtype)))
-
-
 def dropout(call: Call) -> Value | tuple[Value, Value]:
     """Nothing, unless a model trains; the mask is true everywhere."""
     training = call.numbers(2) if call.opset >= 12 else None
@@ -110,6 +102,18 @@ def comparison(operator: str) -> Translation:
     return translation
 
 
+def shrink(call: Call) -> Value:
+    """Towards 0 by a bias; 0 up to a threshold."""
+    value, bias, edge = call[0], call.get("bias", 0.0), call.get("lambd", 0.5)
+    dtype = str(value.dtype)
+
+    def number(one: float) -> Value:
+        return call.builder.scalar(one, dtype)
+
+    above = call("where", call("gt", value, number(edge)), call("sub", value, number(bias)), number(0))
+    return call("where", call("lt", value, number(-edge)), call("add", value, number(bias)), above)
+
+
 def binarizer(call: Call) -> Value:
     """1 above the threshold, else 0."""
     above = call("gt", call[0], call.builder.scalar(call.get("threshold", 0.0), str(call[0].dtype)))
@@ -120,7 +124,6 @@ def celu(call: Call) -> Value:
     """`elu` by a scale of the operand."""
     alpha = call.get("alpha", 1.0)
     return call("mul", call("elu", call("div", call[0], alpha), alpha=1.0), alpha) if alpha != 1 else call("elu", call[0])
-
 
 
 _SAME_NAME: Final = (
@@ -142,6 +145,6 @@ ROWS: Final[Mapping[str, Translation]] = {
     "Div": divide, "Pow": power, "Mod": modulo, "BitShift": shift,
     "Max": folded("maximum"), "Min": folded("minimum"), "Sum": folded("add"), "Mean": mean, "Clip": clip,
     "HardSigmoid": hard_sigmoid, "PRelu": prelu, "Identity": lambda call: call.operands[0], "Dropout": dropout,
-    "Cast": cast, "CastLike": cast, "IsInf": is_infinite, "ai.onnx.ml.Binarizer": binarizer,
+    "Shrink": shrink, "IsInf": is_infinite, "ai.onnx.ml.Binarizer": binarizer,
 }  # fmt: skip
 """By ONNX's names, those of other domains with the domain."""

@@ -14,8 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
+from tensorlang.bridges.onnx.call import Call, Coded, Held, ValueNeededError
 from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
+from tensorlang.bridges.onnx.narrow import codes, is_narrow
 from tensorlang.bridges.onnx.table import TRANSLATIONS
 from tensorlang.bridges.packages import required
 from tensorlang.errors import did_you_mean
@@ -66,7 +67,9 @@ def read(
         raise tl.GraphError(f"the model is of opset {opset}, and at least {LEAST_OPSET} is needed; onnx.version_converter converts it")
     unknown = [name for name in values if name not in {entry.name for entry in model.graph.input}]
     if unknown:
-        raise tl.GraphError(f"values= names {unknown[0]!r:.80}, which is no input{did_you_mean(unknown[0], [e.name for e in model.graph.input])}")
+        raise tl.GraphError(
+            f"values= names {unknown[0]!r:.80}, which is no input{did_you_mean(unknown[0], [e.name for e in model.graph.input])}"
+        )
     return _Import(onnx, model, values, given or {}, partial=partial).imported(_Scope({}, opsets))
 
 
@@ -131,7 +134,7 @@ class _Import:
             if entry.name in scope.held:
                 continue
             if entry.name in self.values:
-                scope.held[entry.name] = self.builder.constant(self.values[entry.name], entry.name)
+                scope.held[entry.name] = self.constant(self.values[entry.name], entry.name)
             else:
                 inputs[entry.name] = scope.held[entry.name] = self.input(entry)
         self.read(proto.node, scope)
@@ -151,7 +154,7 @@ class _Import:
         """The constants of a graph."""
         for tensor in proto.initializer:
             try:
-                scope.held[tensor.name] = self.builder.constant(self.onnx.numpy_helper.to_array(tensor), tensor.name)
+                scope.held[tensor.name] = self.constant(self.onnx.numpy_helper.to_array(tensor), tensor.name)
             except _MALFORMED as error:
                 raise tl.GraphError(f"the initializer {tensor.name!r}: {error}") from None
         for tensor in proto.sparse_initializer:
@@ -187,11 +190,18 @@ class _Import:
         ]
         return self.tensor(name, shape, self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
-    def tensor(self, name: str, shape: Sequence[Any], dtype: object) -> Value:
+    def tensor(self, name: str, shape: Sequence[Any], dtype: object) -> Held:
         """A tensor among the inputs."""
-        made = self.builder.input(shape, dtype, name)
+        narrow = is_narrow(dtype)
+        made = self.builder.input(shape, "uint8" if narrow else dtype, name)
         self.inputs[made.name] = name
-        return made
+        return Coded(made, dtype) if narrow else made
+
+    def constant(self, array: np.ndarray[Any, Any], name: str) -> Held:
+        """An array that is known."""
+        if is_narrow(array.dtype):
+            return Coded(self.builder.constant(codes(array), name), array.dtype)
+        return self.builder.constant(array, name)
 
     def read(self, nodes: Any, scope: _Scope) -> None:
         """Translate nodes, one after the other."""
@@ -221,7 +231,9 @@ class _Import:
         opset = scope.opsets.get(domain, 1)
         schema = schema_of(self.onnx, domain, node.op_type, opset)
         unknown = any(value is _UNKNOWN for value in operands)
-        if unknown and (self.has(domain, node.op_type) or (schema is not None and (schema.has_function or schema.has_context_dependent_function))):
+        if unknown and (
+            self.has(domain, node.op_type) or (schema is not None and (schema.has_function or schema.has_context_dependent_function))
+        ):
             scope.held |= dict.fromkeys(node.output, _UNKNOWN)
             return
         try:
@@ -240,14 +252,12 @@ class _Import:
         """Has an operator a row, or a function of the model?"""
         return (domain, name) in self.functions or _key(domain, name) in TRANSLATIONS
 
-    def results(
-        self, node: Any, domain: str, opset: int, schema: Any, operands: list[Held], scope: _Scope, label: str
-    ) -> Sequence[Held]:
+    def results(self, node: Any, domain: str, opset: int, schema: Any, operands: list[Held], scope: _Scope, label: str) -> Sequence[Held]:
         """What a node makes: by the model's function, by a row, or by the function of the schema."""
         attributes = self.attributes(node, scope, schema)
         own = self.functions.get((domain, node.op_type))
         if own is not None:
-            return self.function(own, attributes, operands, scope)
+            return self.function(own, attributes, operands, scope, node.output)
         translation = TRANSLATIONS.get(_key(domain, node.op_type))
         refusal: tl.TensorlangError | None = None
         if translation is not None:
@@ -268,7 +278,7 @@ class _Import:
         body = body_of(self.onnx, schema, spelled, operands, opset)
         if body is not None:
             try:
-                return self.function(body, defaults(self.onnx, schema) | attributes, operands, scope)
+                return self.function(body, defaults(self.onnx, schema) | attributes, operands, scope, node.output)
             except tl.TensorlangError:
                 if refusal is None:
                     raise
@@ -327,7 +337,9 @@ class _Import:
             return tuple(one.decode() if isinstance(one, bytes) else one for one in value)
         return value.decode() if isinstance(value, bytes) else value
 
-    def function(self, proto: Any, attributes: Mapping[str, Any], operands: Sequence[Held], scope: _Scope) -> list[Held]:
+    def function(
+        self, proto: Any, attributes: Mapping[str, Any], operands: Sequence[Held], scope: _Scope, wanted: Sequence[str]
+    ) -> list[Held]:
         """A function, its nodes read in place of the one that calls it."""
         if scope.depth >= DEEPEST:
             raise tl.GraphError(f"functions stand more than {DEEPEST} deep in each other")
@@ -336,8 +348,10 @@ class _Import:
         held: dict[str, Held] = dict.fromkeys(proto.input)
         held |= dict(zip(proto.input, operands, strict=False))
         given = {entry.name: entry for entry in proto.attribute_proto} | dict(attributes)
-        inner = _Scope(held, opsets_of(proto.opset_import) or scope.opsets, None, given, scope.depth + 1)
-        return self.inside(proto.node, proto.output, inner)
+        opsets = {"": self.onnx.defs.onnx_opset_version()} | dict(scope.opsets) | dict(opsets_of(proto.opset_import))
+        inner = _Scope(held, opsets, None, given, scope.depth + 1)
+        asked = [inside if outside else "" for inside, outside in zip(proto.output, wanted, strict=False)]
+        return self.inside(proto.node, asked, inner)
 
     def body(self, proto: Any, operands: Sequence[Held], scope: _Scope) -> list[Held]:
         """A graph inside a node, for these operands."""
@@ -360,7 +374,7 @@ class _Import:
             self.builder.origins, self.partial = around, listing
         results = []
         for name in outputs:
-            found, value = scope.find(name)
+            found, value = scope.find(name) if name else (False, None)
             if name and not found:
                 raise tl.GraphError(f"the result {name!r} of a function or a body is made by no node")
             results.append(value)
@@ -379,7 +393,9 @@ def _key(domain: str, name: str) -> str:
 def _flat(held: Held) -> list[Value]:
     if held is None:
         raise tl.GraphError("an output of the model is an empty optional, which no graph has")
-    return [one for entry in held for one in _flat(entry)] if isinstance(held, list) else [held]
+    if isinstance(held, list):
+        return [one for entry in held for one in _flat(entry)]
+    return [held.value if isinstance(held, Coded) else held]
 
 
 _NONE: Final[Any] = None

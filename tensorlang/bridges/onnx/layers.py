@@ -96,7 +96,7 @@ def layer_norm(call: Call) -> Value:
     """Over the axes from `axis` on, where the weight has their shape and nobody asks for statistics; else ONNX's function is read."""
     axis = call.axis(-1)
     over = call[0].shape[axis:]
-    if call.results > 1 or call[1].shape != over or call.operand(2) is not None and call[2].shape != over:
+    if call.results > 1 or call[1].shape != over or (call.operand(2) is not None and call[2].shape != over):
         raise tl.GraphError("statistics, and weights of another shape than the axes, have no translation")
     return call("layer_norm", call[0], call[1], call.operand(2), normalized_shape=over, eps=call.get("epsilon", 1e-5))
 
@@ -143,7 +143,7 @@ def local_response(call: Call) -> Value:
 def determinant(call: Call) -> Value:
     """By minors: of small matrices."""
     *lead, rows, columns = call.extents(call[0])
-    if rows != columns or not 1 <= rows <= 4:  # noqa: PLR2004 - 24 products
+    if rows != columns or not 1 <= rows <= 4:
         raise tl.GraphError(f"the determinant of {rows} by {columns} elements has no translation; up to 4 by 4 has")
 
     def entry(row: int, column: int) -> Value:

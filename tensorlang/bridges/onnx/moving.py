@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.bridges.onnx.call import Call, Translation, part, row
+from tensorlang.bridges.onnx.call import Call, Coded, Held, Translation, part, row
+from tensorlang.bridges.onnx.narrow import codes, is_narrow
 from tensorlang.graph import Value
 
 
@@ -168,7 +169,7 @@ def tile(call: Call) -> Value:
 def pad(call: Call) -> Value:
     """Elements before and after axes; a negative number takes elements away."""
     value, rank = call[0], len(call[0].shape)
-    widths = call.numbers(1, "pads" if call.opset > 2 else "paddings") or ()  # noqa: PLR2004 - the opset that renamed them
+    widths = call.numbers(1, "pads" if call.opset > 2 else "paddings") or ()
     axes = [call.place(axis, rank) for axis in call.numbers(3) or range(rank)]
     if len(widths) != 2 * len(axes):
         raise tl.GraphError(f"{len(widths)} pads for {len(axes)} axes")
@@ -198,11 +199,12 @@ def shape(call: Call) -> Value:
     return call.constant(np.array(extents, np.int64))
 
 
-def constant(call: Call) -> Value:
+def constant(call: Call) -> Held:
     """A tensor, a number or several, written down in the node."""
     for kind, dtype in (("value", None), ("value_float", "f4"), ("value_floats", "f4"), ("value_int", "i8"), ("value_ints", "i8")):
         if kind in call.attributes:
-            return call.constant(np.asarray(call.attributes[kind], dtype))
+            array = np.asarray(call.attributes[kind], dtype)
+            return Coded(call.constant(codes(array)), array.dtype) if is_narrow(array.dtype) else call.constant(array)
     raise tl.GraphError("a constant that is no tensor of numbers has no translation")
 
 
@@ -265,6 +267,9 @@ def depth_to_space(call: Call) -> Value:
 def space_to_depth(call: Call) -> Value:
     """Blocks of pixels as blocks of channels."""
     (n, c, h, w), size = call.extents(call[0]), call.needed("blocksize")
+    if call.get("mode", "DCR") != "DCR":
+        apart = call.reshaped(call[0], (n, c, h // size, size, w // size, size))
+        return call.reshaped(call.permuted(apart, (0, 1, 3, 5, 2, 4)), (n, c * size**2, h // size, w // size))
     apart = call.reshaped(call[0], (n, c, h // size, size, w // size, size))
     return call.reshaped(call.permuted(apart, (0, 3, 5, 1, 2, 4)), (n, c * size**2, h // size, w // size))
 

@@ -96,7 +96,12 @@ def cumulative(operator: str) -> Translation:
         found = call(operator, turned, dim=axis)
         if call.get("exclusive", 0):
             widths = tuple((1, 0) if place == axis else (0, 0) for place in range(len(value.shape)))
-            padded = call("pad", found, pad=widths, value=0.0 if operator == "cumsum" else 1.0)
+            padded = call(
+                "pad",
+                found,
+                pad=widths,
+                value=(0.0 if operator == "cumsum" else 1.0) if value.dtype.is_floating else int(operator == "cumprod"),
+            )
             found = call("slice", padded, dim=axis, start=0, end=value.shape[axis])
         return call("flip", found, dims=(axis,)) if call.get("reverse", 0) else found
 

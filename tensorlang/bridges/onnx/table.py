@@ -8,10 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tensorlang.bridges.onnx import control, elements, layers, moving, reductions, windows
+from tensorlang.bridges.onnx import (
+    control,
+    elements,
+    interpolation,
+    layers,
+    moving,
+    quantised,
+    recurrent,
+    reductions,
+    signal,
+    training,
+    windows,
+)
 from tensorlang.bridges.onnx.call import Translation
 
 TRANSLATIONS: Final[Mapping[str, Translation]] = (
-    dict(elements.ROWS) | moving.ROWS | reductions.ROWS | layers.ROWS | windows.ROWS | control.ROWS
+    dict(elements.ROWS)
+    | moving.ROWS
+    | reductions.ROWS
+    | layers.ROWS
+    | windows.ROWS
+    | control.ROWS
+    | quantised.ROWS
+    | interpolation.ROWS
+    | recurrent.ROWS
+    | signal.ROWS
+    | training.ROWS
 )
 """By ONNX's names, those of other domains with the domain."""

@@ -35,6 +35,16 @@ class Windows:
         """The padding of each axis where it is the same on both sides; None where it differs."""
         return tuple(before for before, _ in self.padding) if all(before == after for before, after in self.padding) else None
 
+    @property
+    def pooled(self) -> tuple[int, ...] | None:
+        """`even`, where it is at most half of a window of two axes, as torch has it."""
+        even = self.even
+        return (
+            even
+            if even is not None and self.axes == 2 and all(2 * pad <= size for pad, size in zip(even, self.kernel, strict=True))
+            else None
+        )
+
 
 def windows(call: Call, kernel: tuple[int, ...] | None) -> Windows:
     """Windows as the attributes of a node say. Raises `GraphError` where they do not fit."""
@@ -78,11 +88,9 @@ def convolved(call: Call, value: Value, weight: Value, bias: Value | None) -> Va
     groups, even = call.get("group", 1), made.even
     if made.axes in (1, 2) and even is not None and value.dtype.is_floating:
         options: dict[str, Any] = {"stride": made.stride, "padding": even, "dilation": made.dilation}
-        options = options if made.axes == 2 else {name: one[0] for name, one in options.items()}  # noqa: PLR2004
+        options = options if made.axes == 2 else {name: one[0] for name, one in options.items()}
         return call(f"conv{made.axes}d", value, weight, bias, groups=groups, **options)
-    return call(
-        "convolution", value, weight, bias, stride=made.stride, padding=made.padding, dilation=made.dilation, groups=groups
-    )
+    return call("convolution", value, weight, bias, stride=made.stride, padding=made.padding, dilation=made.dilation, groups=groups)
 
 
 def transposed(call: Call) -> Value:
@@ -100,7 +108,7 @@ def transposed(call: Call) -> Value:
         if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
             size = wanted[axis - axes] if wanted else extents[axis] * stride[axis]
             total = length + more[axis] - size
-            before = total - total // 2 if auto == "SAME_LOWER" else total // 2
+            before = total // 2 if auto == "SAME_UPPER" else total - total // 2
             after = total - before
         full = _shifted(call, full, 2 + axis, before, after - more[axis], call.operand(2))
     return full
@@ -121,8 +129,8 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
     """Windows of maxima, and where in the operand these are."""
     made = windows(call, call.get("kernel_shape"))
     options = {"kernel_size": made.kernel, "stride": made.stride, "dilation": made.dilation}
-    even = made.even
-    if made.axes == 2 and even is not None and call[0].dtype.is_floating:  # noqa: PLR2004 - along two axes
+    even = made.pooled
+    if even is not None and call[0].dtype.is_floating:
         largest = call("max_pool2d", call[0], padding=even, **options)
     else:
         largest = call("max_pool", call[0], padding=made.padding, **options)
@@ -134,9 +142,13 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
 def avg_pool(call: Call) -> Value:
     """Windows of means."""
     made = windows(call, call.get("kernel_shape"))
-    options: dict[str, Any] = {"kernel_size": made.kernel, "stride": made.stride, "count_include_pad": bool(call.get("count_include_pad", 0))}
-    even = made.even
-    if made.axes == 2 and even is not None and not any(made.excess) and set(made.dilation) == {1}:  # noqa: PLR2004 - along two axes
+    options: dict[str, Any] = {
+        "kernel_size": made.kernel,
+        "stride": made.stride,
+        "count_include_pad": bool(call.get("count_include_pad", 0)),
+    }
+    even = made.pooled
+    if even is not None and not any(made.excess) and set(made.dilation) == {1}:
         return call("avg_pool2d", call[0], padding=even, **options)
     return call("avg_pool", call[0], padding=made.padding, dilation=made.dilation, excess=made.excess, **options)
 
@@ -166,7 +178,10 @@ def max_unpool(call: Call) -> Value:
     n, c, *spatial = call.extents(value)
     kernel, axes = call.needed("kernel_shape"), len(spatial)
     stride, pads = call.get("strides") or (1,) * axes, call.get("pads") or (0,) * (2 * axes)
-    shape = [(extent - 1) * step + size - pads[axis] - pads[axes + axis] for axis, (extent, step, size) in enumerate(zip(spatial, stride, kernel, strict=True))]
+    shape = [
+        (extent - 1) * step + size - pads[axis] - pads[axes + axis]
+        for axis, (extent, step, size) in enumerate(zip(spatial, stride, kernel, strict=True))
+    ]
     total = n * c
     for extent in shape:
         total *= extent
@@ -179,15 +194,7 @@ def max_unpool(call: Call) -> Value:
     made = call.reshaped(made, (n, c, *shape))
     if wanted is None or wanted == (n, c, *shape):
         return made
-    flat = call("expand", call.builder.scalar(0, str(value.dtype)), shape=(_count(wanted),))
-    return call.reshaped(call("scatter", flat, call.reshaped(indices, (count,)), call.reshaped(value, (count,)), dim=0), wanted)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    total = 1
-    for extent in shape:
-        total *= extent
-    return total
+    return call("pad", made, pad=tuple((0, after - before) for after, before in zip(wanted, (n, c, *shape), strict=True)))
 
 
 def col2im(call: Call) -> Value:

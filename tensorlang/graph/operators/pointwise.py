@@ -134,9 +134,14 @@ def _trunc_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     return tl.select((floor * y != x) & ((x < 0) != (y < 0)), floor + 1, floor)
 
 
+def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
+    """What is left of a division downwards; it has the sign of `y`."""
+    return x - tl.floor(x / y) * y if x.dtype in ("float16", "bfloat16", "float32", "float64") else x % y
+
+
 def _fmod(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     """What is left of a division towards 0; it has the sign of `x`."""
-    if x.dtype.startswith(("float", "bfloat")):
+    if x.dtype in ("float16", "bfloat16", "float32", "float64"):
         high = tl.cast(x, "float64"), tl.cast(y, "float64")
         return tl.cast(high[0] - tl.trunc(high[0] / high[1]) * high[1], x.dtype)
     return x - _trunc_divide(x, y) * y
@@ -162,7 +167,7 @@ SMOOTH: Final[dict[str, Callable[..., Any]]] = {
     "softsign": lambda x: x / (tl.abs(x) + 1.0),
 }  # fmt: skip
 BINARY: Final[dict[str, Callable[..., Any]]] = {
-    "sub": lambda x, y: x - y, "div": lambda x, y: x / y, "floor_divide": lambda x, y: x // y, "remainder": lambda x, y: x % y,
+    "sub": lambda x, y: x - y, "div": lambda x, y: x / y, "floor_divide": lambda x, y: x // y, "remainder": _remainder,
     "fmod": _fmod, "trunc_divide": _trunc_divide,
     "bitwise_left_shift": lambda x, y: x << y, "bitwise_right_shift": lambda x, y: x >> y,
     "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,

@@ -37,7 +37,9 @@ def _extents(shape: Sequence[Extent], kernel: Sequence[Any], stride: Sequence[in
     for extent, size, step, gap, (before, after) in zip(shape, kernel, stride, dilation, sides, strict=True):
         room = extent + before + after - gap * (size - 1) - 1
         if isinstance(room, int) and room < 0:
-            raise tl.DefinitionError(f"a window of {size} elements, {gap} apart, is longer than the {extent} + {before} + {after} it lies in")
+            raise tl.DefinitionError(
+                f"a window of {size} elements, {gap} apart, is longer than the {extent} + {before} + {after} it lies in"
+            )
         made.append(room // step + 1)
     return made
 
@@ -89,7 +91,8 @@ def max_pool_indices(
     dilation: tuple[int, ...] | int = 1, by_column: bool = False,
 ) -> tl.Tensor:  # fmt: skip
     """Where the first largest element of each window lies in the whole input, as one number: int64; the last axis varies fastest, or,
-    `by_column`, the first one of the window's."""
+    `by_column`, the first one of the window's.
+    """
     windows = _Windows(input, kernel_size, stride, padding, dilation)
     largest = max_pool(input, kernel_size, stride, padding, dilation)
 
@@ -220,7 +223,9 @@ def fold(
 ) -> tl.Tensor:  # fmt: skip
     """Columns of windows added up to images: (N, C * product of kernel_size, number of windows) -> (N, C, *output_size)."""
     axes = len(kernel_size)
-    kernel, step, gap = (_counted(one, axes, name) for one, name in ((kernel_size, "kernel_size"), (stride, "stride"), (dilation, "dilation")))
+    kernel, step, gap = (
+        _counted(one, axes, name) for one, name in ((kernel_size, "kernel_size"), (stride, "stride"), (dilation, "dilation"))
+    )
     sides = _sided(padding, axes)
     blocks = _extents(output_size, kernel, step, gap, sides)
     size = 1
