@@ -14,8 +14,9 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.bridges.onnx.call import Coded, Held, ValueNeededError
-from tensorlang.bridges.onnx.importing import Imported, read
+from tensorlang.bridges.onnx.importing import read
 from tensorlang.bridges.onnx.narrow import codes
+from tensorlang.bridges.onnx.scope import Imported
 from tensorlang.bridges.packages import required
 from tensorlang.graph import CompiledGraph, Value
 from tensorlang.graph.passes import apply, common_subexpressions, fold_batch_norm, fold_constants
@@ -35,7 +36,7 @@ class Prepared(_base.BackendRep):  # type: ignore[misc]  # onnx says no types
         self.deciding: dict[str, None] = {}
         self._made: OrderedDict[object, tuple[Imported, CompiledGraph]] = OrderedDict()
         try:
-            self._compiled({})
+            self._compiled({}, {})
         except ValueNeededError as error:
             self.deciding |= dict.fromkeys(error.inputs)
             if not error.inputs:
@@ -56,7 +57,7 @@ class Prepared(_base.BackendRep):  # type: ignore[misc]  # onnx says no types
         """The graph for inputs; those that are met to decide shapes do so from then on."""
         for _ in range(len(self.names) + 1):
             try:
-                return self._compiled({name: arrays[name] for name in self.deciding})
+                return self._compiled({name: arrays[name] for name in self.deciding}, arrays if self.deciding else {})
             except ValueNeededError as error:
                 new = [name for name in error.inputs if name not in self.deciding]
                 if not new:
@@ -64,12 +65,13 @@ class Prepared(_base.BackendRep):  # type: ignore[misc]  # onnx says no types
                 self.deciding |= dict.fromkeys(new)
         raise tl.InternalError("each round adds an input")
 
-    def _compiled(self, known: Mapping[str, Any]) -> tuple[Imported, CompiledGraph]:
-        key = tuple((name, _spelled(value)) for name, value in known.items())
+    def _compiled(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[Imported, CompiledGraph]:
+        """The graph where inputs have values that are known, and the types of arrays."""
+        key = tuple((name, _spelled(value, name in known)) for name, value in arrays.items())
         found = self._made.get(key)
         if found is None:
             values = {name: value for name, value in known.items() if isinstance(value, np.ndarray) and self._typed(name)}
-            imported = read(self.model, values, {name: value for name, value in known.items() if name not in values})
+            imported = read(self.model, values, {name: value for name, value in arrays.items() if name not in values})
             graph = apply(imported.graph, fold_constants, common_subexpressions, fold_batch_norm)
             found = self._made[key] = imported, graph.compile()
             while len(self._made) > KEPT:
@@ -125,10 +127,10 @@ def _arrays(value: Any) -> Any:
     return None if value is None else [_arrays(one) for one in value] if isinstance(value, list | tuple) else np.asarray(value)
 
 
-def _spelled(value: Any) -> object:
-    """What a graph is kept by: elements, and types of what sequences hold."""
+def _spelled(value: Any, known: bool) -> object:
+    """What a graph is kept by: types, and elements of what is known."""
     if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
+        return value.dtype.str, value.shape, value.tobytes() if known else None
     return None if value is None else tuple((one.dtype.str, one.shape) for one in value)
 
 

@@ -34,7 +34,7 @@ Held: TypeAlias = "Value | Coded | list[Any] | None"
 class ValueNeededError(tl.GraphError):
     """The elements of a value decide shapes; `inputs` of the model, if these alone make it, may be given beforehand."""
 
-    def __init__(self, message: str, value: Value, inputs: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, value: Value | None = None, inputs: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.value = value
         self.inputs = inputs

@@ -70,7 +70,7 @@ def dropout(call: Call) -> Value | tuple[Value, Value]:
         raise tl.GraphError("training_mode with a ratio drops elements by chance, and has no translation")
     if call.results == 1:
         return call[0]
-    return call[0], call.constant(np.ones(call.extents(call[0]), bool))
+    return call[0], call("expand", call.builder.constant(np.array(True)), shape=call[0].shape)
 
 
 def is_infinite(call: Call) -> Value:

@@ -14,37 +14,23 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.bridges.onnx.call import Call, Coded, Held, ValueNeededError
+from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
 from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
-from tensorlang.bridges.onnx.narrow import codes, is_narrow
+from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs
+from tensorlang.bridges.onnx.scope import Folding, Imported, Scope, flat
 from tensorlang.bridges.onnx.table import TRANSLATIONS
 from tensorlang.bridges.packages import required
 from tensorlang.errors import did_you_mean
-from tensorlang.graph import Builder, Graph, Origin, Value
-from tensorlang.graph.builder import identifier
+from tensorlang.graph import Graph, Origin
 from tensorlang.graph.passes import dead_code
-from tensorlang.graph.passes.folding import evaluated, worth
 
 LEAST_OPSET: Final = 7
-"""Since then operands are repeated as NumPy does; what later opsets changed, rows read in both forms."""
+"""Since then operands are repeated as NumPy does; what later opsets changed, rows read in both forms. Operators of older opsets are read
+where they are those of this one."""
 DEEPEST: Final = 32
 """Functions and bodies inside each other."""
 NODES: Final = 100_000
 """Nodes that a model may have, those of functions and of unrolled loops included."""
-DECIDING: Final = 64
-"""Elements of inputs whose values may decide shapes."""
-
-_MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What Python and onnx raise for attributes and tensors that do not fit together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A model that was read: its graph, and which of the graph's inputs and outputs the model's are (several for a sequence)."""
-
-    graph: Graph
-    inputs: Mapping[str, Held]
-    outputs: tuple[Held, ...]
 
 
 def graph_of(model: Any, values: Mapping[str, object] | None = None, *, partial: bool = False) -> Graph:
@@ -61,51 +47,25 @@ def read(
     onnx = required("onnx", "onnx")
     if not isinstance(model, onnx.ModelProto):
         raise tl.GraphError(f"from_onnx takes an onnx.ModelProto, as onnx.load gives it, not a {type(model).__name__}")
+    try:
+        return _checked(onnx, model, values, given or {}, partial=partial)
+    except MALFORMED as error:
+        raise tl.GraphError(f"the model is not well formed: {error!r:.200}") from None
+    except RecursionError:
+        raise tl.GraphError("the model is too deep to be read") from None
+
+
+def _checked(onnx: Any, model: Any, values: Mapping[str, np.ndarray[Any, Any]], given: Mapping[str, Any], *, partial: bool) -> Imported:
+    """A model whose inputs and opsets are what they have to be."""
     opsets = opsets_of(model.opset_import)
-    opset = opsets.get("", LEAST_OPSET if opsets else 0)
-    if opset < LEAST_OPSET:
-        raise tl.GraphError(f"the model is of opset {opset}, and at least {LEAST_OPSET} is needed; onnx.version_converter converts it")
+    if not opsets:
+        raise tl.GraphError("the model does not say of which opset it is")
     unknown = [name for name in values if name not in {entry.name for entry in model.graph.input}]
     if unknown:
         raise tl.GraphError(
             f"values= names {unknown[0]!r:.80}, which is no input{did_you_mean(unknown[0], [e.name for e in model.graph.input])}"
         )
-    return _Import(onnx, model, values, given or {}, partial=partial).imported(_Scope({}, opsets))
-
-
-@dataclass(slots=True)
-class _Scope:
-    """The names of a graph or of a function, inside another graph whose names it knows, or with attributes of its own."""
-
-    held: dict[str, Held]
-    opsets: Mapping[str, int]
-    outer: _Scope | None = None
-    attributes: Mapping[str, Any] | None = None
-    depth: int = 0
-
-    def find(self, name: str) -> tuple[bool, Held]:
-        """Is there such a name, and what does it stand for?"""
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.held:
-                return True, scope.held[name]
-            scope = scope.outer
-        return False, None
-
-
-class _Folding(Builder):
-    """A graph that grows, in which what reads constants alone is computed when it is added."""
-
-    def node(self, *arguments: Any, **options: Any) -> tuple[Value, ...]:
-        """The results of a node, constants where they are known. Raises as a `Builder` does."""
-        made = super().node(*arguments, **options)
-        node = self.maker(made[0])
-        assert node is not None
-        arrays = [None if value is None else self.array(value) for value in node.inputs]
-        known = [array for array in arrays if array is not None]
-        if len(known) < len(node.read) or not worth(node, known):
-            return made
-        return tuple(self.constant(array, value.name) for array, value in zip(evaluated(node, arrays), made, strict=True))
+    return _Import(onnx, model, values, given, partial=partial).imported(Scope({}, opsets))
 
 
 @dataclass
@@ -119,13 +79,13 @@ class _Import:
     partial: bool = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.builder = _Folding(self.model.graph.name or "model")
+        self.builder = Folding(self.model.graph.name or "model")
+        self.source = Inputs(self.onnx, self.builder, self.given)
         self.functions = {(domain_of(entry.domain), entry.name): entry for entry in self.model.functions}
-        self.inputs: dict[str, str] = {}
         self.problems: list[str] = []
         self.nodes = 0
 
-    def imported(self, scope: _Scope) -> Imported:
+    def imported(self, scope: Scope) -> Imported:
         """All of it."""
         proto = self.model.graph
         self.initializers(proto, scope)
@@ -134,9 +94,9 @@ class _Import:
             if entry.name in scope.held:
                 continue
             if entry.name in self.values:
-                scope.held[entry.name] = self.constant(self.values[entry.name], entry.name)
+                scope.held[entry.name] = self.source.known(entry, self.values[entry.name])
             else:
-                inputs[entry.name] = scope.held[entry.name] = self.input(entry)
+                inputs[entry.name] = scope.held[entry.name] = self.source.input(entry)
         self.read(proto.node, scope)
         if self.problems:
             listed = "\n".join(f"  {problem}" for problem in self.problems)
@@ -147,63 +107,20 @@ class _Import:
             if not found:
                 raise tl.GraphError(f"the output {entry.name!r} of the model is made by no node")
             outputs.append(value)
-        flat = [one for held in outputs for one in _flat(held)]
-        return Imported(dead_code(self.builder.finish(*flat)), inputs, tuple(outputs))
+        tensors = [one for held in outputs for one in flat(held)]
+        return Imported(dead_code(self.builder.finish(*tensors)), inputs, tuple(outputs))
 
-    def initializers(self, proto: Any, scope: _Scope) -> None:
+    def initializers(self, proto: Any, scope: Scope) -> None:
         """The constants of a graph."""
         for tensor in proto.initializer:
             try:
-                scope.held[tensor.name] = self.constant(self.onnx.numpy_helper.to_array(tensor), tensor.name)
-            except _MALFORMED as error:
+                scope.held[tensor.name] = self.source.constant(self.onnx.numpy_helper.to_array(tensor), tensor.name)
+            except MALFORMED as error:
                 raise tl.GraphError(f"the initializer {tensor.name!r}: {error}") from None
         for tensor in proto.sparse_initializer:
             raise tl.GraphError(f"the initializer {tensor.values.name!r} is sparse, and has no translation")
 
-    def input(self, entry: Any) -> Held:
-        """An input of the user."""
-        try:
-            return self.typed(entry.name, entry.type, self.given.get(entry.name))
-        except (tl.DefinitionError, *_MALFORMED) as error:
-            raise tl.GraphError(f"the input {entry.name!r} of the model: {error}") from None
-
-    def typed(self, name: str, kind: Any, like: Any) -> Held:
-        """An input of a type, which may be that of an array or a list of them."""
-        if kind.HasField("optional_type"):
-            if name not in self.given:
-                raise ValueNeededError(f"the input {name!r} is optional: whether it is there decides what is computed", _NONE, (name,))
-            return None if like is None else self.typed(name, kind.optional_type.elem_type, like)
-        if kind.HasField("sequence_type"):
-            if like is None:
-                raise ValueNeededError(f"the input {name!r} is a sequence: its length decides what is computed", _NONE, (name,))
-            return [self.tensor(name, one.shape, one.dtype) for one in like]
-        tensor = kind.tensor_type
-        if not kind.HasField("tensor_type"):
-            raise tl.GraphError(f"the input {name!r} is no tensor")
-        if like is not None:
-            return self.tensor(name, like.shape, like.dtype)
-        if not tensor.HasField("shape"):
-            raise ValueNeededError(f"the input {name!r} is no tensor of a known number of axes", _NONE, (name,))
-        shape = [
-            dim.dim_value if dim.HasField("dim_value") else tl.dim(identifier(dim.dim_param or f"{name}_{axis}"))
-            for axis, dim in enumerate(tensor.shape.dim)
-        ]
-        return self.tensor(name, shape, self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-
-    def tensor(self, name: str, shape: Sequence[Any], dtype: object) -> Held:
-        """A tensor among the inputs."""
-        narrow = is_narrow(dtype)
-        made = self.builder.input(shape, "uint8" if narrow else dtype, name)
-        self.inputs[made.name] = name
-        return Coded(made, dtype) if narrow else made
-
-    def constant(self, array: np.ndarray[Any, Any], name: str) -> Held:
-        """An array that is known."""
-        if is_narrow(array.dtype):
-            return Coded(self.builder.constant(codes(array), name), array.dtype)
-        return self.builder.constant(array, name)
-
-    def read(self, nodes: Any, scope: _Scope) -> None:
+    def read(self, nodes: Any, scope: Scope) -> None:
         """Translate nodes, one after the other."""
         for node in nodes:
             self.nodes += 1
@@ -214,12 +131,12 @@ class _Import:
             try:
                 self.node(node, scope, label)
             except tl.GraphError as error:
-                if not self.partial or isinstance(error, ValueNeededError):
+                if not self.partial:
                     raise
                 self.problems.append(str(error))
                 scope.held |= dict.fromkeys(node.output, _UNKNOWN)
 
-    def node(self, node: Any, scope: _Scope, label: str) -> None:
+    def node(self, node: Any, scope: Scope, label: str) -> None:
         """Translate a node."""
         operands: list[Held] = []
         for name in node.input:
@@ -228,8 +145,13 @@ class _Import:
                 raise tl.GraphError(f"{label}: the operand {name!r} is made by no node before")
             operands.append(value)
         domain = domain_of(node.domain)
-        opset = scope.opsets.get(domain, 1)
+        opset = scope.opsets.get(domain, self.onnx.defs.onnx_opset_version() if not domain else 1)
         schema = schema_of(self.onnx, domain, node.op_type, opset)
+        if not domain and opset < LEAST_OPSET and (domain, node.op_type) not in self.functions:
+            then = schema_of(self.onnx, domain, node.op_type, LEAST_OPSET)
+            if schema is None or then is None or schema.since_version != then.since_version:
+                wanted = f"at least {LEAST_OPSET} is needed; onnx.version_converter converts the model"
+                raise tl.GraphError(f"{label}: {node.op_type} of opset {opset} has no translation: {wanted}")
         unknown = any(value is _UNKNOWN for value in operands)
         if unknown and (
             self.has(domain, node.op_type) or (schema is not None and (schema.has_function or schema.has_context_dependent_function))
@@ -239,8 +161,8 @@ class _Import:
         try:
             results = self.results(node, domain, opset, schema, operands, scope, label)
         except ValueNeededError as error:
-            raise self.needed(error, label) from None
-        except (tl.TensorlangError, *_MALFORMED) as error:
+            raise self.source.needed(error, label) from None
+        except (tl.TensorlangError, *MALFORMED) as error:
             text = str(error) if isinstance(error, tl.TensorlangError) else f"its operands or attributes do not fit: {error!r:.200}"
             raise tl.GraphError(text if text.startswith(label) else f"{label}: {text}") from None
         unmade = [name for name in list(node.output)[len(results) :] if name]
@@ -252,7 +174,7 @@ class _Import:
         """Has an operator a row, or a function of the model?"""
         return (domain, name) in self.functions or _key(domain, name) in TRANSLATIONS
 
-    def results(self, node: Any, domain: str, opset: int, schema: Any, operands: list[Held], scope: _Scope, label: str) -> Sequence[Held]:
+    def results(self, node: Any, domain: str, opset: int, schema: Any, operands: list[Held], scope: Scope, label: str) -> Sequence[Held]:
         """What a node makes: by the model's function, by a row, or by the function of the schema."""
         attributes = self.attributes(node, scope, schema)
         own = self.functions.get((domain, node.op_type))
@@ -286,29 +208,7 @@ class _Import:
             raise refusal
         raise tl.GraphError(f"{label}: {node.domain + '.' * bool(node.domain)}{node.op_type} has no translation{self.near(node.op_type)}")
 
-    def needed(self, error: ValueNeededError, label: str) -> tl.GraphError:
-        """A refusal for want of a value: one that names the inputs which make it, where they are few and small."""
-        text = f"{error}" if f"{error}".startswith(label) else f"{label}: {error}"
-        if error.inputs:
-            return error
-        roots, seen, waiting = [], set(), [error.value]
-        while waiting:
-            value = waiting.pop()
-            if value.name in seen:
-                continue
-            seen.add(value.name)
-            node = self.builder.maker(value)
-            if node is not None:
-                waiting += node.read
-            elif self.builder.array(value) is None:
-                roots.append(value)
-        sizes = [int(np.prod(value.shape)) if value.type.static else DECIDING + 1 for value in roots]
-        names = tuple(dict.fromkeys(self.inputs[value.name] for value in roots))
-        if not names or sum(sizes) > DECIDING:
-            return tl.GraphError(text)
-        return ValueNeededError(f"{text}; from_onnx(model, values={{{names[0]!r}: ...}}) gives it", error.value, names)
-
-    def attributes(self, node: Any, scope: _Scope, schema: Any) -> dict[str, Any]:
+    def attributes(self, node: Any, scope: Scope, schema: Any) -> dict[str, Any]:
         """The attributes of a node as messages; those that name one of the function around it, replaced by that."""
         made: dict[str, Any] = {}
         for entry in node.attribute:
@@ -338,7 +238,7 @@ class _Import:
         return value.decode() if isinstance(value, bytes) else value
 
     def function(
-        self, proto: Any, attributes: Mapping[str, Any], operands: Sequence[Held], scope: _Scope, wanted: Sequence[str]
+        self, proto: Any, attributes: Mapping[str, Any], operands: Sequence[Held], scope: Scope, wanted: Sequence[str]
     ) -> list[Held]:
         """A function, its nodes read in place of the one that calls it."""
         if scope.depth >= DEEPEST:
@@ -349,22 +249,22 @@ class _Import:
         held |= dict(zip(proto.input, operands, strict=False))
         given = {entry.name: entry for entry in proto.attribute_proto} | dict(attributes)
         opsets = {"": self.onnx.defs.onnx_opset_version()} | dict(scope.opsets) | dict(opsets_of(proto.opset_import))
-        inner = _Scope(held, opsets, None, given, scope.depth + 1)
+        inner = Scope(held, opsets, None, given, scope.depth + 1)
         asked = [inside if outside else "" for inside, outside in zip(proto.output, wanted, strict=False)]
         return self.inside(proto.node, asked, inner)
 
-    def body(self, proto: Any, operands: Sequence[Held], scope: _Scope) -> list[Held]:
+    def body(self, proto: Any, operands: Sequence[Held], scope: Scope) -> list[Held]:
         """A graph inside a node, for these operands."""
         if scope.depth >= DEEPEST:
             raise tl.GraphError(f"bodies stand more than {DEEPEST} deep in each other")
         if len(operands) != len(proto.input):
             raise tl.GraphError(f"the body {proto.name!r} takes {len(proto.input)} operands, not {len(operands)}")
         held = dict(zip((entry.name for entry in proto.input), operands, strict=True))
-        inner = _Scope(held, scope.opsets, scope, scope.attributes, scope.depth + 1)
+        inner = Scope(held, scope.opsets, scope, scope.attributes, scope.depth + 1)
         self.initializers(proto, inner)
         return self.inside(proto.node, [entry.name for entry in proto.output], inner)
 
-    def inside(self, nodes: Any, outputs: Sequence[str], scope: _Scope) -> list[Held]:
+    def inside(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Held]:
         """Read nodes, and give what these names stand for then."""
         around, listing = self.builder.origins, self.partial
         self.partial = False  # what is listed is the node of the model
@@ -390,14 +290,5 @@ def _key(domain: str, name: str) -> str:
     return f"{domain}.{name}" if domain else name
 
 
-def _flat(held: Held) -> list[Value]:
-    if held is None:
-        raise tl.GraphError("an output of the model is an empty optional, which no graph has")
-    if isinstance(held, list):
-        return [one for entry in held for one in _flat(entry)]
-    return [held.value if isinstance(held, Coded) else held]
-
-
-_NONE: Final[Any] = None
 _UNKNOWN: Final[Any] = object()
 """What a name stands for whose node has no translation, where all of these are listed."""

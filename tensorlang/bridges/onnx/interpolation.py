@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -33,30 +33,27 @@ class Axis:
 
     def coordinates(self, mode: str) -> Numbers:
         """Where each result lies in the operand."""
-        x, length = np.arange(self.after, dtype=np.float64), self.before * self.factor
-        match mode:
-            case "half_pixel":
-                return (x + 0.5) / self.factor - 0.5
-            case "half_pixel_symmetric":
-                centre = self.before / 2
-                return centre * (1 - self.after / length) + (x + 0.5) / self.factor - 0.5
-            case "pytorch_half_pixel":
-                return (x + 0.5) / self.factor - 0.5 if length > 1 else 0 * x
-            case "align_corners":
-                return x * (self.before - 1) / (length - 1) if length != 1 else 0 * x
-            case "asymmetric":
-                return x / self.factor
-            case "tf_crop_and_resize":
-                last = self.before - 1
-                if length == 1:
-                    return 0 * x + 0.5 * (self.start + self.end) * last
-                length *= self.end - self.start
-                return self.start * last + x * (self.end - self.start) * last / (length - 1)
-        raise tl.GraphError(f"coordinate_transformation_mode {mode!r} is not known")
+        x, length, last = np.arange(self.after, dtype=np.float64), self.before * self.factor, self.before - 1
+        half: Numbers = (x + 0.5) / self.factor - 0.5
+        none: Numbers = 0 * x
+        crop = self.end - self.start
+        ways: dict[str, Callable[[], Numbers]] = {
+            "half_pixel": lambda: half,
+            "half_pixel_symmetric": lambda: half + self.before / 2 * (1 - self.after / length),
+            "pytorch_half_pixel": lambda: half if length > 1 else none,
+            "align_corners": lambda: x * last / (length - 1) if length != 1 else none,
+            "asymmetric": lambda: x / self.factor,
+            "tf_crop_and_resize": lambda: (
+                last * (self.start + x * crop / (self.after - 1)) if self.after > 1 else none + last * (self.start + self.end) / 2
+            ),
+        }
+        if mode not in ways:
+            raise tl.GraphError(f"coordinate_transformation_mode {mode!r:.60} is not known; there are {', '.join(ways)}")
+        return np.asarray(ways[mode]())
 
 
 def _linear(distance: Numbers) -> Numbers:
-    return np.clip(1 - np.abs(distance), 0, None)
+    return np.asarray(np.maximum(1 - np.abs(distance), 0))
 
 
 def _cubic(a: float) -> Any:

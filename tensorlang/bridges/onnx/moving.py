@@ -230,6 +230,8 @@ def numbered(call: Call) -> Value:
 def eye(call: Call) -> Value:
     """Ones on a diagonal, in the shape of the operand."""
     rows, columns = call.extents(call[0])
+    if rows * columns > MOST:
+        raise tl.GraphError(f"a table of {rows} by {columns} numbers has no translation")
     dtype = call.get("dtype")
     return call.constant(np.eye(rows, columns, call.get("k", 0)).astype(call[0].dtype.numpy if dtype is None else dtype))
 

@@ -44,14 +44,15 @@ class Rounding:
 
     boundaries: Table
     codes: Table
-    nan: int | None
+    nan: int
 
 
 def values_of(dtype: Any) -> Table:
     """The number of each code, in float32; of codes that a type with fewer bits does not have, that of their low bits."""
     narrow = (np.arange(256, dtype=np.uint8) & np.uint8(_mask(dtype.name))).view(dtype)
     with np.errstate(all="ignore"):
-        return narrow.astype(np.float32)
+        numbers: Table = narrow.astype(np.float32)
+        return numbers
 
 
 @cache
@@ -69,8 +70,6 @@ def rounding(dtype: Any, saturate: bool, mode: str) -> Rounding:
         middle = (low / 2 + high / 2).astype(np.float32)
         upper = middle.astype(dtype).astype(np.float64) == high
         edges = np.where(upper, np.nextafter(middle, np.float32(-np.inf)), middle)
-    nans = np.flatnonzero(np.isnan(numbers))
-    nan = int(nans[0]) if len(nans) else None
     if not saturate:
         with np.errstate(all="ignore"):
             beyond = float(sorted_numbers[-1]) + float(sorted_numbers[-1] - sorted_numbers[-2]) / 2
@@ -81,6 +80,8 @@ def rounding(dtype: Any, saturate: bool, mode: str) -> Rounding:
         lowest = [] if sorted_numbers[0] >= 0 else [-edge if not np.isfinite(there) else np.nextafter(-edge, np.float32(-np.inf))]
         edges = np.concatenate([np.array(lowest, np.float32), edges, [first]]).astype(np.float32)
         order = np.concatenate([[int(over[1])] * len(lowest), order, [int(over[0])]])
+    with np.errstate(all="ignore"):
+        nan = int(np.array([np.nan], np.float32).astype(dtype).view(np.uint8)[0]) & _mask(dtype.name)
     return Rounding(edges.astype(np.float32), order.astype(np.uint8), nan)
 
 
@@ -107,6 +108,4 @@ def encoded(call: Call, value: Value, dtype: Any, *, saturate: bool = True, mode
     place = call("bucketize", number, call.builder.constant(rule.boundaries))
     table = call.builder.constant(rule.codes)
     found = call("gather_nd", table, call.reshaped(place, (*place.shape, 1)))
-    if rule.nan is not None:
-        found = call("where", call("isnan", number), call.builder.constant(np.array(rule.nan, np.uint8)), found)
-    return Coded(found, dtype)
+    return Coded(call("where", call("isnan", number), call.builder.constant(np.array(rule.nan, np.uint8)), found), dtype)

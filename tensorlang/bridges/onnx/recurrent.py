@@ -46,13 +46,12 @@ def _lstm(call: Call, x: Value, own: Callable[[int], Value | None], activations:
     given = given if bias is None else call("add", given, bias)
     peephole = own(7)
     peephole = None if peephole is None else _gates(call, peephole, (0, 2, 1))
-    states = call.builder.node(
+    return call.builder.node(
         "lstm",
         (given, recurrent, _start(call, x, recurrent, own(5)), _start(call, x, recurrent, own(6)), _lengths(call), peephole),
         {},
         call.name,
     )
-    return states
 
 
 def _gru(call: Call, x: Value, own: Callable[[int], Value | None], activations: Sequence[str]) -> tuple[Value, ...]:
@@ -97,8 +96,8 @@ def layer(step: Step, usual: Sequence[str], states: int) -> Translation:
         x = call.permuted(x, (1, 0, 2)) if batched else x
         count = 2 if direction == "bidirectional" else 1
         names = tuple(call.get("activations") or tuple(usual) * count)
-        if call.get("clip") is not None or len(names) != len(usual) * count:
-            raise tl.GraphError("clip, and activations of another number, have no translation")
+        if call.get("clip") is not None or len(names) < len(usual) * count:
+            raise tl.GraphError("clip, and fewer activations than directions need, have no translation")
         sides = []
         for side in range(count):
             backwards = direction == "reverse" or side == 1

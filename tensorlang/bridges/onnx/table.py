@@ -23,17 +23,9 @@ from tensorlang.bridges.onnx import (
 )
 from tensorlang.bridges.onnx.call import Translation
 
-TRANSLATIONS: Final[Mapping[str, Translation]] = (
-    dict(elements.ROWS)
-    | moving.ROWS
-    | reductions.ROWS
-    | layers.ROWS
-    | windows.ROWS
-    | control.ROWS
-    | quantised.ROWS
-    | interpolation.ROWS
-    | recurrent.ROWS
-    | signal.ROWS
-    | training.ROWS
-)
+_FAMILIES: Final = (
+    elements, moving, reductions, layers, windows, control, quantised, interpolation, recurrent, signal, training,
+)  # fmt: skip
+
+TRANSLATIONS: Final[Mapping[str, Translation]] = {name: translation for family in _FAMILIES for name, translation in family.ROWS.items()}
 """By ONNX's names, those of other domains with the domain."""

@@ -60,10 +60,7 @@ def _momentum(call: Call, rate: Value, count: Value, held: Sequence[Value]) -> S
     first = call("eq", count, call.builder.scalar(0, str(count.dtype)))
     beta = call("where", first, call.builder.scalar(1.0, str(rate.dtype)), call.builder.scalar(call.get("beta", 1.0), str(rate.dtype)))
     after = call("add", call("mul", velocity, call.get("alpha", 0.0)), call("mul", own, beta))
-    if call.get("mode") == "nesterov":
-        down = call("add", own, call("mul", after, call.get("alpha", 0.0)))
-    else:
-        down = after
+    down = call("add", own, call("mul", after, call.get("alpha", 0.0))) if call.get("mode") == "nesterov" else after
     return call("sub", tensor, call("mul", down, rate)), after
 
 

@@ -134,17 +134,24 @@ def _trunc_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     return tl.select((floor * y != x) & ((x < 0) != (y < 0)), floor + 1, floor)
 
 
+_FLOATING: Final = ("float16", "bfloat16", "float32", "float64")
+
+
 def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     """What is left of a division downwards; it has the sign of `y`."""
-    return x - tl.floor(x / y) * y if x.dtype in ("float16", "bfloat16", "float32", "float64") else x % y
+    if x.dtype not in _FLOATING:
+        return x % y
+    same = (x == 0.0) | ((x < 0.0) == (y < 0.0))
+    return tl.select(tl.isinf(y) & tl.isfinite(x), tl.select(same, x, y), x - tl.floor(x / y) * y)
 
 
 def _fmod(x: tl.Expr, y: tl.Expr) -> tl.Expr:
     """What is left of a division towards 0; it has the sign of `x`."""
-    if x.dtype in ("float16", "bfloat16", "float32", "float64"):
-        high = tl.cast(x, "float64"), tl.cast(y, "float64")
-        return tl.cast(high[0] - tl.trunc(high[0] / high[1]) * high[1], x.dtype)
-    return x - _trunc_divide(x, y) * y
+    if x.dtype not in _FLOATING:
+        return x - _trunc_divide(x, y) * y
+    high = tl.cast(x, "float64"), tl.cast(y, "float64")
+    left = high[0] - tl.trunc(high[0] / high[1]) * high[1]
+    return tl.cast(tl.select(tl.isinf(high[1]) & tl.isfinite(high[0]), high[0], left), x.dtype)
 
 
 UNARY: Final[dict[str, Callable[..., Any]]] = {

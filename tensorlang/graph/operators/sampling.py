@@ -6,6 +6,7 @@ import itertools
 from typing import Any, Final
 
 import tensorlang as tl
+from tensorlang.graph.ir import Extent
 from tensorlang.graph.operator import Operator
 
 _CUBIC: Final = -0.75
@@ -17,8 +18,8 @@ def grid_sample(
 ) -> tl.Tensor:
     """Elements at the places in the last axis of `grid`, from -1 to 1, the last axis of the image first: (N, C, ...) -> (N, C, ...).
 
-    `mode` is "linear", "nearest" or "cubic"; what is outside is "zeros", the "border" or a "reflection" at the edges of the pixels, or, with
-    `align_corners`, at their centres.
+    `mode` is "linear", "nearest" or "cubic"; what is outside is "zeros", the "border" or a "reflection" at the edges of the pixels, or,
+    with `align_corners`, at their centres.
     """
     axes = len(input.shape) - 2
     spatial = input.shape[2:]
@@ -27,9 +28,12 @@ def grid_sample(
     if mode not in ("linear", "nearest", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
         raise tl.DefinitionError(f"grid_sample: the mode {mode!r:.40} with padding {padding_mode!r:.40} is not known")
 
+    def length(extent: Extent) -> Any:
+        return float(extent) if isinstance(extent, int) else tl.cast(extent.as_expr(), grid.dtype)
+
     def spot(axis: int, at: tuple[Any, ...]) -> Any:
         number = grid[(at[0], *at[2:], axes - 1 - axis)]
-        extent = float(spatial[axis]) if isinstance(spatial[axis], int) else tl.cast(spatial[axis].as_expr(), grid.dtype)
+        extent = length(spatial[axis])
         found = (number + 1.0) / 2.0 * (extent - 1.0) if align_corners else ((number + 1.0) * extent - 1.0) / 2.0
         return tl.round(found) if mode == "nearest" else found
 
@@ -45,8 +49,8 @@ def grid_sample(
     def read(at: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
         index, inside = [], None
         for place, extent in zip(places, spatial, strict=True):
-            size = float(extent) if isinstance(extent, int) else tl.cast(extent.as_expr(), grid.dtype)
-            found = folded(place, size) if padding_mode == "reflection" and (align_corners is False or extent != 1) else place
+            size = length(extent)
+            found = folded(place, size) if padding_mode == "reflection" and (extent != 1 or not align_corners) else place
             here = (found >= 0.0) & (found <= size - 1.0)
             inside = here if inside is None else inside & here
             index.append(tl.clamp(tl.cast(tl.round(found), "int64"), 0, extent - 1))
@@ -58,10 +62,7 @@ def grid_sample(
         if mode == "nearest":
             return read(at, tuple(spots))
         if mode == "linear" and padding_mode == "reflection":
-            spots = [
-                folded(place, float(extent)) if isinstance(extent, int) and extent > 1 else place
-                for place, extent in zip(spots, spatial, strict=True)
-            ]
+            spots = [place if extent == 1 else folded(place, length(extent)) for place, extent in zip(spots, spatial, strict=True)]
         low = [tl.floor(place) for place in spots]
         taps = range(2) if mode == "linear" else range(-1, 3)
         total: Any = None

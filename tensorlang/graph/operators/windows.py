@@ -90,8 +90,9 @@ def max_pool_indices(
     input: tl.Tensor, kernel_size: tuple[int, ...], stride: tuple[int, ...] | None = None, padding: tuple[Any, ...] | int = 0,
     dilation: tuple[int, ...] | int = 1, by_column: bool = False,
 ) -> tl.Tensor:  # fmt: skip
-    """Where the first largest element of each window lies in the whole input, as one number: int64; the last axis varies fastest, or,
-    `by_column`, the first one of the window's.
+    """Where the largest element of each window, the first of equals, lies in the whole input, as one number: int64.
+
+    The last axis varies fastest, or, `by_column`, the first of those that windows lie along.
     """
     windows = _Windows(input, kernel_size, stride, padding, dilation)
     largest = max_pool(input, kernel_size, stride, padding, dilation)
