@@ -259,12 +259,13 @@ def test_types_of_fewer_bits_are_rounded_as_ml_dtypes_rounds_them(kind: str) -> 
 
 
 def small_models() -> list[bytes]:
-    """Models whose bytes are changed: layers, shapes, a loop, a function, a quantised product."""
+    """Models whose bytes are changed: layers, shapes, windows, quantised numbers."""
     w = np.ones((4, 5), "f4")
     layers = [helper.make_node("Gemm", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"], axis=1)]
     shapes = [
         helper.make_node("Shape", ["x"], ["s"]), helper.make_node("ConstantOfShape", ["s"], ["z"]),
-        helper.make_node("Tile", ["z", "t"], ["u"]), helper.make_node("Pad", ["u", "p"], ["v"]), helper.make_node("Slice", ["v", "a", "b"], ["y"]),
+        helper.make_node("Tile", ["z", "t"], ["u"]), helper.make_node("Pad", ["u", "p"], ["v"]),
+        helper.make_node("Slice", ["v", "a", "b"], ["y"]),
     ]  # fmt: skip
     held = {"t": np.array([2, 1]), "p": np.array([0, 1, 1, 0]), "a": np.array([0, 1]), "b": np.array([2, 9])}
     windows = [

@@ -17,7 +17,8 @@ X = array(3, 4)
 I = np.array([[5, -7, 0, 3], [2, 2, -1, 9], [8, 1, 6, -4]])
 TESTED = {
     "gather_nd", "scatter_nd", "scatter", "scatter_prod", "one_hot", "topk", "resample", "reverse_sequence", "tril", "triu", "grid_sample",
-    "bucketize", "cumprod", "logsumexp", "acosh", "asinh", "atanh", "fmod", "trunc_divide", "bitwise_left_shift", "bitwise_right_shift",
+    "bucketize",
+    "deform_conv2d", "cumprod", "logsumexp", "acosh", "asinh", "atanh", "fmod", "trunc_divide", "bitwise_left_shift", "bitwise_right_shift",
 }  # fmt: skip
 
 
@@ -155,6 +156,21 @@ def test_far_outside_is_what_the_padding_says(padding_mode: str, outside) -> Non
         np.testing.assert_allclose(found, outside(image), atol=1e-5)
 
 
+def test_a_deformable_convolution_by_whole_pixels_is_one_of_the_moved_image() -> None:
+    """Masks are factors of taps; groups of offsets move their own channels."""
+    x, weight = array(1, 2, 6, 6), array(3, 2, 2, 2, seed=1)
+    moves = np.zeros((1, 2, 4, 2, 5, 5), "f4")
+    moves[:, 0, :, 0], moves[:, 1, :, 1] = 1.0, -1.0
+    moved = np.zeros_like(x)
+    moved[:, 0, :-1], moved[:, 1, :, 1:] = x[:, 0, 1:], x[:, 1, :, :-1]
+    mask = np.full((1, 8, 5, 5), 0.5, "f4")
+    seen = np.lib.stride_tricks.sliding_window_view(moved, (2, 2), axis=(2, 3))
+    wanted = np.einsum("ncyxrs,ocrs->noyx", seen, weight)
+    bias = array(3, seed=2)
+    found = run("deform_conv2d", x, weight, moves.reshape(1, 16, 5, 5), bias, mask)
+    np.testing.assert_allclose(found, 0.5 * wanted + bias[:, None, None], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("operator", "operands", "attributes", "message"),
     [
@@ -167,7 +183,7 @@ def test_far_outside_is_what_the_padding_says(padding_mode: str, outside) -> Non
         ("tril", (X[0],), {}, "tril: .* has no matrices"),
     ],
 )
-def test_what_does_not_fit_is_refused(operator: str, operands: tuple[np.ndarray, ...], attributes: dict, message: str) -> None:
+def test_what_does_not_fit_is_refused(operator: str, operands: tuple[np.ndarray, ...], attributes: dict[str, object], message: str) -> None:
     b = graph.Builder()
     with pytest.raises(tl.GraphError, match=message):
         b(operator, *(b.input(one.shape, tl.dtype(one.dtype)) for one in operands), **attributes)

@@ -173,6 +173,17 @@ def grid_sample(call: Call) -> Value:
     )  # fmt: skip
 
 
+def deformed(call: Call) -> Value:
+    """A convolution whose taps an operand moves."""
+    pads = call.get("pads") or (0, 0, 0, 0)
+    if len(call[0].shape) != 4 or pads[:2] != pads[2:]:
+        raise tl.GraphError("a deformable convolution along other than two axes, or with padding that differs, has no translation")
+    return call(
+        "deform_conv2d", *(call[place] for place in range(3)), call.operand(3), call.operand(4), stride=call.get("strides") or (1, 1),
+        padding=pads[:2], dilation=call.get("dilations") or (1, 1), groups=call.get("group", 1),
+    )  # fmt: skip
+
+
 def roi_align(call: Call) -> Value:
     """Means, or maxima, of samples in the cells of boxes that are known."""
     value, boxes = call[0], call.known(call[1], "operand 1").astype(np.float64)
@@ -220,6 +231,6 @@ def _samples(start: float, cell: float, count: int, ways: int, extent: int) -> t
 
 
 ROWS: Final[Mapping[str, Translation]] = {
-    "Resize": resize, "Upsample": upsample, "GridSample": grid_sample, "RoiAlign": roi_align,
+    "Resize": resize, "Upsample": upsample, "GridSample": grid_sample, "RoiAlign": roi_align, "DeformConv": deformed,
 }  # fmt: skip
 """By ONNX's names."""

@@ -33,6 +33,17 @@ def cast(call: Call) -> Held:
     return encoded(call, value, wanted, saturate=bool(call.get("saturate", 1)), mode=call.get("round_mode", "up"))
 
 
+def bit_cast(call: Call) -> Held:
+    """The same bits as another type: of integers of one width."""
+    wanted = np.dtype(call.needed("to"))
+    source = call[0].dtype.numpy
+    if wanted == source:
+        return call[0]
+    if is_narrow(wanted) or source.itemsize != wanted.itemsize or source.kind not in "iub" or wanted.kind not in "iu":
+        raise tl.GraphError(f"the bits of {source} as {wanted} have no translation; those of integers of one width have")
+    return call.cast(call[0], tl.dtype(wanted))
+
+
 def _plain(call: Call, place: int) -> Value | None:
     """An operand as numbers that are computed with: codes are decoded."""
     found = call.operands[place] if place < len(call.operands) else None
@@ -178,7 +189,7 @@ def qlinear_conv(call: Call) -> Held:
 
 
 ROWS: Final[Mapping[str, Translation]] = {
-    "Cast": cast, "CastLike": cast, "QuantizeLinear": quantize, "DequantizeLinear": dequantize, "MatMulInteger": matmul_integer,
-    "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul, "QLinearConv": qlinear_conv,
+    "Cast": cast, "CastLike": cast, "BitCast": bit_cast, "QuantizeLinear": quantize, "DequantizeLinear": dequantize,
+    "MatMulInteger": matmul_integer, "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul, "QLinearConv": qlinear_conv,
 }  # fmt: skip
 """By ONNX's names."""

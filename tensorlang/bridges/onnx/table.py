@@ -10,6 +10,7 @@ from typing import Final
 
 from tensorlang.bridges.onnx import (
     control,
+    counting,
     elements,
     interpolation,
     layers,
@@ -24,7 +25,7 @@ from tensorlang.bridges.onnx import (
 from tensorlang.bridges.onnx.call import Translation
 
 _FAMILIES: Final = (
-    elements, moving, reductions, layers, windows, control, quantised, interpolation, recurrent, signal, training,
+    elements, moving, reductions, layers, windows, control, quantised, interpolation, recurrent, signal, training, counting,
 )  # fmt: skip
 
 TRANSLATIONS: Final[Mapping[str, Translation]] = {name: translation for family in _FAMILIES for name, translation in family.ROWS.items()}

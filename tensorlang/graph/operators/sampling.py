@@ -1,4 +1,4 @@
-"""Sampling at places that data tells: `grid_sample` of images with any number of axes, `bucketize`."""
+"""Sampling at places that data tells: `grid_sample` of images with any number of axes, `deform_conv2d`, `bucketize`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang.graph.ir import Extent
-from tensorlang.graph.operator import Operator
+from tensorlang.graph.operator import Operator, Pair
 
 _CUBIC: Final = -0.75
 """The coefficient of torch's cubic kernel."""
@@ -88,6 +88,54 @@ def _weight(x: Any, mode: str) -> Any:
     return tl.select(x <= 1.0, near, far)
 
 
+def deform_conv2d(
+    input: tl.Tensor, weight: tl.Tensor, offset: tl.Tensor, bias: tl.Tensor | None = None, mask: tl.Tensor | None = None,
+    stride: Pair = (1, 1), padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1,
+) -> tl.Tensor:  # fmt: skip
+    """A convolution whose taps are moved, as torchvision's: (N, C, H, W), (O, C/groups, R, S) -> (N, O, Y, X).
+
+    `offset` is (N, G * R * S * 2, Y, X), vertical and horizontal for each tap, `mask` a factor for each, (N, G * R * S, Y, X), for G groups
+    of channels. Between pixels it is bilinear, outside 0.
+    """
+    (n, channels, *extents), (o, share, rows, columns) = input.shape, weight.shape
+    taps: Any = rows * columns
+    if channels != share * groups or o % groups or offset.shape[1] % (2 * taps) or channels % (offset.shape[1] // (2 * taps)):
+        raise tl.DefinitionError(f"deform_conv2d: {input!r}, {weight!r} and {offset!r} do not fit {groups} groups")
+    each, shape = channels // (offset.shape[1] // (2 * taps)), offset.shape[2:]
+
+    def pixel(b: Any, c: Any, y: Any, x: Any) -> Any:
+        inside = (y >= 0.0) & (y <= tl.cast(extents[0] - 1, "float32")) & (x >= 0.0) & (x <= tl.cast(extents[1] - 1, "float32"))
+        places = [tl.clamp(tl.cast(one, "int64"), 0, extent - 1) for one, extent in zip((y, x), extents, strict=True)]
+        return tl.select(inside, input[b, c, places[0], places[1]], tl.cast(0, input.dtype))
+
+    def sampled(b: Any, c: Any, r: Any, s: Any, i: Any, j: Any) -> Any:
+        tap = (c // each) * taps + r * columns + s
+        spots = [
+            tl.cast(at * step + tapped * gap - pad, offset.dtype) + offset[b, 2 * tap + axis, i, j]
+            for axis, (at, tapped, step, gap, pad) in enumerate(zip((i, j), (r, s), stride, dilation, padding, strict=True))
+        ]
+        low = [tl.floor(spot) for spot in spots]
+        value: Any = 0.0
+        for up, right in itertools.product((0.0, 1.0), repeat=2):
+            near = (1.0 - tl.abs(spots[0] - low[0] - up)) * (1.0 - tl.abs(spots[1] - low[1] - right))
+            value = value + near * pixel(b, c, low[0] + up, low[1] + right)
+        return value if mask is None else value * mask[b, tap, i, j]
+
+    taken: tl.Tensor = tl.compute((n, channels, rows, columns, *shape), sampled, name="deform_taken")
+    over = tuple(tl.reduce_axis(extent, name=name) for extent, name in zip((share, rows, columns), "crs", strict=True))
+
+    def body(b: Any, f: Any, i: Any, j: Any) -> Any:
+        c, r, s = over
+        first = 0 if groups == 1 else (f // (o // groups)) * share
+        return tl.sum(taken[b, first + c, r, s, i, j] * weight[f, c, r, s], axis=over)
+
+    made: tl.Tensor = tl.compute((n, o, *shape), body, name="deform_conv2d")
+    if bias is None:
+        return made
+    whole: tl.Tensor = tl.compute(made.shape, lambda b, f, i, j: made[b, f, i, j] + bias[f], name="deform_conv2d_biased")
+    return whole
+
+
 def bucketize(input: tl.Tensor, boundaries: tl.Tensor) -> tl.Tensor:
     """How many boundaries are less than each element: int64, where it belongs among boundaries that are sorted."""
     if len(boundaries.shape) != 1:
@@ -101,4 +149,4 @@ def bucketize(input: tl.Tensor, boundaries: tl.Tensor) -> tl.Tensor:
     return made
 
 
-OPERATORS: Final[tuple[Operator, ...]] = (Operator.of(grid_sample), Operator.of(bucketize))
+OPERATORS: Final[tuple[Operator, ...]] = tuple(Operator.of(function) for function in (grid_sample, deform_conv2d, bucketize))
