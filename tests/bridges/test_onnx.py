@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -303,3 +306,14 @@ def test_changed_bytes_are_refused_or_read(which: int) -> None:
         with contextlib.suppress(tl.TensorlangError):
             graph.from_onnx(made, partial=bool(trial % 2))
     assert read > 20
+
+
+# The page ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_gives_the_list_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "graph.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", page.partition("## From ONNX")[2], flags=re.MULTILINE)
+    listed = Counter(conformance.expected().values())
+    assert {reason: int(number) for number, reason in rows} == dict(listed)
+    assert f"{1884 - sum(listed.values()):,} pass" in page
