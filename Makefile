@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
 
 check:
 	$(PYTHON) -m ruff check .
@@ -15,6 +15,10 @@ test:
 # What the test command leaves out: the same claims at more places, and real signals, hosts and browsers.
 test-slow:
 	$(PYTHON) -m pytest -m slow
+
+# The node tests of ONNX, beside the list of those that do not pass; needs the extra `onnx`.
+conformance:
+	$(PYTHON) -m tensorlang.bridges.onnx.conformance
 
 bench:
 	$(PYTHON) -m bench

@@ -12,6 +12,7 @@ It stands above the kernel library and uses public names of what is below alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tensorlang.graph import passes, pattern
@@ -50,14 +51,15 @@ __all__ = [
 ]
 
 
-def from_onnx(model: Any) -> Graph:
-    """The graph of an `onnx.ModelProto` of opset 13 or later: initializers are constants, what is said about shapes is computed.
+def from_onnx(model: Any, values: Mapping[str, object] | None = None, *, partial: bool = False) -> Graph:
+    """The graph of an `onnx.ModelProto` of opset 7 or later: initializers are constants, what is said about shapes is computed.
 
-    Raises `GraphError` for an operator that has no translation, naming the node and the nearest supported one.
+    `values` are inputs that are known: they become constants, so that they may be shapes and axes. Raises `GraphError` for an operator that
+    has no translation, naming the node and the nearest supported one; with `partial=True` for all of them at once.
     """
-    from tensorlang.bridges.onnx_graphs import graph_of  # noqa: PLC0415 - as below
+    from tensorlang.bridges.onnx.importing import graph_of  # noqa: PLC0415 - as below
 
-    return graph_of(model)
+    return graph_of(model, values, partial=partial)
 
 
 def from_torch(program: Any) -> Graph:

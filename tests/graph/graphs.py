@@ -20,6 +20,23 @@ def positive(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random(shape, np.float32) + np.float32(0.5)
 
 
+def run_all(operator: str, *operands: np.ndarray, **attributes: object) -> tuple[np.ndarray, ...]:
+    """The results of one node by the evaluator, which its kernel gives too."""
+    b = Builder()
+    values = [b.input(one.shape, tl.dtype(one.dtype)) for one in operands]
+    g = b.finish(*b.node(operator, values, attributes))
+    found = g.run(*operands)
+    for one, other in zip(g.compile()(*operands), found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    return found
+
+
+def run(operator: str, *operands: np.ndarray, **attributes: object) -> np.ndarray:
+    """The only result of one node, as `run_all`."""
+    (found,) = run_all(operator, *operands, **attributes)
+    return found
+
+
 def views(draw: st.DrawFn, b: Builder, value: Value) -> Value:
     """A view of a value, drawn."""
     rank = len(value.shape)

@@ -5,6 +5,10 @@
     reductions    sums, means, extrema over axes
     layers        products, convolutions, attention, norms, pooling
     moving        cat, pad, gathers, cumulative sums
+    indexing      scatters, gathers of tuples, one-hot, the largest elements, resampling
+    recurrent     LSTM, GRU and plain recurrent layers
+    sampling      images at places that a grid names, numbers among boundaries
+    windows       pooling and convolutions along any number of axes
 
 A front door translates into these names, and a pattern is written in them, whatever the model came from. `register` adds an operator of
 somebody else: it then has types, runs, is fused and prints like any other.
@@ -17,12 +21,12 @@ from typing import Final
 import tensorlang as tl
 from tensorlang.errors import did_you_mean
 from tensorlang.graph.operator import Function, Operator, View
-from tensorlang.graph.operators import layers, moving, pointwise, reductions, views
+from tensorlang.graph.operators import indexing, layers, moving, pointwise, recurrent, reductions, sampling, views, windows
 
 _TABLE: Final[dict[str, Operator]] = {
     operator.name: operator
-    for family in (pointwise.OPERATORS, views.OPERATORS, reductions.OPERATORS, layers.OPERATORS, moving.OPERATORS)
-    for operator in family
+    for family in (pointwise, views, reductions, layers, moving, indexing, windows, recurrent, sampling)
+    for operator in family.OPERATORS
 }
 
 

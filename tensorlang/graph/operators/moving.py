@@ -6,6 +6,7 @@ They read one element for each of the result, at a place that is computed, or th
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, Final
 
 import tensorlang as tl
@@ -89,17 +90,25 @@ def flip(input: tl.Tensor, dims: Axes) -> tl.Tensor:
 
 def cumsum(input: tl.Tensor, dim: Axis) -> tl.Tensor:
     """Sums of the elements up to each place along an axis."""
+    return _cumulative(input, dim, lambda before, own: before + own, 0, "cumsum")
 
+
+def cumprod(input: tl.Tensor, dim: Axis) -> tl.Tensor:
+    """Products of the elements up to each place along an axis."""
+    return _cumulative(input, dim, lambda before, own: before * own, 1, "cumprod")
+
+
+def _cumulative(input: tl.Tensor, dim: int, combine: Callable[[Any, Any], Any], start: int, name: str) -> tl.Tensor:
     def body(*arguments: Any) -> Any:
         *at, own = arguments
-        return own[(*at[:dim], at[dim] - 1, *at[dim + 1 :])] + input[tuple(at)]
+        return combine(own[(*at[:dim], at[dim] - 1, *at[dim + 1 :])], input[tuple(at)])
 
     names = (*(f"i{axis}" for axis in range(len(input.shape))), "self")
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
     body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    made: tl.Tensor = tl.recurrence(input.shape, body, dtype=input.dtype, name="cumsum")
+    made: tl.Tensor = tl.recurrence(input.shape, body, outside=start, dtype=input.dtype, name=name)
     return made
 
 
-_FUNCTIONS: Final[tuple[Function, ...]] = (cat, pad, embedding, gather, index_select, flip, cumsum)
+_FUNCTIONS: Final[tuple[Function, ...]] = (cat, pad, embedding, gather, index_select, flip, cumsum, cumprod)
 OPERATORS: Final[tuple[Operator, ...]] = tuple(Operator.of(function) for function in _FUNCTIONS)

@@ -128,6 +128,32 @@ def _square(x: tl.Expr) -> tl.Expr:
     return x * x
 
 
+def _trunc_divide(x: tl.Expr, y: tl.Expr) -> tl.Expr:
+    """Integers divided towards 0."""
+    floor = x // y
+    return tl.select((floor * y != x) & ((x < 0) != (y < 0)), floor + 1, floor)
+
+
+_FLOATING: Final = ("float16", "bfloat16", "float32", "float64")
+
+
+def _remainder(x: tl.Expr, y: tl.Expr) -> tl.Expr:
+    """What is left of a division downwards; it has the sign of `y`."""
+    if x.dtype not in _FLOATING:
+        return x % y
+    same = (x == 0.0) | ((x < 0.0) == (y < 0.0))
+    return tl.select(tl.isinf(y) & tl.isfinite(x), tl.select(same, x, y), x - tl.floor(x / y) * y)
+
+
+def _fmod(x: tl.Expr, y: tl.Expr) -> tl.Expr:
+    """What is left of a division towards 0; it has the sign of `x`."""
+    if x.dtype not in _FLOATING:
+        return x - _trunc_divide(x, y) * y
+    high = tl.cast(x, "float64"), tl.cast(y, "float64")
+    left = high[0] - tl.trunc(high[0] / high[1]) * high[1]
+    return tl.cast(tl.select(tl.isinf(high[1]) & tl.isfinite(high[0]), high[0], left), x.dtype)
+
+
 UNARY: Final[dict[str, Callable[..., Any]]] = {
     "neg": lambda x: -x, "abs": tl.abs, "square": _square, "reciprocal": lambda x: 1.0 / x, "sign": tl.sign,
     "floor": tl.floor, "ceil": tl.ceil, "round": tl.round, "trunc": tl.trunc,
@@ -141,11 +167,16 @@ SMOOTH: Final[dict[str, Callable[..., Any]]] = {
     )},
     "hardsigmoid": lambda x: tl.clamp(x + 3.0, 0.0, 6.0) / 6.0,
     "hardswish": lambda x: x * tl.clamp(x + 3.0, 0.0, 6.0) / 6.0,
+    "acosh": lambda x: tl.log(x + tl.sqrt(x - 1.0) * tl.sqrt(x + 1.0)),
+    "asinh": lambda x: tl.sign(x) * tl.log1p(tl.abs(x) + x * x / (tl.sqrt(x * x + 1.0) + 1.0)),
+    "atanh": lambda x: 0.5 * tl.log1p(2.0 * x / (1.0 - x)),
     "mish": lambda x: x * tl.tanh(tl.log1p(tl.exp(x))),
     "softsign": lambda x: x / (tl.abs(x) + 1.0),
 }  # fmt: skip
 BINARY: Final[dict[str, Callable[..., Any]]] = {
-    "sub": lambda x, y: x - y, "div": lambda x, y: x / y, "floor_divide": lambda x, y: x // y, "remainder": lambda x, y: x % y,
+    "sub": lambda x, y: x - y, "div": lambda x, y: x / y, "floor_divide": lambda x, y: x // y, "remainder": _remainder,
+    "fmod": _fmod, "trunc_divide": _trunc_divide,
+    "bitwise_left_shift": lambda x, y: x << y, "bitwise_right_shift": lambda x, y: x >> y,
     "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
 }  # fmt: skip
 COMMUTATIVE: Final[dict[str, Callable[..., Any]]] = {

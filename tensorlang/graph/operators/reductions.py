@@ -1,4 +1,4 @@
-"""Reductions over axes: `sum`, `mean`, `prod`, `amax`, `amin`, `any`, `all`, `var`, `argmax`, `argmin`.
+"""Reductions over axes: `sum`, `mean`, `prod`, `amax`, `amin`, `any`, `all`, `var`, `logsumexp`, `argmax`, `argmin`.
 
 `dim` is an axis or several, None all of them; `keepdim` leaves them there with extent 1. Counts and sums of integers are int64, as torch's.
 """
@@ -89,7 +89,28 @@ def var(input: tl.Tensor, dim: Axes = None, correction: float = 1, keepdim: bool
     return made
 
 
-_FUNCTIONS: Final[tuple[Function, ...]] = (sum, mean, prod, var)
+def logsumexp(input: tl.Tensor, dim: Axes = None, keepdim: bool = False) -> tl.Tensor:  # type: ignore[assignment]
+    """`log(sum(exp(x)))` along axes, by distances from the largest element."""
+    top = reduced(input, dim, True, lambda x, over: tl.max(x, axis=over) if over else x, "logsumexp_max")
+    index = [axis in dim for axis in range(len(input.shape))]
+    shape = input.shape
+
+    def distance(*at: Any) -> Any:
+        largest = top[tuple(0 if over else axis for axis, over in zip(at, index, strict=True))]
+        return tl.exp(input[at] - tl.select(tl.isinf(largest), tl.cast(0.0, input.dtype), largest))
+
+    powers: tl.Tensor = tl.compute(shape, distance, name="logsumexp_exp")
+    total = reduced(powers, dim, keepdim, lambda x, over: tl.sum(x, axis=over) if over else x, "logsumexp_sum")
+    peaks = reduced(input, dim, keepdim, lambda x, over: tl.max(x, axis=over) if over else x, "logsumexp_top")
+
+    def body(*at: Any) -> Any:
+        return tl.log(total[at]) + tl.select(tl.isinf(peaks[at]), tl.cast(0.0, input.dtype), peaks[at])
+
+    made: tl.Tensor = tl.compute(total.shape, body, name="logsumexp")
+    return made
+
+
+_FUNCTIONS: Final[tuple[Function, ...]] = (sum, mean, prod, var, logsumexp)
 OPERATORS: Final[tuple[Operator, ...]] = (
     *(Operator.of(function) for function in _FUNCTIONS),
     *(_least(name, reducer) for name, reducer in (("amax", tl.max), ("amin", tl.min), ("any", tl.any), ("all", tl.all))),
