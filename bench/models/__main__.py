@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
     given = parser.parse_args(arguments)
     engines = [name for name in given.engines if missing(name) is None]
     left = {name: reason for name in given.engines if (reason := missing(name)) is not None}
-    found = []
+    found: list[Mapping[str, Any]] = []
     for name in given.models:
         found.append(measured(given.folder.resolve(), name, engines, given.rounds, given.size))
         print(page.tables(found[-1:], left), flush=True)

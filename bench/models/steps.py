@@ -21,6 +21,7 @@ import torch
 
 from bench.models import files
 from tensorlang.graph import CompiledGraph, Graph, Node, operator, passes
+from tensorlang.graph.execution.steps import KernelStep
 
 ROUNDS = 7
 F: Any = torch.nn.functional
@@ -44,7 +45,7 @@ class Row:
 
 def function(node: Node) -> Callable[..., Any]:
     """Torch's function of a node, by the canonical name."""
-    attributes = dict(node.attributes)
+    attributes: dict[str, Any] = dict(node.attributes)
     match node.operator:
         case "slice":
             dim = attributes["dim"]
@@ -74,9 +75,9 @@ def values(g: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def rows(g: Graph, compiled: CompiledGraph, inputs: Mapping[str, Any]) -> Iterator[Row]:
     """A row for each different kernel, by the text of its group and the types of its operands."""
     known = values(g, inputs)
-    same: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    same: dict[tuple[str, str], list[KernelStep]] = defaultdict(list)
     for step in compiled.steps:
-        if hasattr(step, "kernel"):
+        if isinstance(step, KernelStep):
             shapes = " ".join("x".join(map(str, value.shape)) for node in step.group.nodes for value in node.read if value.shape)
             same[str(step.group), shapes].append(step)
     for (group, shapes), steps in same.items():
@@ -84,7 +85,7 @@ def rows(g: Graph, compiled: CompiledGraph, inputs: Mapping[str, Any]) -> Iterat
         yield Row(group, shapes, len(steps), ours, theirs)
 
 
-def _pair(step: Any, known: Mapping[str, Any]) -> tuple[float, float]:
+def _pair(step: KernelStep, known: Mapping[str, Any]) -> tuple[float, float]:
     arrays = [known[value.name].numpy() for value in step.operands]
     out = step.kernel(*arrays)
     call = step.kernel.bind(*arrays, out=out)

@@ -8,7 +8,8 @@ from tensorlang import graph
 
 def swish(x: tl.Tensor, beta: float = 1.0) -> tl.Tensor:
     """`x * sigmoid(beta * x)`."""
-    return tl.compute(x.shape, lambda *at: x[at] * tl.sigmoid(beta * x[at]), name="swish")
+    made: tl.Tensor = tl.compute(x.shape, lambda *at: x[at] * tl.sigmoid(beta * x[at]), name="swish")
+    return made
 
 
 graph.register("acme.swish", swish)
