@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages
+.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models
 
 check:
 	$(PYTHON) -m ruff check .
@@ -68,6 +68,10 @@ MINUTES ?= 0
 bench-model:
 	$(PYTHON) -m bench.model --page
 	$(PYTHON) -m bench.defaults --trials $(TRIALS) --tasks $(TASKS) --budget $(MINUTES)
+
+# Four models beside torch, torch.compile, ONNX Runtime and OpenVINO: latency, memory, compilation. Some minutes on an idle machine.
+bench-models:
+	$(PYTHON) -m bench.models --page
 
 # The database that comes with the package, for the class of processors of this machine: hours, in rounds; what OUT has is gone on with.
 OUT ?= out/shipped

@@ -18,6 +18,11 @@ def run(*arguments: object, env: Mapping[str, str] | None = None) -> Any:
 
     Raises `CalledProcessError` where it fails; its stderr goes to ours.
     """
+    return json.loads(text(*arguments, env=env).splitlines()[-1])
+
+
+def text(*arguments: object, env: Mapping[str, str] | None = None) -> str:
+    """All that `python arguments...` prints, in the same way."""
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, env=dict(os.environ if env is None else env), stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return done.stdout

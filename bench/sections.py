@@ -14,9 +14,10 @@ from typing import Any, Final, Literal, TypeAlias
 from bench.child import ROOT
 
 PAGE: Final = ROOT / "docs" / "performance.md"
-Kind: TypeAlias = Literal["peers", "ranking", "model", "figures", "method"]
+Kind: TypeAlias = Literal["peers", "graphs", "ranking", "model", "figures", "method"]
 KINDS: Final[Mapping[Kind, str]] = {
     "peers": "Beside other libraries",
+    "graphs": "Models",
     "ranking": "The cost model",
     "model": "The defaults that it names",
     "figures": "Other figures",
@@ -48,7 +49,7 @@ def written(page: Path, new: Mapping[tuple[Kind, str], str]) -> str:
 
 def _page(known: Mapping[Key, str]) -> Iterator[str]:
     yield "# Performance\n"
-    yield "Written by `make bench-peers` and `make bench-model`, a table for each machine; do not edit.\n"
+    yield "Written by `make bench-peers`, `make bench-models` and `make bench-model`, a table for each machine; do not edit.\n"
     if not any(kind in {"peers", "model"} for kind, _ in known):
         yield "No run has been made yet.\n"
     for kind, title in KINDS.items():

@@ -1,111 +1,79 @@
 """`torch.compile(model, backend="tensorlang")`: graphs that torch traces, compiled as ours.
 
 Torch gives functional graphs of its core operators, forward and backward ones apart, with parameters among the inputs: they are passed at
-each call, so a model that is trained on is the model that runs. Sizes that vary are dims, so one graph serves them. A graph with a node
-that has no translation runs in torch; `fallbacks()` says why.
+each call, so a model that is trained on is the model that runs. With `options={"freeze": True}` weights of a model in inference are folded
+and packed instead. Sizes that vary are dims, so one graph serves them. A node that has no translation runs in torch, between the parts
+that have one; `fallbacks()` names each, with the reason.
 """
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final
 
-import numpy as np
-
 import tensorlang as tl
+from tensorlang.bridges.aten import TRANSLATIONS
 from tensorlang.bridges.packages import required
-from tensorlang.bridges.torch_graphs import Reader
-from tensorlang.graph import Value
-from tensorlang.graph.passes import dead_code
+from tensorlang.bridges.torch_frozen import refreeze
+from tensorlang.bridges.torch_functions import fallbacks, function
+from tensorlang.bridges.torch_graphs import packet
 
-_log: Final = logging.getLogger("tensorlang")
-_fallbacks: Final[deque[str]] = deque(maxlen=1000)
+__all__ = ["backend", "fallbacks", "refreeze"]
 
-
-def fallbacks() -> tuple[str, ...]:
-    """Why graphs of this process run in torch, one reason for each, the last thousand."""
-    return tuple(_fallbacks)
+_UNCACHED: Final = dict.fromkeys(
+    ("enable_autograd_cache", "force_autograd_cache", "bundled_autograd_cache", "strict_autograd_cache"), False
+)
 
 
-def backend(module: Any, examples: Sequence[Any], *, options: Any = None) -> Any:
-    """The backend that torch finds by its entry point. Raises `BuildError` for options, of which there are none."""
+def backend(module: Any, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+    """The backend that torch finds by its entry point. Raises `BuildError` for options other than `freeze`, a bool."""
     required("torch", "torch")
-    if options:
-        raise tl.BuildError(f"the backend 'tensorlang' has no options, and {options!r:.60} was given")
-    common = import_module("torch._dynamo.backends.common")
-    return common.aot_autograd(fw_compiler=_compiled)(module, examples)
-
-
-def _compiled(module: Any, examples: Sequence[Any]) -> Any:
-    """A graph of core operators as a function that takes and gives lists; in torch where ours cannot."""
-    boxed = import_module("functorch.compile").make_boxed_func
-    torch = required("torch", "torch")
+    freeze = _freeze(options)
+    made = lowered(module, examples, freeze=freeze)
     try:
-        for example in examples:
-            if isinstance(example, torch.Tensor) and example.device.type != "cpu":
-                raise tl.GraphError(f"a tensor lies on {example.device}, and kernels run on the CPU")
-        return boxed(_function(module, torch))
-    except tl.TensorlangError as error:
-        _fallbacks.append(str(error))
-        _log.warning("a graph of torch.compile runs in torch: %s", error)
-        return boxed(module.forward)
+        saving = import_module("tensorlang.bridges.torch_saving")
+    except ImportError:  # torch before 2.9 does not save
+        return made
+    return saving.SavedCallable(module, made)
 
 
-def _function(module: Any, torch: Any) -> Callable[..., list[Any]]:
-    """The function of a graph. Raises `TensorlangError` for what has no translation."""
-    nodes = list(module.graph.nodes)
-    inputs = [node for node in nodes if node.op == "placeholder"]
-    reader = Reader(torch, "compiled", _bounds(inputs, torch))
-    places = [place for place, node in enumerate(inputs) if isinstance(node.meta.get("val"), torch.Tensor)]
-    for place in places:
-        reader.input(inputs[place], inputs[place].name)
-    for node in nodes:
-        if node.op == "placeholder" and node.name not in reader.became:
-            reader.became[node.name] = reader.extent(node.meta["val"])
-        elif node.op == "call_function":
-            reader.became[node.name] = reader.call(node)
-        elif node.op == "get_attr":
-            raise tl.GraphError(f"{node.name}: a tensor that the graph holds has no translation")
-    (results,) = next(node.args for node in nodes if node.op == "output")
-    given = {node.name: place for place, node in enumerate(inputs)}
-    made = [entry for entry in results if entry is not None and entry.name not in given]
-    for entry in made:
-        if not isinstance(reader.became[entry.name], Value):
-            raise tl.GraphError(f"{entry.name}: a result that is no tensor has no translation")
-    graph = dead_code(reader.builder.finish(*(reader.became[entry.name] for entry in made)))
-    compiled = graph.compile()
-
-    def run(*arguments: Any) -> list[Any]:
-        arrays = iter(compiled(*(_array(arguments[place], torch) for place in places)))
-        return [
-            None if entry is None else arguments[given[entry.name]] if entry.name in given else _tensor(next(arrays), torch)
-            for entry in results
-        ]
-
-    return run
+def _freeze(options: Mapping[str, Any] | None) -> bool:
+    given = dict(options or {})
+    freeze = given.pop("freeze", False)
+    if given or not isinstance(freeze, bool):
+        raise tl.BuildError(f"the backend 'tensorlang' has the option freeze=True or False, and {options!r:.60} was given")
+    return freeze
 
 
-def _bounds(inputs: Sequence[Any], torch: Any) -> Callable[[Any], Any]:
-    """The ranges of sizes, as torch's environment of shapes has them."""
-    found = [node.meta["val"] for node in inputs if "val" in node.meta]
-    sizes = [size for one in found for size in ((one,) if isinstance(one, torch.SymInt) else getattr(one, "shape", ()))]
-    environment: Any = next((size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)), None)
-    return lambda symbol: environment.var_to_range[symbol]
+def lowered(module: Any, examples: Sequence[Any], *, freeze: bool = False) -> Callable[..., Any]:
+    """A graph as dynamo gives it as a function, with torch's own work around forward and backward graphs."""
+    torch = required("torch", "torch")
+    common = import_module("torch._dynamo.backends.common")
+    compiler = common.aot_autograd(
+        fw_compiler=partial(_compiled, freeze=False), inference_compiler=partial(_compiled, freeze=freeze), decompositions=_parts()
+    )
+    with torch._functorch.config.patch(_UNCACHED):  # noqa: SLF001 - torch's cache keeps functions of its own alone
+        made: Callable[..., Any] = compiler(module, examples)
+    return made
 
 
-def _array(tensor: Any, torch: Any) -> Any:
-    """The elements of a tensor, without a copy."""
-    found = tensor.detach()
-    if found.dtype == torch.bfloat16:
-        return found.view(torch.int16).numpy().view(tl.dtype("bfloat16").numpy)
-    return found.resolve_conj().resolve_neg().numpy()
+@cache
+def _parts() -> dict[Any, Any]:
+    """How torch takes calls apart that have no translation."""
+    known = required("torch", "torch").export.default_decompositions()
+    return {target: known[target] for target in known if packet(target) not in TRANSLATIONS}
 
 
-def _tensor(array: Any, torch: Any) -> Any:
-    """A new array as a tensor, without a copy."""
-    if array.dtype == tl.dtype("bfloat16").numpy:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+def _compiled(module: Any, examples: Sequence[Any], *, freeze: bool) -> Any:
+    """A graph of core operators as a function that takes and gives lists."""
+    torch = required("torch", "torch")
+    weights: frozenset[str] = frozenset()
+    if freeze:
+        inputs = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+        context = torch._guards.TracingContext.try_get()  # noqa: SLF001 - torch says nowhere else which inputs are the model's
+        static = context.fw_metadata.static_input_indices if context is not None and context.fw_metadata is not None else ()
+        weights = frozenset(inputs[place] for place in static)
+    made = function(module, examples, weights, torch)
+    return import_module("functorch.compile").make_boxed_func(made)

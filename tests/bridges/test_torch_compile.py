@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tensorlang.bridges import torch_compile
+from tensorlang.bridges import torch_compile, torch_functions
+from tensorlang.bridges.torch_frozen import Frozen
 
 torch = pytest.importorskip("torch")
 nn: Any = torch.nn
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 @pytest.fixture(autouse=True)
 def _anew() -> Iterator[None]:
     torch._dynamo.reset()
-    torch_compile._fallbacks.clear()
+    torch_functions._fallbacks.clear()
     yield
     torch._dynamo.reset()
 
@@ -74,17 +75,177 @@ def test_gradients_are_those_of_torch() -> None:
         torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_a_graph_without_translation_runs_in_torch_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    x = torch.rand(3, 3)
+def trained(net: Any, x: Any) -> None:
+    """Gradients are those of torch, beside the largest of them."""
+    compiled(net)(x).square().sum().backward()
+    found = [parameter.grad.clone() for parameter in net.parameters()]
+    net.zero_grad()
+    net(x).square().sum().backward()
+    largest = max(float(parameter.grad.abs().max()) for parameter in net.parameters())
+    for one, parameter in zip(found, net.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad, rtol=0, atol=1e-5 * largest)
+
+
+def test_gradients_of_convolutions_and_of_norms_by_batches_are_those_of_torch() -> None:
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3, stride=2, dilation=(1, 2)))
+    net, x = nn.Sequential(*layers, nn.Flatten(), nn.Linear(24, 2)), torch.rand(2, 3, 8, 8)
+    trained(net, x)
+    assert torch_compile.fallbacks() == ()
+
+
+def test_the_running_statistics_of_a_batch_norm_go_on() -> None:
+    nets = [nn.BatchNorm1d(3), nn.BatchNorm1d(3)]
+    for net, run in zip(nets, (nets[0], compiled(nets[1])), strict=True):
+        for seed in (1, 2):
+            run(torch.rand(4, 3, generator=torch.Generator().manual_seed(seed)))
+        assert int(net.num_batches_tracked) == 2
+    torch.testing.assert_close(nets[0].running_var, nets[1].running_var)
+    torch.testing.assert_close(nets[0].running_mean, nets[1].running_mean)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_attention_are_those_of_torch(causal: bool) -> None:
+    q, k, v = (torch.rand(2, 3, 5, 4, generator=torch.Generator().manual_seed(seed), requires_grad=True) for seed in range(3))
+    attend = torch.nn.functional.scaled_dot_product_attention
+    compiled(lambda *parts: attend(*parts, is_causal=causal))(q, k, v).square().sum().backward()
+    found = [part.grad.clone() for part in (q, k, v)]
+    for part in (q, k, v):
+        part.grad = None
+    attend(q, k, v, is_causal=causal).square().sum().backward()
+    for one, part in zip(found, (q, k, v), strict=True):
+        torch.testing.assert_close(one, part.grad, rtol=1e-4, atol=1e-5)
+    assert torch_compile.fallbacks() == ()
+
+
+def test_one_graph_serves_every_size_forward_and_backward() -> None:
+    net, calls = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 2)), []
+    run = torch.compile(net, backend=lambda *given: calls.append(given) or torch_compile.backend(*given), dynamic=True)
+    for size in (2, 5, 9):
+        x = torch.rand(size, 4, requires_grad=True)
+        run(x).square().sum().backward()
+        found, x.grad = x.grad, None
+        net(x).square().sum().backward()
+        torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-5)
+    assert len(calls) == 1 and torch_compile.fallbacks() == ()
+
+
+def test_a_size_with_a_range_is_a_dim_with_that_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(
+        torch_functions, "_caller", lambda graph, *rest, call=torch_functions._caller: made.append(graph) or call(graph, *rest)
+    )
+    run = compiled(nn.Linear(4, 3))
+    with torch.no_grad():
+        for size in (2, 7, 16):
+            x = torch.rand(size, 4)
+            torch._dynamo.mark_dynamic(x, 0, min=2, max=16)
+            assert run(x).shape == (size, 3)
+    (graph,) = made
+    assert [list(extent.dims.values()) for value in graph.inputs for extent in value.shape if isinstance(extent, tl.Dim)] == [[(2, 16)]]
+
+
+def test_sizes_are_results_too() -> None:
+    run = torch.compile(lambda x: (x + 1, 2 * x.shape[0]), backend=torch_compile.backend, dynamic=True)
+    for size in (3, 5):
+        assert run(torch.zeros(size))[1] == 2 * size
+
+
+def test_a_node_without_translation_runs_in_torch_between_parts_that_have_one(caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.rand(3, 4)
+
+    def function(x: Any) -> Any:
+        return torch.special.bessel_j0(torch.relu(x)).exp() + x.sum(1, keepdim=True)
+
     with caplog.at_level(logging.WARNING, "tensorlang"), torch.no_grad():
-        torch.testing.assert_close(compiled(lambda x: torch.linalg.inv(x) + 1)(x), torch.linalg.inv(x) + 1)
+        torch.testing.assert_close(compiled(function)(x), function(x))
     (reason,) = torch_compile.fallbacks()
-    assert "has no translation" in reason and reason in caplog.text
+    assert "bessel_j0" in reason and "has no translation" in reason and Path(__file__).name in reason and reason in caplog.text
 
 
-def test_options_are_refused() -> None:
-    with pytest.raises(tl.BuildError, match="has no options, and"):
-        torch_compile.backend(None, (), options={"unknown": True})
+def test_a_node_of_which_one_result_has_no_translation_runs_in_torch_as_a_whole() -> None:
+    x = torch.rand(1, 2, 6, 6)
+
+    def function(x: Any) -> Any:
+        values, places = torch.nn.functional.max_pool2d(x + 1, 2, return_indices=True)
+        return 2 * values, places + 1
+
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(function)(x), function(x))
+    (reason,) = torch_compile.fallbacks()
+    assert "result 1 of aten.max_pool2d_with_indices" in reason
+
+
+def test_frozen_weights_are_folded_and_packed_until_they_change() -> None:
+    net, x = convolutional().eval(), torch.rand(2, 3, 8, 8)
+    run = compiled(net, options={"freeze": True})
+    with torch.no_grad():
+        for change in (lambda: None, lambda: net[0].weight.mul_(2), lambda: net[1].running_var.fill_(3), lambda: renewed(net[5])):
+            change()
+            torch.testing.assert_close(run(x), net(x), rtol=1e-4, atol=1e-5)
+    assert torch_compile.fallbacks() == ()
+
+
+def renewed(layer: Any) -> None:
+    layer.weight.data = torch.rand_like(layer.weight)  # lies elsewhere
+
+
+def test_weights_are_folded_once_for_many_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    folded = []
+    monkeypatch.setattr(Frozen, "_fold", lambda self, weights, fold=Frozen._fold: folded.append(1) or fold(self, weights))
+    net = nn.Linear(4, 3)
+    run = compiled(net, options={"freeze": True})
+    with torch.no_grad():
+        for _ in range(3):
+            run(torch.rand(2, 4))
+        assert len(folded) == 1
+        net.bias.add_(1)
+        run(torch.rand(2, 4))
+    assert len(folded) == 2
+
+
+def test_writes_that_no_version_counts_are_answered_by_refreeze() -> None:
+    net, x = nn.Linear(4, 3), torch.rand(2, 4)
+    run = compiled(net, options={"freeze": True})
+    with torch.no_grad():
+        old = run(x)
+        net.weight.data.mul_(2)
+        net.bias.data.mul_(2)
+        torch.testing.assert_close(run(x), old)
+        torch_compile.refreeze()
+        torch.testing.assert_close(run(x), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_inference_tensors_count_no_versions_and_are_frozen_all_the_same() -> None:
+    with torch.inference_mode():
+        net, x = nn.Linear(4, 3), torch.rand(2, 4)
+        torch.testing.assert_close(compiled(net, options={"freeze": True})(x), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_not_frozen_in_training() -> None:
+    net, x = nn.Linear(4, 3), torch.rand(2, 4)
+    run = compiled(net, options={"freeze": True})
+    run(x)
+    net.weight.data.mul_(2)
+    torch.testing.assert_close(run(x), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_compiled_model_is_saved_and_loaded(tmp_path: Path) -> None:
+    net, x = convolutional().eval(), torch.rand(2, 3, 8, 8)
+    with torch.no_grad():
+        made = compiled(net, fullgraph=True).forward.aot_compile(((x,), {}))
+        torch.testing.assert_close(made(x), net(x), rtol=1e-4, atol=1e-5)
+        made.save_compiled_function(tmp_path / "model", external_data={"model": net})
+        with (tmp_path / "model").open("rb") as file:
+            loaded = torch.compiler.load_compiled_function(file, external_data={"model": net})
+        torch.testing.assert_close(loaded(x), net(x), rtol=1e-4, atol=1e-5)
+    assert torch_compile.fallbacks() == ()
+
+
+@pytest.mark.parametrize("options", [{"unknown": True}, {"freeze": 1}])
+def test_other_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(tl.BuildError, match="has the option freeze=True or False, and"):
+        torch_compile.backend(None, (), options=options)
 
 
 def test_torch_finds_the_backend_by_its_entry_point() -> None:

@@ -2,7 +2,7 @@
 
     row("linear", "input", "weight", "bias")          operands by name; attributes as keyword="name in the schema"
     converted("mul", "self", "other")                 the same, in the type of the result
-    a function of a `Call`                            where more is to be said: `elements`, `moving`, `layers`
+    a function of a `Call`                            where more is to be said: `elements`, `moving`, `layers`, `training`
 
 What torch spells in several ways comes to one: views by the shape of their result, `addmm` and `mm` as linear layers, products with one
 matrix transposed without moving it. A number is an operand without axes, of the type that torch computes in.
@@ -36,6 +36,7 @@ from tensorlang.bridges.aten.layers import (
     batch_norm,
     convolution,
     extremum,
+    fused_attention,
     group_norm,
     layer_norm,
     max_pool,
@@ -45,6 +46,7 @@ from tensorlang.bridges.aten.layers import (
     transposed_convolution,
     upsample,
     variance,
+    variance_and_mean,
 )
 from tensorlang.bridges.aten.moving import (
     arange,
@@ -63,6 +65,7 @@ from tensorlang.bridges.aten.moving import (
     transpose,
     unbind,
 )
+from tensorlang.bridges.aten.training import attention_gradients, convolution_gradients, trained_batch_norm
 
 __all__ = ["TRANSLATIONS", "Call", "Translation"]
 
@@ -119,6 +122,9 @@ TRANSLATIONS: Final[Mapping[str, Translation]] = {
         "scalar_tensor": filled(0), "new_zeros": filled(0), "new_ones": filled(1), "new_full": filled(0), "arange": arange,
         "linear": row("linear", "input", "weight", "bias"), "addmm": addmm, "mm": mm, "bmm": row("matmul", "self", "mat2"),
         "matmul": row("matmul", "self", "other"), "scaled_dot_product_attention": attention,
+        "_scaled_dot_product_flash_attention_for_cpu": fused_attention,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": attention_gradients, "convolution_backward": convolution_gradients,
+        "_native_batch_norm_legit_functional": trained_batch_norm,
         "convolution": convolution, "conv1d": plain_convolution, "conv2d": plain_convolution, "conv_transpose2d": transposed_convolution,
         "batch_norm": batch_norm, "_native_batch_norm_legit_no_training": batch_norm,
         "layer_norm": layer_norm, "native_layer_norm": layer_norm, "group_norm": group_norm, "native_group_norm": group_norm,
@@ -127,7 +133,7 @@ TRANSLATIONS: Final[Mapping[str, Translation]] = {
         "log_softmax": row("log_softmax", "self", dim="dim"), "_log_softmax": row("log_softmax", "self", dim="dim"),
         "max_pool2d": max_pool, "max_pool2d_with_indices": max_pool, "avg_pool2d": avg_pool,
         "adaptive_avg_pool2d": adaptive_pool, "_adaptive_avg_pool2d": adaptive_pool,
-        "var": variance, "argmax": extremum("argmax"), "argmin": extremum("argmin"),
+        "var": variance, "var_mean": variance_and_mean, "argmax": extremum("argmax"), "argmin": extremum("argmin"),
         "pad": padded, "constant_pad_nd": padded,
         "upsample_nearest2d": upsample("nearest"), "upsample_bilinear2d": upsample("bilinear"),
     }.items()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorlang.bridges.aten.call import Call, Translation
+from tensorlang.bridges.aten.training import attention_scores, logarithms
 from tensorlang.graph import Value
 
 
@@ -50,15 +51,16 @@ def attention(call: Call) -> Value:
         return call("scaled_dot_product_attention", query, key, value, mask, **options)
     if call["is_causal"]:
         raise call.refuse("is_causal= with a mask has no translation")
-    b, last = call.builder, len(key.shape)
-    factor = call["scale"] if call["scale"] is not None else 1 / math.sqrt(query.shape[-1])
-    turned = b("permute", key, dims=(*range(last - 2), last - 1, last - 2))
-    scores = b("mul", b("matmul", query, turned), b.scalar(factor, query.dtype))
-    if mask is not None and mask.dtype == "bool":
-        scores = b("where", mask, scores, b.scalar(-math.inf, query.dtype))
-    elif mask is not None:
-        scores = b("add", scores, mask)
-    return call("matmul", b("softmax", scores, dim=-1), value)
+    scores = attention_scores(call, query, key, mask, causal=False, scale=call["scale"])
+    return call("matmul", call.builder("softmax", scores, dim=-1), value)
+
+
+def fused_attention(call: Call) -> Any:
+    """As torch's core has it on a CPU: besides the logarithms of sums of exponentials, of which gradients are made."""
+    known = {"attn_mask": None, "scale": None} | dict(call.arguments)
+    made = attention(Call(call.builder, call.target, known, call.types[:1], call.name))
+    scores = attention_scores(call, call["query"], call["key"], known["attn_mask"], call["is_causal"], known["scale"])
+    return made, logarithms(call, scores)
 
 
 def convolution(call: Call) -> Value:
@@ -105,9 +107,15 @@ def batch_norm(call: Call) -> Any:
 
 
 def layer_norm(call: Call) -> Any:
-    """Over the last axes; torch's core form gives statistics besides."""
-    made = call("layer_norm", call["input"], call["weight"], call["bias"], normalized_shape=call["normalized_shape"], eps=call["eps"])
-    return (made, None, None) if len(call.types) > 1 else made
+    """Over the last axes; torch's core form gives statistics besides, which gradients are made of."""
+    source, sizes = call["input"], call["normalized_shape"]
+    made = call("layer_norm", source, call["weight"], call["bias"], normalized_shape=sizes, eps=call["eps"])
+    if len(call.types) == 1:
+        return made
+    axes = tuple(range(len(source.shape) - len(sizes), len(source.shape)))
+    spread = call.builder("var", source, dim=axes, correction=0, keepdim=True)
+    root = call.builder("rsqrt", call.builder("add", spread, call.builder.scalar(call["eps"], source.dtype)))
+    return made, call.builder("mean", source, dim=axes, keepdim=True), root
 
 
 def group_norm(call: Call) -> Any:
@@ -158,7 +166,8 @@ def reduction(operator: str) -> Translation:
     def translation(call: Call) -> Value:
         dims = call.arguments.get("dim")
         options = {"dtype": str(call.type.dtype)} if operator in ("sum", "prod", "mean") and call["self"].dtype != call.type.dtype else {}
-        dims = dims if dims is None or isinstance(dims, tuple) else (dims,)
+        if dims is not None:  # in one order: torch's two spellings differ in it
+            dims = tuple(sorted(dim % max(len(call["self"].shape), 1) for dim in (dims if isinstance(dims, tuple) else (dims,))))
         source = call.as_type(call["self"], "bool") if operator in ("any", "all") else call["self"]
         return call(operator, source, dim=dims, keepdim=call.arguments.get("keepdim", False), **options)
 
@@ -170,6 +179,11 @@ def variance(call: Call) -> Value:
     correction = call.arguments.get("correction", 1 if call.arguments.get("unbiased", True) else 0)
     options = {"correction": 1 if correction is None else correction, "keepdim": call.arguments.get("keepdim", False)}
     return call("var", call["self"], dim=call.arguments.get("dim"), **options)
+
+
+def variance_and_mean(call: Call) -> tuple[Value, Value]:
+    """Both."""
+    return variance(call), call("mean", call["self"], dim=call["dim"], keepdim=call.arguments.get("keepdim", False))
 
 
 def extremum(operator: str) -> Translation:

@@ -1,0 +1,50 @@
+"""The tables of models: latency, what compiling takes, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+OURS = "tensorlang"
+
+
+def tables(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> str:
+    """All of them as Markdown."""
+    return "\n".join(_lines(found, left))
+
+
+def _lines(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> Iterator[str]:
+    engines = list(found[0]["engines"])
+    others = [name for name in engines if name != OURS]
+    loads = [one["load"] for one in found]
+    yield (
+        f"`python -m bench.models`, {datetime.now(tz=UTC):%Y-%m-%d}: one thread, batch 1, random weights, float32, all engines in turn in "
+        f"one process. Milliseconds of processor, medians; by the clock in brackets. The load of the machine was {min(loads):.1f} to "
+        f"{max(loads):.1f}: compare within a row. Ours is untuned; the ratio is to the fastest of the others.\n"
+    )
+    if left:
+        yield f"Left out: {'; '.join(f'{name}, since {reason}' for name, reason in left.items())}.\n"
+    yield _row("model", *engines, "ratio")
+    yield _row(*["---"] * (len(engines) + 2))
+    for one in found:
+        times = {name: one["engines"][name]["processor_ms"] for name in engines}
+        cells = [f"{times[name]:.1f} ({one['engines'][name]['wall_ms']:.1f})" for name in engines]
+        yield _row(one["model"], *cells, f"{times[OURS] / min(times[name] for name in others):.2f}" if others and OURS in times else "")
+    yield "\nSeconds of processor from the files of a model to its first result, in a process of its own; warm: again, with what it kept.\n"
+    yield from _built(found, engines, "processor", "{:.1f}")
+    yield "\nMegabytes of memory that this process had at most, its libraries included.\n"
+    yield from _built(found, engines, "peak_mb", "{:.0f}")
+
+
+def _built(found: Sequence[Mapping[str, Any]], engines: Sequence[str], fact: str, form: str) -> Iterator[str]:
+    columns = [(name, state) for name in engines for state in found[0]["built"][name]]
+    warm = {name for name, state in columns if state == "warm"}
+    yield _row("model", *(f"{name}, {state}" if name in warm else name for name, state in columns))
+    yield _row(*["---"] * (len(columns) + 1))
+    for one in found:
+        yield _row(one["model"], *(form.format(one["built"][name][state][fact]) for name, state in columns))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
