@@ -1,0 +1,166 @@
+"""Fusion: chains of real models are one kernel each, joined by estimate; whatever is joined, kernels compute what the graph means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import tensorlang as tl
+from tensorlang.graph import Builder, Graph, Value
+from tensorlang.graph.execution.grouping import Group, groups, parts
+from tensorlang.graph.fusion import deciding, weighing
+from tests.graph.graphs import arguments, array, positive, random_graphs
+
+Chain = Callable[[Builder], Value | tuple[Value, ...]]
+
+
+def conv(b: Builder, x: Value, out: int, size: int = 3, *, norm: bool = True) -> Value:
+    """A convolution that keeps the extents, and a batch norm."""
+    y = b("conv2d", x, array(out, x.shape[1], size, size) * np.float32(0.2), padding=size // 2)
+    return b("batch_norm", y, array(out), positive(out), positive(out), array(out, seed=1)) if norm else y
+
+
+def linear(b: Builder, x: Value, out: int, seed: int = 0) -> Value:
+    return b("linear", x, array(out, x.shape[-1], seed=seed) * np.float32(0.2), array(out, seed=seed))
+
+
+def image(b: Builder, channels: int = 8) -> Value:
+    return b.input((1, channels, 14, 14), name="x")
+
+
+def conv_activation(operator: str) -> Chain:
+    return lambda b: b(operator, conv(b, image(b), 16))
+
+
+def conv_residual(b: Builder) -> Value:
+    x = image(b)
+    return b("relu", b("add", conv(b, x, 8), x))
+
+
+def bottleneck(b: Builder) -> Value:
+    x = image(b)
+    return b("add", conv(b, x, 8, size=1), x)
+
+
+def gate(operator: str) -> Chain:
+    """Squeeze and excitation: a factor for each channel, by a convolution of one element."""
+
+    def chain(b: Builder) -> Value:
+        x = image(b)
+        squeezed = b.input((1, 4, 1, 1), name="squeezed")
+        return b("mul", b(operator, conv(b, squeezed, 8, size=1, norm=False)), x)
+
+    return chain
+
+
+def feed_forward(b: Builder) -> Value:
+    return linear(b, b("gelu", linear(b, b.input((64, 16)), 32)), 16)
+
+
+def tanh_gelu(b: Builder) -> Value:
+    """GPT-2's spelling: pow, mul, add, tanh."""
+    h = linear(b, b.input((64, 16)), 32)
+    inner = b("mul", b("add", h, b("mul", b("pow", h, 3.0), 0.044715)), 0.7978845)
+    return linear(b, b("mul", b("mul", h, 0.5), b("add", b("tanh", inner), 1.0)), 16)
+
+
+def add_norm(b: Builder) -> tuple[Value, ...]:
+    """The sum is read by the norm, and by the next sum."""
+    x = b.input((16, 32), name="x")
+    total = b("add", linear(b, x, 32), x)
+    return total, b("layer_norm", total, positive(32), array(32), normalized_shape=(32,))
+
+
+def attention(b: Builder) -> Value:
+    query, key, value = (b.input((2, 16, 8), name=name) for name in ("query", "key", "value"))
+    mask = b.input((16, 16), name="mask")
+    scores = b("add", b("mul", b("matmul", query, b("permute", key, dims=(0, 2, 1))), 0.35), mask)
+    return b("matmul", b("softmax", scores, dim=-1), value)
+
+
+def split_heads(b: Builder) -> Value:
+    x, key = b.input((16, 32), name="x"), b.input((4, 8, 16), name="key")
+    heads = b("permute", b("reshape", linear(b, x, 32), shape=(16, 4, 8)), dims=(1, 0, 2))
+    return b("matmul", heads, key)
+
+
+def merged_heads(b: Builder) -> Value:
+    weights, value = b.input((4, 16, 16), name="weights"), b.input((4, 16, 8), name="value")
+    merged = b("reshape", b("permute", b("matmul", weights, value), dims=(1, 0, 2)), shape=(16, 32))
+    return linear(b, merged, 32)
+
+
+def gated(b: Builder) -> Value:
+    """SwiGLU: two layers of one input, one of which gates the other."""
+    x = b.input((32, 16))
+    return linear(b, b("mul", b("silu", linear(b, x, 24)), linear(b, x, 24, seed=1)), 16)
+
+
+def patches(b: Builder) -> Value:
+    x = b.input((1, 3, 16, 16))
+    y = b("conv2d", x, array(12, 3, 4, 4), array(12), stride=4)
+    return b("cat", array(1, 1, 12), b("permute", b("reshape", y, shape=(1, 12, 16)), dims=(0, 2, 1)), dim=1)
+
+
+def skip(b: Builder) -> Value:
+    """U-Net: results of convolutions beside each other."""
+    x, y = image(b), b.input((1, 4, 14, 14), name="y")
+    return b("cat", b("relu", conv(b, x, 8)), b("relu", conv(b, y, 8)), dim=1)
+
+
+def rms_norm(b: Builder) -> Value:
+    x = b.input((16, 32))
+    mean = b("mean", b("pow", x, 2.0), dim=-1, keepdim=True)
+    return b("mul", b("mul", x, b("rsqrt", b("add", mean, 1e-6))), positive(32))
+
+
+def projections(b: Builder) -> tuple[Value, ...]:
+    x = b.input((16, 16))
+    return tuple(linear(b, x, 16, seed=seed) for seed in range(3))
+
+
+def angles(b: Builder) -> tuple[Value, ...]:
+    x = b.input((16, 16))
+    return b("sin", x), b("cos", x)
+
+
+CHAINS: dict[str, Chain] = {
+    "conv, norm, relu": conv_activation("relu"),
+    "conv, norm, add, relu": conv_residual,
+    "conv, norm, silu": conv_activation("silu"),
+    "conv, norm, hardswish": conv_activation("hardswish"),
+    "conv, norm, add": bottleneck,
+    "conv, sigmoid, mul": gate("sigmoid"),
+    "conv, hardsigmoid, mul": gate("hardsigmoid"),
+    "linear, gelu, linear": feed_forward,
+    "linear, gelu by tanh, linear": tanh_gelu,
+    "linear, add, layer norm": add_norm,
+    "attention": attention,
+    "linear, heads, matmul": split_heads,
+    "matmul, heads, linear": merged_heads,
+    "gated linear": gated,
+    "conv, view, cat": patches,
+    "cat of convs": skip,
+    "rms norm": rms_norm,
+    "query, key, value": projections,
+    "sine and cosine": angles,
+}
+
+
+def built(chain: Chain) -> Graph:
+    b = Builder("chain")
+    made = chain(b)
+    return b.finish(*(made if isinstance(made, tuple) else (made,)))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_of_a_real_model_is_one_kernel(name: str) -> None:
+    g = built(CHAINS[name])
+    compiled = g.compile(threads=1)
+    assert len(compiled.kernels) == 1, str(compiled)
+    x = arguments(g)
+    for found, wanted in zip(compiled(*x), g.run(*x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
