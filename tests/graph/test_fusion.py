@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ import tensorlang as tl
 from tensorlang.graph import Builder, Graph, Value
 from tensorlang.graph.execution.grouping import Group, groups, parts
 from tensorlang.graph.fusion import deciding, weighing
-from tests.graph.graphs import arguments, array, positive, random_graphs
+from tests.graph.graphs import arguments, array, layered_graphs, positive
 
+VIEWS = ("reshape", "permute", "expand", "slice")
 Chain = Callable[[Builder], Value | tuple[Value, ...]]
 
 
@@ -164,3 +166,152 @@ def test_a_chain_of_a_real_model_is_one_kernel(name: str) -> None:
     x = arguments(g)
     for found, wanted in zip(compiled(*x), g.run(*x), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+# What is joined, whatever estimates say -------------------------------------------------------------------------------------
+
+
+def composed(g: Graph, order: list[object], x: list[np.ndarray]) -> list[np.ndarray]:
+    """What kernels and views compute one after the other, each by its definition."""
+    values = dict(zip((value.name for value in g.inputs), x, strict=True))
+    values |= {constant.value.name: constant.array for constant in g.constants}
+    for part in order:
+        if isinstance(part, Group):
+            operands, results = part.define()
+            made = tl.evaluate(results, {one: values[value.name] for one, value in zip(operands, part.inputs, strict=True)})
+            values |= zip((value.name for value in part.results), made, strict=True)
+        else:
+            b = Builder()
+            looked = b.input(part.read[0].shape, part.read[0].dtype)
+            (values[part.results[0].name],) = b.finish(b(part.operator, looked, **dict(part.attributes))).run(values[part.read[0].name])
+    return [values[value.name] for value in g.outputs]
+
+
+@pytest.mark.parametrize("odds", [0, 1, 2, 3])
+@given(g=layered_graphs())
+@settings(max_examples=25)
+def test_whatever_is_joined_kernels_in_their_order_compute_what_the_graph_means(odds: int, g: Graph) -> None:
+    """Estimates that say nothing sensible: all is joined that may be, nothing, or what a hash says."""
+
+    def nonsense(group: Group, _: str) -> float:
+        return {0: 1.0, 1: len(group.nodes) ** 2.0}.get(
+            odds, crc32(repr((odds, weighing.structure(group))).encode()) % 97 / len(group.nodes)
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "seconds", nonsense)
+        order = parts(g)
+    x = arguments(g)
+    for found, wanted in zip(composed(g, order, x), g.run(*x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    inside = [node.results[0].name for part in order if isinstance(part, Group) for node in part.nodes if node.operator not in VIEWS]
+    assert len(inside) == len(set(inside))
+
+
+@given(g=layered_graphs(longest=8))
+@settings(max_examples=3)
+def test_kernels_of_joined_layers_compute_what_the_graph_means(g: Graph) -> None:
+    x = arguments(g)
+    for found, wanted in zip(g.compile(threads=1)(*x), g.run(*x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@given(g=layered_graphs())
+@settings(max_examples=10)
+def test_the_same_graph_has_the_same_kernels_in_every_run(g: Graph) -> None:
+    weighing.forget()
+    first = [(group.nodes, group.results) for group in groups(g)]
+    weighing.forget()
+    assert [(group.nodes, group.results) for group in groups(g)] == first
+
+
+@given(g=layered_graphs())
+@settings(max_examples=10)
+def test_no_kernel_is_estimated_slower_than_its_nodes_apart(g: Graph) -> None:
+    """Joining at once (pointwise nodes in place) and asking never add up to more than the parts joined at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "_along", lambda *_: False)
+        patch.setattr(deciding, "_beside", lambda *_: False)
+        before = sum(weighing.seconds(group, "native") for group in groups(g))
+    assert sum(weighing.seconds(group, "native") for group in groups(g)) <= before * (1 + 1e-9)
+
+
+def test_what_estimates_find_slower_stays_apart() -> None:
+    g = built(add_norm)
+    assert len(groups(g)) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "seconds", lambda group, _: len(group.nodes) ** 2.0)
+        assert [str(group) for group in groups(g)] == ["linear + add", "layer_norm"]
+
+
+def test_products_with_weights_larger_than_what_is_between_are_not_asked_about() -> None:
+    asked: list[str] = []
+    b = Builder()
+    g = b.finish(linear(b, b("gelu", linear(b, b.input((1, 512)), 512)), 512))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "seconds", lambda group, _: asked.append(str(group)) or 1.0)
+        assert [str(group) for group in groups(g)] == ["linear + gelu", "linear"]
+    assert not asked
+
+
+def test_an_inner_value_with_users_outside_is_a_second_result() -> None:
+    (group,) = groups(built(add_norm))
+    assert [value.name for value in group.results] == ["add", "layer_norm"]
+
+
+def test_nodes_with_another_kernel_between_them_are_not_joined() -> None:
+    """A sum of what goes through a kernel of its own and what goes around it: joining both ends alone would make a cycle."""
+    b = Builder()
+    x = b.input((4, 4))
+    first = b("relu", b("add", x, 1.0))
+    middle = b("softmax", b("linear", first, array(4, 4)), dim=-1)
+    g = b.finish(b("add", first, middle))
+
+    def apart(group: Group, _: str) -> float:
+        operators = {node.operator for node in group.nodes}
+        return 100.0 if "linear" in operators and len(operators) > 1 else 1.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "seconds", apart)
+        found = groups(g)
+    x = array(4, 4)
+    np.testing.assert_allclose(composed(g, parts(g), [x])[0], g.run(x)[0], rtol=1e-5)
+    assert all({"add", "linear"} - {node.operator for node in group.nodes} for group in found)
+
+
+def test_layers_that_read_different_operands_are_apart() -> None:
+    b = Builder()
+    g = b.finish(linear(b, b.input((8, 8), name="x"), 8), linear(b, b.input((8, 8), name="y"), 8))
+    assert len(groups(g)) == 2
+
+
+def test_a_view_of_an_inner_value_that_the_caller_wants_stands_outside_too() -> None:
+    b = Builder()
+    h = b("relu", b.input((4, 6)))
+    turned = b("permute", h, dims=(1, 0))
+    g = b.finish(b("softmax", turned, dim=-1), turned)
+    order = parts(g)
+    assert [part.operator for part in order if not isinstance(part, Group)] == ["permute"]
+    x = array(4, 6)
+    for found, wanted in zip(g.compile()(x), g.run(x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_what_reaches_no_output_is_no_kernel() -> None:
+    b = Builder()
+    x = b.input((3,))
+    b("tanh", x)
+    assert [str(group) for group in groups(b.finish(b("relu", x)))] == ["relu"]
+
+
+def test_layers_of_any_batch_are_joined_too() -> None:
+    b = Builder()
+    x = b.input((tl.dim("n", 1, 16), 8), name="x")
+    total = b("add", linear(b, x, 8), x)
+    g = b.finish(total, b("layer_norm", total, positive(8), array(8), normalized_shape=(8,)))
+    compiled = g.compile(threads=1)
+    assert len(compiled.kernels) == 1
+    for size in (1, 5, 16):
+        x = array(size, 8)
+        for found, wanted in zip(compiled(x), g.run(x), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

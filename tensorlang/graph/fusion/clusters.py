@@ -21,7 +21,10 @@ from tensorlang.graph.strided import Strided
 
 
 class Clusters:
-    """Parts by number: at first each node that computes is one, numbered by its place in the graph; a joined one has the larger number."""
+    """Parts by number: at first each node that computes is one, numbered by its place in the graph; a joined one has the larger number.
+
+    Nodes that reach no output are in none.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -29,8 +32,9 @@ class Clusters:
         self.members: dict[int, tuple[int, ...]] = {}
         self._home: dict[str, int] = {}
         self._below: dict[int, frozenset[int]] = {}
+        self._live = live_nodes(graph)
         for place, node in enumerate(graph.nodes):
-            if not self.transparent(node):
+            if place in self._live and not self.transparent(node):
                 self.members[place] = (place,)
                 self._home |= {value.name: place for value in node.results}
 
@@ -58,8 +62,8 @@ class Clusters:
     def _readers(self) -> dict[str, tuple[Node, ...]]:
         """The nodes that compute and read a value, or a view of it; by the name of the value."""
         found: dict[str, dict[str, Node]] = {}
-        for node in self.graph.nodes:
-            if not self.transparent(node):
+        for place, node in enumerate(self.graph.nodes):
+            if place in self._live and not self.transparent(node):
                 for value in node.read:
                     found.setdefault(self.source(value).name, {})[node.results[0].name] = node
         return {name: tuple(nodes.values()) for name, nodes in found.items()}
@@ -154,6 +158,18 @@ class Clusters:
             for user in self.below(part):
                 waiting[user].discard(part)
         return order
+
+
+def live_nodes(graph: Graph) -> frozenset[int]:
+    """The places of the nodes that reach an output."""
+    wanted = {value.name for value in graph.outputs}
+    found: set[int] = set()
+    for place in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[place]
+        if any(value.name in wanted for value in node.results):
+            found.add(place)
+            wanted.update(value.name for value in node.read)
+    return frozenset(found)
 
 
 def copied_views(graph: Graph) -> frozenset[str]:

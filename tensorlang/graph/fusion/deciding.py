@@ -28,6 +28,8 @@ from tensorlang.graph.ir import Graph, Node, Value
 
 PRODUCTS: Final = 3
 """Sums of products in one kernel: three projections of one input, a gated layer with what reads it."""
+DEPTH: Final = 2
+"""Products one after the other in one kernel: of a stack of equal layers, pairs that are equal too."""
 NODES: Final = 32
 REDUCTIONS: Final = 6
 SMALL: Final = 1 << 18
@@ -120,7 +122,7 @@ class _Weighing:
         joint = [*self.parts.nodes(one), *self.parts.nodes(other)]
         if len(joint) > NODES or sum(map(_reduces, joint)) > REDUCTIONS or sum(map(_multiplies, joint)) > PRODUCTS:
             return False
-        return self.parts.joinable(one, other)
+        return self.parts.joinable(one, other) and _depth(self.parts.group(one, other)) <= DEPTH
 
     def _no_slower(self, one: int, other: int) -> bool:
         apart = seconds(self.parts.group(one), self.target) + seconds(self.parts.group(other), self.target)
@@ -178,3 +180,12 @@ def _multiplies(node: Node) -> bool:
     """Is there a stage that reads more than one operand several times: a product, a convolution?"""
     stages = of_node(node).access.stages
     return any(sum(read.relation == "several" for read in stage.reads) > 1 for stage in stages)
+
+
+def _depth(group: Group) -> int:
+    """The products on the longest path through a group."""
+    depth: dict[str, int] = {}
+    for node in group.nodes:
+        above = max((depth.get(value.name, 0) for value in node.read), default=0)
+        depth |= {value.name: above + _multiplies(node) for value in node.results}
+    return max(depth.values())

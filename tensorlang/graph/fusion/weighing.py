@@ -79,3 +79,9 @@ def size(kind: Type) -> int:
 
 def _most(extent: tl.Dim) -> int:
     return extent.at(**{name: most for name, (_, most) in extent.dims.items()})
+
+
+def forget() -> None:
+    """Forget what was found in this process."""
+    with _lock:
+        _kept.clear()
