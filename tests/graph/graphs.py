@@ -78,10 +78,10 @@ def _layer(draw: st.DrawFn, b: Builder, values: list[Value]) -> Value:
         return b("linear", value, array(4, value.shape[-1]) * np.float32(0.3), draw(st.sampled_from([None, array(4)])))
     if kind == "matmul":
         fitting = [other for other in values if len(other.shape) == rank >= 2 and other.shape[:-2] == value.shape[:-2]]
-        other = draw(st.sampled_from([one for one in fitting if one.shape[-1] == value.shape[-1]] or [None]))
-        if other is not None:
+        fitting = [other for other in fitting if other.shape[-1] == value.shape[-1]]
+        if fitting:
             dims = (*range(rank - 2), rank - 1, rank - 2)
-            return b("matmul", value, b("permute", other, dims=dims))
+            return b("matmul", value, b("permute", draw(st.sampled_from(fitting)), dims=dims))
     if kind == "norm":
         return b("layer_norm", value, positive(value.shape[-1]), normalized_shape=value.shape[-1:])
     if kind == "softmax":

@@ -48,6 +48,14 @@ class Clusters:
             value = node.read[0]
         return value
 
+    def turned(self, value: Value) -> bool:
+        """Are the views between a value and what it is a view of such that each element is there once: permutations, reshapes?"""
+        while (node := self.graph.producer(value)) is not None and self.transparent(node):
+            if node.operator not in ("permute", "reshape"):
+                return False
+            value = node.read[0]
+        return True
+
     def home(self, value: Value) -> int | None:
         """The part that makes a value, or what it is a view of; None for inputs and constants."""
         return self._home.get(self.source(value).name)

@@ -31,6 +31,7 @@ PRODUCTS: Final = 3
 DEPTH: Final = 2
 """Products one after the other in one kernel: of a stack of equal layers, pairs that are equal too."""
 NODES: Final = 32
+"""Nodes that compute in one kernel: of longer chains the loops would write some down anyway."""
 REDUCTIONS: Final = 6
 SMALL: Final = 1 << 18
 """Bytes of operands and results up to which parts are asked about whatever they read: there calls count."""
@@ -73,23 +74,27 @@ def _each(parts: Clusters, joined: Callable[[int, int], int | None]) -> bool:
 
 
 def _epilogue(parts: Clusters, above: int, part: int) -> bool:
-    """Is what a part makes read by another one alone, by pointwise nodes at their own places? One of both is pointwise."""
-    if not (_pointwise(parts, above) or _pointwise(parts, part)):
+    """Is what a part makes read by another one alone, by pointwise nodes at their own places? One of both is pointwise.
+
+    Where both are, elements may lie otherwise for the second one: a permutation or a reshape between them costs what it costs apart.
+    """
+    if len(parts.members[above]) + len(parts.members[part]) > NODES:
         return False
+    pointwise = [_pointwise(parts, one) for one in (above, part)]
     made = [value for node in parts.nodes(above) for value in node.results]
-    return all(_read_in_place(parts, value, above, part) for value in made)
+    return any(pointwise) and all(_read_in_place(parts, value, above, part, moved=all(pointwise)) for value in made)
 
 
 def _pointwise(parts: Clusters, part: int) -> bool:
     return all(of_node(node).access.kind == "pointwise" for node in parts.nodes(part))
 
 
-def _read_in_place(parts: Clusters, value: Value, above: int, part: int) -> bool:
+def _read_in_place(parts: Clusters, value: Value, above: int, part: int, *, moved: bool) -> bool:
     """Is a value read by these parts alone, and by the lower one at the place of each of its elements?"""
     if parts.needed(value, frozenset({above, part})):
         return False
     return all(
-        operand == value and place in of_node(node).pointwise_in
+        place in of_node(node).pointwise_in and (operand == value or (moved and parts.turned(operand)))
         for node in parts.readers(value)
         if parts.home(node.results[0]) == part
         for place, operand in enumerate(node.inputs)
