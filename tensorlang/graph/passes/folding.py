@@ -30,8 +30,8 @@ from tensorlang.graph.strided import Strided, in_order
 
 SMALL: Final = 1 << 16
 """Bytes up to which a result is folded though it is larger than its operands."""
-EVALUATED: Final = 1 << 22
-"""Bytes of all results up to which they are evaluated: above that kernels are worth their compilation."""
+EVALUATED: Final = 1 << 24
+"""Bytes of the largest result up to which all are evaluated: above that kernels are worth their compilation."""
 
 ALIGNED: Final = 4096
 """Bytes that an array of a kernel may be longer than its elements, so that they lie at a round address."""
@@ -104,8 +104,7 @@ def _computed(graph: Graph, inside: list[Node]) -> dict[str, Array]:
     read = dict.fromkeys(value for value in (*(one for node in outside for one in node.read), *graph.outputs) if value.name in names)
     needed = {value.name for node in inside for value in node.read} - names
     part = Graph((), tuple(one for one in graph.constants if one.value.name in needed), tuple(inside), tuple(read), graph.name)
-    small = _bytes(value for node in inside for value in node.results) <= EVALUATED
-    if small:
+    if max(_bytes(node.results) for node in inside) <= EVALUATED:
         return _run(part, list(part.nodes))
     part = sink_permutes(part)
     found = _run(part, list(parts(part)))
