@@ -3,6 +3,7 @@
     ir           what a graph is: values, nodes, constants, origins
     operators    the table of canonical operators, each a function of tensorlang tensors
     builder      how graphs are made; printing and parsing, graphs as text
+    fusion       which nodes are one kernel
     execution    two ways to run one: the reference evaluator, kernels of the library
     pattern      which part of a graph is meant, where it is, why not
     passes       plain functions from graph to graph

@@ -51,7 +51,7 @@ class Builder:
         self._inputs.append(value)
         return value
 
-    def constant(self, array: object, name: str | None = None) -> Value:
+    def constant(self, array: object, name: str | None = None, origins: tuple[Origin, ...] = ()) -> Value:
         """An array, or a number, that is known; it is not copied, and must not change. Raises `GraphError` for anything else."""
         found = np.asarray(array)
         try:
@@ -59,7 +59,7 @@ class Builder:
         except tl.DefinitionError as error:
             raise tl.GraphError(f"the constant {name or array!r:.60}: {error}") from None
         value = self._new(name or "c", kind, given=name is not None)
-        self._constants.append(Constant(value, found))
+        self._constants.append(Constant(value, found, origins))
         self._arrays[value.name] = found
         return value
 

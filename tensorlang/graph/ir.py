@@ -2,7 +2,7 @@
 
     graph    = Graph(inputs: value*, constants: constant*, nodes: node*, outputs: value*, name)
     node     = Node(operator, inputs: (value | None)*, attributes: (name, attribute)*, results: value*, origins: origin*)
-    constant = Constant(value, array)
+    constant = Constant(value, array, origins: origin*)
     value    = Value(name, type)
     type     = Type(shape: (int | dim)*, dtype)
     origin   = Origin(file, line, scope)
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -29,6 +29,7 @@ import tensorlang as tl
 
 if TYPE_CHECKING:
     from tensorlang.graph.execution.compiled import CompiledGraph
+    from tensorlang.graph.passes.manager import Pass
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Extent: TypeAlias = "int | tl.Dim"
@@ -126,10 +127,14 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A value that is known: weights, scalars. Equal where type and bits are; the array is never written to."""
+    """A value that is known: weights, scalars. Equal where type and bits are; the array is never written to.
+
+    `origins` are those of the nodes of which a pass computed it.
+    """
 
     value: Value
     array: Array
+    origins: tuple[Origin, ...] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -277,11 +282,17 @@ class Graph:
 
         return inspect(self, inputs)
 
-    def compile(self, target: str = "native", database: Any = None, threads: int | None = None) -> CompiledGraph:
+    def compile(
+        self, target: str = "native", database: Any = None, threads: int | None = None, passes: Sequence[Pass] | Pass | None = None
+    ) -> CompiledGraph:
         """The graph as kernels: a function from inputs to a tuple of outputs. `target`, `database` and `threads` are `kernels.compile`'s.
 
-        Raises `GraphError` for a graph that is not well formed, `BuildError` where there is no kernel of a node.
+        `passes` run before, one or several; without, `passes.standard`, and with `()` none.
+        Raises `GraphError` for a graph that is not well formed and for a pass that breaks it, `BuildError` where there is no kernel of a
+        node.
         """
         from tensorlang.graph.execution.compiled import compiled  # noqa: PLC0415 - as above
+        from tensorlang.graph.passes import apply, standard  # noqa: PLC0415 - as above
 
-        return compiled(self, target, database, threads)
+        run = (standard,) if passes is None else (passes,) if callable(passes) else tuple(passes)
+        return compiled(apply(self.verify(), *run), target, database, threads)

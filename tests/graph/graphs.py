@@ -86,6 +86,59 @@ def random_graphs(draw: st.DrawFn) -> Graph:
     return b.finish(*outputs)
 
 
+def _layer(draw: st.DrawFn, b: Builder, values: list[Value]) -> Value:
+    """A node of a layer, a norm, a product of two values, or one that moves elements, drawn."""
+    value = draw(st.sampled_from(values))
+    kind = draw(st.sampled_from(["linear", "matmul", "norm", "softmax", "reduce", "cat", "where", "broadcast", "channels", "flip"]))
+    rank = len(value.shape)
+    if kind == "linear":
+        return b("linear", value, array(4, value.shape[-1]) * np.float32(0.3), draw(st.sampled_from([None, array(4)])))
+    if kind == "matmul":
+        fitting = [other for other in values if len(other.shape) == rank >= 2 and other.shape[:-2] == value.shape[:-2]]
+        fitting = [other for other in fitting if other.shape[-1] == value.shape[-1]]
+        if fitting:
+            dims = (*range(rank - 2), rank - 1, rank - 2)
+            return b("matmul", value, b("permute", draw(st.sampled_from(fitting)), dims=dims))
+    if kind == "norm":
+        return b("layer_norm", value, positive(value.shape[-1]), normalized_shape=value.shape[-1:])
+    if kind == "softmax":
+        return b("softmax", value, dim=draw(st.integers(0, rank - 1)))
+    if kind == "reduce":
+        return b(draw(st.sampled_from(["sum", "mean", "amax"])), value, dim=draw(st.integers(0, rank - 1)), keepdim=True)
+    if kind == "where":
+        return b("where", b("gt", value, 0.0), value, b("tanh", value))
+    if kind == "channels" and rank >= 2:
+        return b("batch_norm", value, array(value.shape[1]), positive(value.shape[1]))
+    if kind == "flip":
+        return b("flip", value, dims=(rank - 1,))
+    if kind == "broadcast":
+        return b("add", value, b("mean", value, dim=-1, keepdim=True))
+    return b("cat", value, b("relu", value), dim=draw(st.integers(0, rank - 1)))
+
+
+@st.composite
+def layered_graphs(draw: st.DrawFn, longest: int = 10) -> Graph:
+    """Graphs in which much may be one kernel: layers, norms, products and pointwise nodes, read again and again, one to three outputs."""
+    b = Builder("layered")
+    shape = draw(st.sampled_from([(4,), (3, 4), (2, 3, 4), (1, 4)]))
+    values = [b.input(shape, name="x"), b.input(shape, name="y")]
+    for _ in range(draw(st.integers(2, longest))):
+        recent = values[-4:]
+        value = draw(st.sampled_from(recent))
+        kind = draw(st.sampled_from(["unary", "binary", "binary", "view", "layer", "layer"]))
+        if kind == "unary":
+            made = b(draw(st.sampled_from(UNARY)), value)
+        elif kind == "binary":
+            made = b(draw(st.sampled_from(BINARY)), value, draw(st.sampled_from([one for one in values if one.shape == value.shape])))
+        elif kind == "view" or not value.shape:
+            made = views(draw, b, value)
+        else:
+            made = _layer(draw, b, [one for one in recent if one.shape] or values[:2])
+        if all(extent > 0 for extent in made.shape) and np.prod(made.shape) <= 256:
+            values.append(made)
+    return b.finish(values[-1], *draw(st.lists(st.sampled_from(values), max_size=2)))
+
+
 def arguments(g: Graph, seed: int = 1) -> list[np.ndarray]:
     """Arrays for the inputs of a graph of floating point."""
     return [array(*value.shape, seed=seed + place) for place, value in enumerate(g.inputs)]

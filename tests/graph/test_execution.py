@@ -36,7 +36,7 @@ def test_every_value_of_a_run_can_be_looked_at() -> None:
 
 
 def groups(g: Graph) -> list[str]:
-    return [str(step.group) for step in g.compile().steps if isinstance(step, KernelStep)]
+    return [str(step.group) for step in g.compile(passes=()).steps if isinstance(step, KernelStep)]
 
 
 def test_pointwise_nodes_are_computed_where_their_operand_is_made() -> None:
@@ -62,31 +62,35 @@ def test_what_two_read_and_what_is_an_output_is_made_once() -> None:
     x = b.input((3, 4))
     h = b("linear", x, array(4, 4))
     g = b.finish(b("add", b("tanh", h), b("relu", h)))
-    assert groups(g) == ["linear", "tanh + relu + add"]
+    assert groups(g) == ["linear + tanh + relu + add"]
     b = Builder()
     h = b("linear", b.input((3, 4)), array(4, 4))
-    assert groups(b.finish(h, b("tanh", h))) == ["linear", "tanh"]
+    g = b.finish(h, b("tanh", h))
+    (step,) = g.compile().steps
+    assert isinstance(step, KernelStep) and [value.name for value in step.group.results] == ["linear", "tanh"]
 
 
-def test_two_products_are_two_kernels_though_one_node_adds_them() -> None:
+def test_two_products_that_are_large_are_two_kernels_though_one_node_adds_them() -> None:
     b = Builder()
-    x = b.input((3, 4))
-    g = b.finish(b("add", b("linear", x, array(5, 4)), b("relu", b("linear", x, array(5, 4, seed=1)))))
+    x = b.input((3, 512))
+    g = b.finish(b("add", b("linear", x, array(128, 512)), b("relu", b("linear", x, array(128, 512, seed=1)))))
     assert groups(g) == ["linear + relu", "linear + add"]
-    np.testing.assert_allclose(g.compile()(array(3, 4))[0], g.run(array(3, 4))[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(g.compile()(array(3, 512))[0], g.run(array(3, 512))[0], rtol=1e-4, atol=1e-4)
 
 
-def test_an_operand_that_is_repeated_is_not_fused() -> None:
+def test_a_small_operand_that_is_repeated_is_computed_in_the_kernel_that_reads_it() -> None:
     b = Builder()
     row = b("linear", b.input((1, 4)), array(5, 4))
     g = b.finish(b("add", b.input((3, 5), name="y"), row))
-    assert groups(g) == ["linear", "add"]
+    assert groups(g) == ["linear + add"]
+    given = arguments(g)
+    np.testing.assert_allclose(g.compile()(*given)[0], g.run(*given)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_layers_of_one_shape_share_code_whatever_their_weights() -> None:
     b = Builder()
     value = b.input((3, 8))
-    for seed in range(4):
+    for seed in range(8):
         value = b("relu", b("linear", value, array(8, 8, seed=seed), array(8, seed=seed)))
     compiled = b.finish(value).compile()
     assert len(compiled.kernels) == 4 and len({kernel.address for kernel in compiled.kernels}) == 1

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +15,7 @@ import tensorlang as tl
 from tensorlang.graph import Builder, Graph, Origin, Rewriter, passes, pattern as pm
 from tests.graph.graphs import arguments, array, normalised, positive, random_graphs
 
-EVERY = (passes.dead_code, passes.common_subexpressions, passes.fold_constants, passes.fold_batch_norm)
+EVERY = (passes.dead_code, passes.common_subexpressions, passes.fold_constants, passes.fold_batch_norm, passes.simplify)
 
 
 @pytest.mark.parametrize("run", EVERY, ids=lambda run: run.__name__)
@@ -198,3 +203,153 @@ def test_new_nodes_take_no_name_of_the_source() -> None:
     made.replace(second, made("relu", made[second.read[0]]))
     made.copy(third)
     assert [node.results[0].name for node in made.finish().nodes] == ["relu", "relu_2", "relu_1"]
+
+
+# Constants --------------------------------------------------------------------------------------------------------------------
+
+PEAK = """
+import resource, numpy as np
+from tensorlang.graph import Builder, passes
+
+def chain(elements):
+    b = Builder()
+    value = b.constant(np.ones((4, elements // 4), "float32"))
+    for step in range(25):
+        value = b("mul", b("add", b("tanh", value), 0.5), 0.25)
+        value = b("permute", value, dims=(1, 0))
+    return b.finish(value)
+
+passes.fold_constants(chain(1 << 23))
+g = chain(1 << 24)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(constant,) = passes.fold_constants(g).constants
+assert constant.array.nbytes == 1 << 26
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 + (1 << 26))
+"""
+
+
+def test_a_chain_on_a_large_constant_takes_less_than_three_times_its_memory() -> None:
+    """A hundred nodes on 64 MB, with that constant itself counted; a process of its own, warmed up on a smaller one."""
+    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert int(done.stdout) < 3 * (1 << 26)
+
+
+def test_large_constants_are_folded_by_kernels_to_what_the_evaluator_finds() -> None:
+    b = Builder()
+    held = b.constant(array(4096, 1040), "held")
+    turned = b("permute", b("mul", held, 3.0), dims=(1, 0))
+    g = b.finish(b("reshape", turned, shape=(2080, 2048)), b("softmax", b("tanh", held), dim=-1), b("sum", held, dim=0))
+    made = passes.fold_constants(g)
+    assert not made.nodes
+    for found, wanted in zip(made.run(), g.run(), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_folded_constant_has_the_origins_of_what_it_comes_from() -> None:
+    b = Builder()
+    b.origins = (Origin("model.py", 1),)
+    first = b("neg", b.constant(array(3)))
+    b.origins = (Origin("model.py", 2),)
+    g = b.finish(b("add", b.input((3,)), b("abs", first)))
+    (constant,) = passes.fold_constants(g).constants
+    assert set(constant.origins) == {Origin("model.py", 1), Origin("model.py", 2)}
+
+
+def test_a_node_that_stands_for_several_has_the_origins_of_all() -> None:
+    b = Builder()
+    x = b.input((3,))
+    b.origins = (Origin("model.py", 1),)
+    first = b("relu", x)
+    b.origins = (Origin("model.py", 2),)
+    made = passes.common_subexpressions(b.finish(b("add", first, b("relu", x))))
+    assert made.nodes[0].origins == (Origin("model.py", 1), Origin("model.py", 2))
+
+
+# Many passes ------------------------------------------------------------------------------------------------------------------
+
+
+def three(g: Graph) -> Graph:
+    return g
+
+
+def test_a_trace_tells_what_each_pass_took_and_did() -> None:
+    made = passes.trace(normalised("relu"), passes.dead_code, passes.Pipeline((passes.fold_constants, three), "two"))
+    assert [(one.number, one.name) for one in made.applications] == [(1, "dead_code"), (2, "fold_constants"), (3, "three")]
+    assert all(one.seconds >= 0 and not one.changed for one in made.applications)
+    folded = passes.trace(normalised(), passes.fold_batch_norm)
+    (one,) = folded.applications
+    assert one.changed and (one.before, one.after) == (2, 1) and "2 -> 1" in str(folded)
+    assert folded.graph == passes.fold_batch_norm(normalised())
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_every_graph_on_the_way_can_be_written_down(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    g, folder = normalised(), tmp_path / "texts"
+    if by == "variable":
+        monkeypatch.setenv("TL_PASS_DUMP", str(folder))
+    made = passes.apply(g, passes.dead_code, passes.fold_batch_norm, **({"dump": folder} if by == "argument" else {}))
+    texts = {path.name: path.read_text() for path in sorted(folder.iterdir())}
+    assert list(texts) == ["000-given.txt", "001-dead_code.txt", "002-fold_batch_norm.txt"]
+    assert texts["000-given.txt"] == f"{g.to_let()}\n" and texts["002-fold_batch_norm.txt"] == f"{made.to_let()}\n"
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tl.GraphError, match=r"passes cannot be dumped to .*file"):
+        passes.apply(normalised(), passes.dead_code, dump=tmp_path / "file")
+
+
+def counting(done: list[int], number: int) -> passes.Pass:
+    def run(g: Graph) -> Graph:
+        done.append(number)
+        return g
+
+    run.__name__ = f"pass_{number}"
+    return run
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 5, 9])
+def test_only_so_many_passes_run_and_the_last_one_is_named(most: int, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    done: list[int] = []
+    monkeypatch.setenv("TL_PASS_BISECT", str(most))
+    first, second = ([counting(done, number) for number in numbers] for numbers in ((1, 2), (3, 4, 5, 6)))
+    passes.apply(normalised(), *first)
+    passes.apply(normalised(), *second)
+    assert done == list(range(1, min(most, 6) + 1))
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == (
+        [f"TL_PASS_BISECT={most}: application {most}, the last one, is pass_{most} on graph normalised"] if 0 < most <= 6 else []
+    )
+
+
+def test_a_wrong_pass_is_found_by_bisecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    g, x = normalised(), array(3, 4)
+    run = passes.Pipeline((passes.dead_code, passes.common_subexpressions, forgetting, passes.fold_constants))
+
+    def right(most: int) -> bool:
+        monkeypatch.setenv("TL_PASS_BISECT", str(most))
+        return np.allclose(passes.apply(g, run).run(x)[0], g.run(x)[0], rtol=1e-5)
+
+    assert [right(most) for most in range(5)] == [True, True, True, False, False]
+
+
+def test_a_number_of_passes_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TL_PASS_BISECT", "few")
+    with pytest.raises(tl.GraphError, match="TL_PASS_BISECT is the number of applications of passes that are run"):
+        passes.apply(normalised(), passes.dead_code)
+
+
+@pytest.mark.parametrize("pipeline", [passes.standard, passes.fast], ids=lambda one: one.name)
+@given(g=random_graphs())
+def test_pipelines_keep_what_a_graph_computes(pipeline: passes.Pipeline, g: Graph) -> None:
+    given = arguments(g)
+    for found, wanted in zip(pipeline(g).run(*given), g.run(*given), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_graph_is_compiled_after_the_standard_passes_or_those_that_are_named() -> None:
+    g = normalised("neg", "neg")
+    assert [node.operator for node in g.compile().graph.nodes] == ["linear"]
+    assert [node.operator for node in g.compile(passes=()).graph.nodes] == ["linear", "neg", "neg", "batch_norm"]
+    assert [node.operator for node in g.compile(passes=passes.simplify).graph.nodes] == ["linear", "batch_norm"]
+    assert [node.operator for node in g.compile(passes=(passes.dead_code, passes.simplify)).graph.nodes] == ["linear", "batch_norm"]

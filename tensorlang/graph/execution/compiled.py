@@ -17,11 +17,10 @@ from typing import Any, Final
 import tensorlang as tl
 from tensorlang import kernels
 from tensorlang.graph.execution.calling import bound
-from tensorlang.graph.execution.grouping import Group, groups
+from tensorlang.graph.execution.grouping import Group, parts
 from tensorlang.graph.execution.places import Place, places
 from tensorlang.graph.execution.steps import KernelStep, Step, ViewStep
 from tensorlang.graph.ir import Array, Graph
-from tensorlang.graph.operators import find
 from tensorlang.graph.strided import in_order
 
 WORKERS: Final = 2
@@ -82,17 +81,10 @@ def compiled(graph: Graph, target: str, database: Any, threads: int | None) -> C
     graph.verify()
     options = {"target": target, "database": database, "threads": threads}
     lying = {} if graph.dims else places(graph, {})
-    made = groups(graph)
+    order = parts(graph, target)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="tensorlang graph") as pool:
-        steps = list(pool.map(lambda group: _step(group, lying, options), made))
-    by_last = {group.nodes[-1].results[0].name: step for group, step in zip(made, steps, strict=True)}
-    order: list[Step] = []
-    for node in graph.nodes:
-        if find(node.operator).view is not None:
-            order.append(ViewStep(node))
-        elif node.results[0].name in by_last:
-            order.append(by_last[node.results[0].name])
-    return CompiledGraph(graph, order)
+        steps = list(pool.map(lambda part: _step(part, lying, options) if isinstance(part, Group) else ViewStep(part), order))
+    return CompiledGraph(graph, steps)
 
 
 def _step(group: Group, lying: Mapping[str, Place], options: Mapping[str, Any]) -> KernelStep:

@@ -3,49 +3,48 @@
     dead_code                 nodes and constants that reach no output are left out
     common_subexpressions     what is computed twice from the same is computed once
     fold_constants            what reads constants alone is a constant
+    simplify                  algebra that changes no bit; `simplify_fast` more of it
     fold_batch_norm           a batch norm goes into the layer before it
+    sink_permutes             permutations go through pointwise nodes, meet and cancel, and end in products
+    partition                 the parts of a graph that named targets take
 
-`passes.apply(graph, passes.fold_batch_norm, mine)` runs several, and says by its name which one broke a graph.
+`passes.apply(graph, passes.standard, mine)` runs several, and says by its name which one broke a graph. `standard` is what
+`Graph.compile` runs unless it is told otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final
 
-import tensorlang as tl
-from tensorlang.graph.ir import Graph
+from tensorlang.graph.passes.algebra import simplify, simplify_fast
 from tensorlang.graph.passes.batch_norm import fold_batch_norm
 from tensorlang.graph.passes.cleaning import common_subexpressions, dead_code
 from tensorlang.graph.passes.folding import fold_constants
+from tensorlang.graph.passes.layout import sink_permutes
+from tensorlang.graph.passes.manager import Application, Pass, Pipeline, Trace, apply, trace
 
-Pass: TypeAlias = Callable[[Graph], Graph]
+standard: Final = Pipeline(
+    (dead_code, common_subexpressions, fold_constants, simplify, fold_batch_norm, sink_permutes, fold_constants, common_subexpressions),
+    "standard",
+)
+"""What can be done without a question: results have the same bits but for folded batch norms, and for constants computed beforehand."""
+fast: Final = Pipeline((*standard.passes[:-2], simplify_fast, *standard.passes[-2:]), "fast")
+"""The same, and algebra that holds for real numbers: results may differ in their last digits, and where something is NaN or infinite."""
 
-__all__ = ["Pass", "apply", "common_subexpressions", "dead_code", "fold_batch_norm", "fold_constants"]
-
-
-def apply(graph: Graph, *passes: Pass) -> Graph:
-    """What passes make of a graph, one after the other, each verified.
-
-    Raises `GraphError`, with the name of the pass, where one gives no graph, one that is not well formed, or one of other inputs or
-    outputs. The graph that was given is as it was.
-    """
-    for run in passes:
-        name = getattr(run, "__name__", repr(run))
-        try:
-            graph = _checked(graph, run(graph))
-        except tl.GraphError as error:
-            raise tl.GraphError(f"the pass {name}: {error}") from None
-    return graph
-
-
-def _checked(graph: Graph, made: object) -> Graph:
-    """What a pass made of a graph, if it may stand for it."""
-    if not isinstance(made, Graph):
-        raise tl.GraphError(f"it gives {made!r:.60}, and not a graph")
-    made.verify()
-    for what in ("inputs", "outputs"):
-        before, after = ([value.type for value in getattr(one, what)] for one in (graph, made))
-        if before != after:
-            raise tl.GraphError(f"its {what} are {', '.join(map(str, after))}, and were {', '.join(map(str, before))}")
-    return made
+__all__ = [
+    "Application",
+    "Pass",
+    "Pipeline",
+    "Trace",
+    "apply",
+    "common_subexpressions",
+    "dead_code",
+    "fast",
+    "fold_batch_norm",
+    "fold_constants",
+    "simplify",
+    "simplify_fast",
+    "sink_permutes",
+    "standard",
+    "trace",
+]

@@ -28,7 +28,9 @@ def tensor_fits(graph: Graph, pattern: Tensor, value: Value, state: State) -> St
 def _constant(wanted: bool | float, held: Array | None) -> bool:
     if isinstance(wanted, bool):
         return wanted is (held is not None)
-    return held is not None and bool(np.all(held == wanted))
+    if held is None or (held.size and held.flat[0] != wanted):
+        return False
+    return bool(np.all(held == wanted))
 
 
 def _shape_fits(wanted: Shape, shape: Sequence[Extent], state: State) -> State | None:
