@@ -242,9 +242,7 @@ def _entries() -> str:
     made = []
     for count in range(MAX_VALUES):
         parameters = "".join(f", i64 %v{n}" for n in range(count))
-        stores = "\n".join(
-            f"  %at{n} = getelementptr i64, ptr %values, i64 {n}\n  store i64 %v{n}, ptr %at{n}" for n in range(count)
-        )
+        stores = "\n".join(f"  %at{n} = getelementptr i64, ptr %values, i64 {n}\n  store i64 %v{n}, ptr %at{n}" for n in range(count))
         made.append(f"""
 define i32 @{entry(count)}(ptr %table{parameters}) {{
   %values = alloca [{max(count, 1)} x i64]
@@ -342,4 +340,5 @@ declare void @GOMP_parallel(ptr, ptr, i32, i32)"""
 
 def module() -> str:
     """The module of the driver."""
-    return "\n".join([_DECLARED, _invoke(), _lane(), _TEAM, _RUN, _entries(), _moves(), _COPY])
+    parts = (_DECLARED, _invoke(), _lane(), _TEAM, _RUN, _entries(), _moves(), _COPY)
+    return "\n".join(parts)

@@ -27,7 +27,7 @@ from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, threads as counters
 from tensorlang.errors import BuildError, CallError
 from tensorlang.ir.dtype import INT64
-from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step, Together
+from tensorlang.kernels.steps import Copy, Port, Slot, Step, Together
 from tensorlang.kernels.touched import Memories, Span, spans
 
 _TABLE: Final = "table"
@@ -45,7 +45,8 @@ class Sequence:
 
     def __new__(cls, *_: Any) -> Self:
         """An instance with room for its own call in machine code, where this interpreter allows that."""
-        made: Self = object.__new__(vectorcall.fast_class(cls))
+        kind: type = cls
+        made: Self = object.__new__(vectorcall.fast_class(kind))
         return made
 
     def __init__(self, signature: Signature, caller: _Driven, arena_bytes: int) -> None:

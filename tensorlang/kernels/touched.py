@@ -53,7 +53,9 @@ class Memories:
         for span in spans:
             room, slot = self.size(span.slot), span.slot
             if not 0 <= slot.offset <= room - span.size:
-                raise BuildError(f"{where}: {span.what} takes {span.size} bytes from {slot.offset} on, and its {slot.memory} has {max(room, 0)}")
+                raise BuildError(
+                    f"{where}: {span.what} takes {span.size} bytes from {slot.offset} on, and its {slot.memory} has {max(room, 0)}"
+                )
             if span.written and slot.memory in ("input", "array"):
                 raise BuildError(f"{where}: {span.what} would be written into an {slot.memory}, which is read alone")
         for place, span in enumerate(spans):

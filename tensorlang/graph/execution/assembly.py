@@ -108,7 +108,10 @@ def assembled(made: Ordered, stages: Sequence[Stage], threads: int | None) -> As
         [kernels.Port(name, shape_at(value, dims), value.dtype) for name, value in side]
         for side in (
             [(value.name, value) for value in graph.inputs],
-            [(f"{value.name}", value) if graph.outputs.count(value) == 1 else (f"{value.name}.{place}", value) for place, value in enumerate(graph.outputs)],
+            [
+                (f"{value.name}", value) if graph.outputs.count(value) == 1 else (f"{value.name}.{place}", value)
+                for place, value in enumerate(graph.outputs)
+            ],
         )
     )
     return Assembly(stages, found, kernels.sequence(graph.name, ins, outs, steps, found.bytes, threads))
@@ -125,9 +128,7 @@ class _Writer:
         """A call of the kernel, or a copy."""
         step = work.step
         if isinstance(step, KernelStep):
-            reads = tuple(
-                self._at(place, value.dtype.bytes) for place, value in zip(work.reads, step.operands, strict=True)
-            )
+            reads = tuple(self._at(place, value.dtype.bytes) for place, value in zip(work.reads, step.operands, strict=True))
             results = tuple(self.slots[name] for name in work.writes)
             workspace = self.slots.get(workspace_name(work))
             sizes = {name: self.dims[name] for name in step.kernel.program.signature.dims}

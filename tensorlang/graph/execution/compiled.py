@@ -101,9 +101,10 @@ class CompiledGraph:
     def run_async(self, *inputs: Any) -> Future[tuple[Array, ...]]:
         """The outputs as a future: the call runs in another thread, beside others, while this one goes on.
 
-        Inputs must not be written to until it is done. What a call would raise, `result()` raises.
+        As many run at once as the process or the graph has threads. Inputs must not be written to until theirs is done. What a call would
+        raise, `result()` raises.
         """
-        return background.submit(self._threads or tl.get_threads(), self, *inputs)
+        return background.submit(max(self._threads or 1, tl.get_threads()), self, *inputs)
 
     def assembly(self, **dims: int) -> Assembly:
         """What is done for these sizes of dims, made once for each. Raises `CallError` where a dim is missing, unknown or out of range."""

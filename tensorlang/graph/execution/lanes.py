@@ -36,10 +36,13 @@ def side_by_side(work: Sequence[Work], threads: int, dims: Mapping[str, int]) ->
     """Stages for so many threads, where dims have these sizes."""
     left = list(work)
     to_come = {name for one in work for name in one.writes}
+    seconds: dict[int, float] = {}
     stages: list[Stage] = []
     while left:
         ready = [one for one in left if all(place.memory not in to_come for place in one.reads)]
-        chosen = [[ready[0]]] if len(ready) == 1 else _chosen(ready, threads, {id(one): _seconds(one, dims) for one in ready})
+        if len(ready) > 1:
+            seconds |= {id(one): _seconds(one, dims) for one in ready if id(one) not in seconds}
+        chosen = [[ready[0]]] if len(ready) == 1 else _chosen(ready, threads, seconds)
         stages.append(chosen)
         done = {id(one) for lane in chosen for one in lane}
         left = [one for one in left if id(one) not in done]
@@ -57,8 +60,9 @@ def _seconds(work: Work, dims: Mapping[str, int]) -> float:
 
 
 def _chosen(ready: Sequence[Work], threads: int, seconds: Mapping[int, float]) -> Stage:
-    """The first that is short, so that what waits for it is ready as well; else all, dealt out, the longest first, each to the lane that
-    has least; the first alone where lanes are not balanced.
+    """The first that is short, so that what waits for it is ready as well; else all of them, dealt out.
+
+    The longest first, each goes to the lane that has least. Where lanes are not balanced, the first is done alone.
     """
     short = [one for one in ready if seconds[id(one)] < WORTH]
     if short:

@@ -33,8 +33,8 @@ class Work:
 class Ordered:
     """Work in an order in which it can be done, and the memories of it.
 
-    `constants` are arrays by the names of their memories, `sizes` the bytes of memories that are written, `outputs` the memory in which each
-    output of the graph is, in row-major order from its beginning, and which nobody else has.
+    `constants` are arrays by the names of their memories, `sizes` the bytes of memories that are written. `outputs` is the memory in which
+    each output of the graph is, in row-major order from its beginning, and which no other output has.
     """
 
     graph: Graph

@@ -90,7 +90,8 @@ class Plan:
             rows.append((life.name, f"{life.size:,}", f"{block.offset:,}", f"{life.first}-{life.last}"))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = [
-            f"{name:<{widths[0]}}  {size:>{widths[1]}}  {offset:>{widths[2]}}  {when:>{widths[3]}}".rstrip() for name, size, offset, when in rows
+            f"{name:<{widths[0]}}  {size:>{widths[1]}}  {offset:>{widths[2]}}  {when:>{widths[3]}}".rstrip()
+            for name, size, offset, when in rows
         ]
         head = f"arena of {self.bytes:,} bytes; live at most {self.lower_bound:,}{ratio}; without sharing {self.wanted:,}"
         return "\n".join([head, *lines])
