@@ -21,7 +21,7 @@ from tensorlang.graph.execution.steps import KernelStep
 from tensorlang.graph.strided import Strided
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Assembly:
     """A graph for certain sizes of its dims: what is done, where everything lies, and the function that does it."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 import tensorlang as tl
@@ -25,6 +26,7 @@ from tensorlang.graph.execution.ordering import ordered
 from tensorlang.graph.execution.places import Place, places
 from tensorlang.graph.execution.plan import Plan
 from tensorlang.graph.execution.steps import KernelStep, Step
+from tensorlang.graph.execution.weights import with_weights
 from tensorlang.graph.ir import Array, Graph
 from tensorlang.graph.strided import in_order
 
@@ -89,14 +91,32 @@ class CompiledGraph:
     def _carefully(self, inputs: tuple[object, ...]) -> tuple[Array, ...]:
         """The same for inputs of which not all are as they should be, or whose sizes are new."""
         arrays, sizes = bound(self.graph, inputs)
-        run = self.assembly(**sizes).sequence
+        found = self.assembly(**sizes)
         if self.graph.dims:
             with self._lock:
-                self._fast[tuple(array.shape for array in arrays)] = run
+                if found in self._made.values():  # not one with weights of before
+                    self._fast[tuple(array.shape for array in arrays)] = found.sequence
                 while len(self._fast) > SIZES:
                     del self._fast[next(iter(self._fast))]
-        made = run(*arrays)
+        made = found.sequence(*arrays)
         return made if self._several else (made,)
+
+    def load_weights(self, weights: Mapping[str, object]) -> None:
+        """Other values for constants, by their names in the graph: nothing is built, what is packed is packed anew.
+
+        Calls that run go on with the values of before; other compiled graphs keep theirs. Raises `CallError` for a name that is no constant,
+        an array of another shape or type, and a number, which stands in the code of kernels; nothing is changed then.
+        """
+        graph = with_weights(self.graph, weights)
+        steps = []
+        for step in self._kernel_steps:
+            packed = {value.name: in_order(array) for value in step.group.weights() if (array := graph.constant(value)) is not None}
+            changed = {name: array for name, array in packed.items() if name in weights}
+            kernel: Any = step.kernel.repack(**changed) if changed else step.kernel
+            steps.append(replace(step, kernel=kernel))
+        with self._lock:
+            self.graph, self._kernel_steps = graph, tuple(steps)
+            self._forget()
 
     def run_async(self, *inputs: Any) -> Future[tuple[Array, ...]]:
         """The outputs as a future: the call runs in another thread, beside others, while this one goes on.
