@@ -329,6 +329,12 @@ define i32 @copy(ptr %source, ptr %target, ptr %form) {{
 }}"""
 """`copy`: elements of `form` = size, rank from 1 on, (extent, step of the source, step of the target) for each axis, all in bytes."""
 
+
+def copying() -> str:
+    """`copy` and what it calls."""
+    return _moves() + _COPY
+
+
 EXPORTS: Final = ("run", "copy", *(entry(count) for count in range(MAX_VALUES)))
 
 _DECLARED: Final = """
@@ -340,5 +346,5 @@ declare void @GOMP_parallel(ptr, ptr, i32, i32)"""
 
 def module() -> str:
     """The module of the driver."""
-    parts = (_DECLARED, _invoke(), _lane(), _TEAM, _RUN, _entries(), _moves(), _COPY)
+    parts = (_DECLARED, _invoke(), _lane(), _TEAM, _RUN, _entries(), copying())
     return "\n".join(parts)

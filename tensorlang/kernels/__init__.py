@@ -15,6 +15,7 @@ It uses what the layers below offer to anybody: definitions, schedules, code gen
 """
 
 from tensorlang.kernels.accesses import Access, Read, StageAccess, access
+from tensorlang.kernels.bundles.machine import Machine
 from tensorlang.kernels.compilation import compile, compile_many
 from tensorlang.kernels.estimates import Estimate, estimate
 from tensorlang.kernels.keys import key
@@ -30,6 +31,7 @@ __all__ = [
     "Copy",
     "Estimate",
     "Level",
+    "Machine",
     "Port",
     "Read",
     "Sequence",

@@ -11,7 +11,9 @@ may run at once, and `tl.release_workspaces` gives back what is kept between the
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence as SequenceOf
+from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -27,7 +29,7 @@ from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, threads as counters
 from tensorlang.errors import BuildError, CallError
 from tensorlang.ir.dtype import INT64
-from tensorlang.kernels.steps import Copy, Port, Slot, Step, Together
+from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
 from tensorlang.kernels.touched import Memories, Span, spans
 
 _TABLE: Final = "table"
@@ -41,7 +43,7 @@ class Sequence:
     the kernel in it does that fails; where there is no memory for the arena. `arena_bytes` is what a call takes besides its results.
     """
 
-    __slots__ = ("__weakref__", "_caller", "_fast", "arena_bytes", "signature")
+    __slots__ = ("__weakref__", "_caller", "_fast", "arena_bytes", "parts", "signature")
 
     def __new__(cls, *_: Any) -> Self:
         """An instance with room for its own call in machine code, where this interpreter allows that."""
@@ -49,10 +51,11 @@ class Sequence:
         made: Self = object.__new__(vectorcall.fast_class(kind))
         return made
 
-    def __init__(self, signature: Signature, caller: _Driven, arena_bytes: int) -> None:
+    def __init__(self, signature: Signature, caller: _Driven, parts: Parts) -> None:
         """A sequence as `sequence` makes it."""
         self.signature = signature
-        self.arena_bytes = arena_bytes
+        self.arena_bytes = parts.arena
+        self.parts = parts
         self._caller = caller
         self._fast: tuple[object, ...] | None = None
 
@@ -63,6 +66,29 @@ class Sequence:
                 if self._fast is None:
                     self._fast = vectorcall.install(self, self._caller)
         return self._caller(*inputs, **keywords)
+
+    def export(self, directory: str | os.PathLike[str], formats: SequenceOf[str] = ("a", "h", "weights", "tlbc", "c")) -> dict[str, Path]:
+        """Write the sequence as files for programs without Python, `directory/name.format`, all or none; the paths by format.
+
+        "a" is a static library with one entry, which allocates nothing, "h" its header, "so" a shared library; "weights" is what stays, to
+        be mapped; "tlbc" is the program as bytecode, "c" a machine for it in C99. Raises `BuildError` for a folder that cannot be written, an
+        unknown format, names that C reserves, a missing linker, and kernels whose intermediates nothing bounds.
+        """
+        from tensorlang.kernels.bundles.export import export  # noqa: PLC0415 - few are exported
+
+        return export(self, directory, formats)
+
+    def bytecode(self) -> bytes:
+        """The program as bytecode, see `kernels.Machine`. Raises `BuildError`."""
+        from tensorlang.kernels.bundles import bytecode, image  # noqa: PLC0415 - as above
+
+        return bytecode.encode(image.image(self))
+
+    def save_weights(self, path: str | os.PathLike[str]) -> Path:
+        """Write what stays to a file alone: that of `export`, with the weights of now. Raises `BuildError`."""
+        from tensorlang.kernels.bundles import image, weights_file  # noqa: PLC0415 - as above
+
+        return weights_file.write(image.image(self), path)
 
     def __repr__(self) -> str:
         return f"<Sequence {self.signature}: {self._caller.steps} steps over {self.arena_bytes:,} bytes>"
@@ -127,11 +153,13 @@ def sequence(
     count = counters.checked(threads, f"{name}: threads") if threads is not None else None
     memories, made = Memories(tuple(inputs), tuple(outputs), arena), _Written(len(inputs))
     stages: list[list[list[NativeCall]]] = []
+    kept: list[tuple[tuple[Step, ...], ...]] = []
     for step in steps:
         lanes = step.lanes if isinstance(step, Together) else ((step,),)
         touched = [[span for one in lane for span in made.checked(name, one, memories)] for lane in lanes]
         _apart(name, touched)
         written = [[made.native(one) for one in lane] for lane in lanes]
+        kept.append(tuple(tuple(lane) for lane in lanes))
         if len(written) == 1 and stages and len(stages[-1]) == 1:
             stages[-1][0] += written[0]
         else:
@@ -139,7 +167,8 @@ def sequence(
     words = table(stages, arena, counters.counter_address(count))
     ins, outs = (tuple(Argument(port.name, tuple(map(ir.const, port.shape)), port.dtype) for port in side) for side in (inputs, outputs))
     signature = Signature(name, ins, outs)
-    return Sequence(signature, _Driven(signature, words, made.fails, made.keep), arena)
+    parts = Parts(name, memories.inputs, memories.outputs, tuple(kept), arena)
+    return Sequence(signature, _Driven(signature, words, made.fails, made.keep), parts)
 
 
 def _apart(name: str, lanes: SequenceOf[SequenceOf[Span]]) -> None:
@@ -172,7 +201,7 @@ class _Written:
         """The call of the driver for a step that was checked."""
         number = len(self.fails)
         if isinstance(step, Copy):
-            form = _form(step)
+            form = copy_form(step)
             self.keep += [form, step.source.array]
             self.fails.append(lambda: None)
             address = Word(ABSOLUTE, arrays.address(form))
@@ -200,7 +229,7 @@ class _Written:
                 return Word(ABSOLUTE, arrays.address(slot.array) + slot.offset)
 
 
-def _form(step: Copy) -> npt.NDArray[np.int64]:
+def copy_form(step: Copy) -> npt.NDArray[np.int64]:
     """The words that `copy` reads: axes of one element left out, axes that follow each other in both memories joined."""
     axes: list[list[int]] = []
     for extent, source, target in zip(step.shape, step.source_strides, step.target_strides, strict=True):

@@ -87,6 +87,22 @@ Step: TypeAlias = Call | Copy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """What a sequence was made of; each stage has lanes, each lane steps."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    stages: tuple[tuple[tuple[Step, ...], ...], ...]
+    arena: int
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, in an order in which they can be done one after the other."""
+        return tuple(step for stage in self.stages for lane in stage for step in lane)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Together:
     """Lanes of steps that may run side by side: none of them writes what another one touches."""
 

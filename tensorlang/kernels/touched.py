@@ -35,8 +35,8 @@ class Span:
 class Memories:
     """How many bytes each memory of a sequence has."""
 
-    inputs: Sequence[Port]
-    outputs: Sequence[Port]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
     arena: int
 
     def size(self, slot: Slot) -> int:

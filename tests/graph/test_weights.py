@@ -83,7 +83,7 @@ def test_calls_meanwhile_see_the_weights_of_one_time() -> None:
     assert not wrong
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a name": ({"weigth0": array(6, 6)}, "layers has no constant 'weigth0'; did you mean 'weight0'?"),
     "a shape": ({"weight0": array(6, 5)}, "layers: constant weight0: float32[6, 6]: got float32[6, 5]"),
     "a type": ({"bias0": np.zeros(6)}, "layers: constant bias0: float32[6]: got float64[6]"),

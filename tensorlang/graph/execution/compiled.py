@@ -13,6 +13,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, Final
 
 import tensorlang as tl
@@ -104,7 +106,7 @@ class CompiledGraph:
     def load_weights(self, weights: Mapping[str, object]) -> None:
         """Other values for constants, by their names in the graph: nothing is built, what is packed is packed anew.
 
-        Calls that run go on with the values of before; other compiled graphs keep theirs. Raises `CallError` for a name that is no constant,
+        Calls that run go on with the values of before; other compiled graphs keep theirs. Raises `CallError` for a name of no constant,
         an array of another shape or type, and a number, which stands in the code of kernels; nothing is changed then.
         """
         graph = with_weights(self.graph, weights)
@@ -125,6 +127,25 @@ class CompiledGraph:
         raise, `result()` raises.
         """
         return background.submit(max(self._threads or 1, tl.get_threads()), self, *inputs)
+
+    def export(
+        self, directory: str | PathLike[str], formats: Sequence[str] = ("a", "h", "weights", "tlbc", "c"), **dims: int
+    ) -> dict[str, Path]:
+        """Write the graph, for these sizes of its dims, as files for programs without Python, all or none; the paths by format.
+
+        "a" is a static library with one entry, which allocates nothing, "h" its header, "so" a shared library; "weights" are the constants,
+        to be mapped; "tlbc" is bytecode, "c" a machine for it in C99. Raises `BuildError` for a folder that cannot be written, an unknown
+        format, names that C reserves, and a missing linker, `CallError` for dims that are none.
+        """
+        return self.assembly(**dims).sequence.export(directory, formats)
+
+    def bytecode(self, **dims: int) -> bytes:
+        """What a call does, for these sizes of dims, as bytes for `kernels.Machine`. Raises as `export` does."""
+        return self.assembly(**dims).sequence.bytecode()
+
+    def save_weights(self, path: str | PathLike[str], **dims: int) -> Path:
+        """Write the constants of now as `export` does, for what it wrote before. Raises as `export` does."""
+        return self.assembly(**dims).sequence.save_weights(path)
 
     def assembly(self, **dims: int) -> Assembly:
         """What is done for these sizes of dims, made once for each. Raises `CallError` where a dim is missing, unknown or out of range."""
