@@ -71,8 +71,8 @@ class Sequence:
         """Write the sequence as files for programs without Python, `directory/name.format`, all or none; the paths by format.
 
         "a" is a static library with one entry, which allocates nothing, "h" its header, "so" a shared library; "weights" is what stays, to
-        be mapped; "tlbc" is the program as bytecode, "c" a machine for it in C99. Raises `BuildError` for a folder that cannot be written, an
-        unknown format, names that C reserves, a missing linker, and kernels whose intermediates nothing bounds.
+        be mapped; "tlbc" is the program as bytecode, "c" a machine for it in C99. Raises `BuildError` for a folder that cannot be written,
+        an unknown format, names that C reserves, a missing linker, and kernels whose intermediates nothing bounds.
         """
         from tensorlang.kernels.bundles.export import export  # noqa: PLC0415 - few are exported
 
