@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling import entry_table, handed, results_ir, vectorcall_ir
-from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, exchange
 from tensorlang.codegen.target import target
@@ -47,6 +46,41 @@ _OBJECTS: Final[dict[str, object]] = {
     "py_false": False,
     "py_none": None,
 }
+
+
+class Callee(Protocol):
+    """What a call in machine code comes down to: a function, its arguments, and what is called where a call is not plain."""
+
+    @property
+    def signature(self) -> Signature:
+        """The arguments of the function."""
+
+    @property
+    def bound(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Inputs that are fixed, by name."""
+
+    @property
+    def address(self) -> int:
+        """The function."""
+
+    @property
+    def within(self) -> int:
+        """The function that takes a workspace, or 0."""
+
+    @property
+    def workspace(self) -> handed.Room:
+        """What that needs."""
+
+    @property
+    def counter(self) -> int:
+        """The address of the number of threads."""
+
+    @property
+    def fail(self) -> Callable[[], Any]:
+        """What raises where the function failed; it must not refer to the instance."""
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The careful call."""
 
 
 class _Member(ctypes.Structure):
@@ -146,7 +180,7 @@ def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
     return library.address("entry"), library
 
 
-def install(kernel: object, caller: Caller) -> tuple[object, ...]:
+def install(kernel: object, caller: Callee) -> tuple[object, ...]:
     """Give an instance of a fast class its call in machine code; what is returned has to live as long as the instance.
 
     `caller` gets every call that is not plain. Empty where the kernel is beyond what the entry can do: its `__call__` then stays.

@@ -32,14 +32,27 @@ _SECONDS: Final = 60
 
 def archive(name: str, code: bytes, symbols: Sequence[str]) -> bytes:
     """A static library in the format of System V (`ar(5)`): an index of symbols, and one object."""
-    index_size = 4 + sum(4 + len(symbol) + 1 for symbol in symbols)
+    return archive_of([(name, code, symbols)])
+
+
+def archive_of(objects: Sequence[tuple[str, bytes, Sequence[str]]]) -> bytes:
+    """A static library of several objects, each with its name and the symbols that it defines for others."""
+    names = [symbol for _, _, symbols in objects for symbol in symbols]
+    index_size = 4 + sum(4 + len(symbol) + 1 for symbol in names)
     index_size += index_size % 2
-    long_names = f"{name}.o/\n".encode()
+    long_names, starts = b"", list[int]()
+    for name, _, _ in objects:
+        starts.append(len(long_names))
+        long_names += f"{name}.o/\n".encode()
     long_names += b"\n" * (len(long_names) % 2)
     at = len(_MAGIC) + 60 + index_size + 60 + len(long_names)
-    index = len(symbols).to_bytes(4, "big") + at.to_bytes(4, "big") * len(symbols) + b"".join(symbol.encode() + b"\0" for symbol in symbols)
-    parts = [_member("/", index.ljust(index_size, b"\0")), _member("//", long_names), _member("/0", code)]
-    return _MAGIC + b"".join(parts)
+    members, places = list[bytes](), b""
+    for start, (_, code, symbols) in zip(starts, objects, strict=True):
+        members.append(_member(f"/{start}", code))
+        places += at.to_bytes(4, "big") * len(symbols)
+        at += len(members[-1])
+    index = len(names).to_bytes(4, "big") + places + b"".join(symbol.encode() + b"\0" for symbol in names)
+    return b"".join([_MAGIC, _member("/", index.ljust(index_size, b"\0")), _member("//", long_names), *members])
 
 
 def _member(name: str, data: bytes) -> bytes:
@@ -47,8 +60,8 @@ def _member(name: str, data: bytes) -> bytes:
     return head + data + b"\n" * (len(data) % 2)
 
 
-def shared(name: str, code: bytes, target: Target) -> bytes:
-    """A shared library of an object. Raises `BuildError` where there is no linker for the target, or it fails."""
+def shared(name: str, code: bytes, target: Target, more: Sequence[bytes] = ()) -> bytes:
+    """A shared library of an object, and of `more` of them. Raises `BuildError` where there is no linker for the target, or it fails."""
     command = _linker(target)
     if command is None:
         prefix = _PREFIXES.get(target.arch)
@@ -60,10 +73,12 @@ def shared(name: str, code: bytes, target: Target) -> bytes:
             advice = "leave out 'so', and link 'o' or 'a' where the program is made"
         raise BuildError(f"the kernel {name!r} cannot become a shared library for {target}: there is no linker for it here; {advice}")
     with tempfile.TemporaryDirectory() as folder:
-        made, library = Path(folder) / f"{name}.o", Path(folder) / f"{name}.so"
-        made.write_bytes(code)
+        library = Path(folder) / f"{name}.so"
+        made = [Path(folder) / f"{name}.{place}.o" for place in range(1 + len(more))]
+        for path, data in zip(made, (code, *more), strict=True):
+            path.write_bytes(data)
         try:
-            words = [*command, "-shared", "-o", str(library), str(made), "-lm", f"-Wl,-soname,{name}.so", "-Wl,-z,noexecstack"]
+            words = [*command, "-shared", "-o", str(library), *map(str, made), "-lm", f"-Wl,-soname,{name}.so", "-Wl,-z,noexecstack"]
             ended = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
             if ended.returncode == 0:
                 return library.read_bytes()

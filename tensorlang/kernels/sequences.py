@@ -1,0 +1,244 @@
+"""`sequence`: many kernels as one function, over one arena, with no Python between them.
+
+    steps on places ──▶ checked: in range, apart ──▶ words of a table ──▶ one native call, which reads it
+
+The driver that reads tables is compiled once for all of them (`codegen.calling.sequence_ir`), so that a sequence is there as soon as it is
+written down. A call of plain arrays goes through the same entry in machine code as that of a kernel: arrays are checked, results made,
+the interpreter lock released. The arena is taken from the workspaces of the process for the time of a call, so that any number of calls
+may run at once, and `tl.release_workspaces` gives back what is kept between them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence as SequenceOf
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlang import ir
+from tensorlang.codegen.cache.signature import Argument, Signature
+from tensorlang.codegen.calling import handed, results_ir, sequence_ir, vectorcall
+from tensorlang.codegen.calling.arguments import prepare
+from tensorlang.codegen.calling.checked_call import Caller
+from tensorlang.codegen.calling.sequence_table import ABSOLUTE, ARENA, PASSED, NativeCall, Word, driver, table
+from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.runtime import arrays, threads as counters
+from tensorlang.errors import BuildError, CallError
+from tensorlang.ir.dtype import INT64
+from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
+from tensorlang.kernels.touched import Memories, Span, spans
+
+_TABLE: Final = "table"
+_COUNT: Final = ctypes.c_int64
+
+
+class Sequence:
+    """Kernels and copies as one function: `sequence(*inputs, out=None)` gives the result, a tuple of them where there are several.
+
+    Inputs are checked as those of a kernel are. Any number of calls may run at once. Raises `CallError` for inputs that do not fit, and as
+    the kernel in it does that fails; where there is no memory for the arena. `arena_bytes` is what a call takes besides its results.
+    """
+
+    __slots__ = ("__weakref__", "_caller", "_fast", "arena_bytes", "parts", "signature")
+
+    def __new__(cls, *_: Any) -> Self:
+        """An instance with room for its own call in machine code, where this interpreter allows that."""
+        kind: type = cls
+        made: Self = object.__new__(vectorcall.fast_class(kind))
+        return made
+
+    def __init__(self, signature: Signature, caller: _Driven, parts: Parts) -> None:
+        """A sequence as `sequence` makes it."""
+        self.signature = signature
+        self.arena_bytes = parts.arena
+        self.parts = parts
+        self._caller = caller
+        self._fast: tuple[object, ...] | None = None
+
+    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+        """Run all steps. The first call makes the machine code entry, later ones do not come here."""
+        if self._fast is None:
+            with binding.lock:  # as for a kernel: the first installation compiles
+                if self._fast is None:
+                    self._fast = vectorcall.install(self, self._caller)
+        return self._caller(*inputs, **keywords)
+
+    def export(self, directory: str | os.PathLike[str], formats: SequenceOf[str] = ("a", "h", "weights", "tlbc", "c")) -> dict[str, Path]:
+        """Write the sequence as files for programs without Python, `directory/name.format`, all or none; the paths by format.
+
+        "a" is a static library with one entry, which allocates nothing, "h" its header, "so" a shared library; "weights" is what stays, to
+        be mapped; "tlbc" is the program as bytecode, "c" a machine for it in C99. Raises `BuildError` for a folder that cannot be written,
+        an unknown format, names that C reserves, a missing linker, and kernels whose intermediates nothing bounds.
+        """
+        from tensorlang.kernels.bundles.export import export  # noqa: PLC0415 - few are exported
+
+        return export(self, directory, formats)
+
+    def bytecode(self) -> bytes:
+        """The program as bytecode, see `kernels.Machine`. Raises `BuildError`."""
+        from tensorlang.kernels.bundles import bytecode, image  # noqa: PLC0415 - as above
+
+        return bytecode.encode(image.image(self))
+
+    def save_weights(self, path: str | os.PathLike[str]) -> Path:
+        """Write what stays to a file alone: that of `export`, with the weights of now. Raises `BuildError`."""
+        from tensorlang.kernels.bundles import image, weights_file  # noqa: PLC0415 - as above
+
+        return weights_file.write(image.image(self), path)
+
+    def __repr__(self) -> str:
+        return f"<Sequence {self.signature}: {self._caller.steps} steps over {self.arena_bytes:,} bytes>"
+
+
+class _Driven:
+    """What `vectorcall.install` needs to know of a function, and the careful call: the driver, with a table as its first operand."""
+
+    within = 0
+    workspace = handed.Room(0, 0)
+
+    def __init__(self, signature: Signature, words: npt.NDArray[np.int64], fails: SequenceOf[Callable[[], Any]], keep: object) -> None:
+        own = _TABLE
+        while any(argument.name == own for argument in signature.inputs):
+            own += "_"
+        first = Argument(own, (ir.const(len(words)),), INT64)
+        self.signature = Signature(signature.name, (first, *signature.inputs), signature.outputs)
+        self.bound = {own: words}
+        self.counter = counters.counter_address()
+        self.steps = len(fails)
+        values = len(signature.inputs) + len(signature.outputs)
+        self._library = driver()
+        name = sequence_ir.entry(values) if values < results_ir.MAX_VALUES else "run"
+        self.address = self._library.address(name)
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, _COUNT)(self._library.address("run"))
+        self._words, self._keep = words, keep
+        self.fail = _failure(signature.name, words, tuple(fails))
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        invocation = prepare(self.signature, self.bound, args, keywords)
+        start, *values = invocation.words
+        if self._run(start, (_COUNT * len(values))(*values), len(values)):
+            self.fail()
+        return invocation.result
+
+
+def _failure(name: str, words: npt.NDArray[np.int64], fails: tuple[Callable[[], Any], ...]) -> Callable[[], Any]:
+    def fail() -> Any:
+        number = int(words[sequence_ir.FAILED])
+        if number < 0:
+            size = int(words[sequence_ir.ARENA])
+            raise CallError(f"{name}: the arena of {size} bytes could not be allocated; the contents of the output are undefined")
+        return fails[number]()
+
+    return fail
+
+
+def sequence(
+    name: str,
+    inputs: SequenceOf[Port],
+    outputs: SequenceOf[Port],
+    steps: SequenceOf[Step | Together],
+    arena: int = 0,
+    threads: int | None = None,
+) -> Sequence:
+    """One function of these inputs and results that does the steps, in order, over an arena of so many bytes.
+
+    Lanes of a `Together` run side by side on `threads` threads (None: those of the process at each call). Everything is checked here, once:
+    raises `BuildError` for a step that leaves its memory, writes where it or a lane beside it reads, or does not fit its kernel, and
+    `CallError` for a kernel that is not for this machine.
+    """
+    count = counters.checked(threads, f"{name}: threads") if threads is not None else None
+    memories, made = Memories(tuple(inputs), tuple(outputs), arena), _Written(len(inputs))
+    stages: list[list[list[NativeCall]]] = []
+    kept: list[tuple[tuple[Step, ...], ...]] = []
+    for step in steps:
+        lanes = step.lanes if isinstance(step, Together) else ((step,),)
+        touched = [[span for one in lane for span in made.checked(name, one, memories)] for lane in lanes]
+        _apart(name, touched)
+        written = [[made.native(one) for one in lane] for lane in lanes]
+        kept.append(tuple(tuple(lane) for lane in lanes))
+        if len(written) == 1 and stages and len(stages[-1]) == 1:
+            stages[-1][0] += written[0]
+        else:
+            stages.append(written)
+    words = table(stages, arena, counters.counter_address(count))
+    ins, outs = (tuple(Argument(port.name, tuple(map(ir.const, port.shape)), port.dtype) for port in side) for side in (inputs, outputs))
+    signature = Signature(name, ins, outs)
+    parts = Parts(name, memories.inputs, memories.outputs, tuple(kept), arena)
+    return Sequence(signature, _Driven(signature, words, made.fails, made.keep), parts)
+
+
+def _apart(name: str, lanes: SequenceOf[SequenceOf[Span]]) -> None:
+    """Raise `BuildError` where a lane writes what another one touches."""
+    for place, lane in enumerate(lanes):
+        for other in lanes[:place]:
+            for one in lane:
+                for two in other:
+                    if (one.written or two.written) and one.meets(two):
+                        raise BuildError(f"{name}: {one.what} overlaps {two.what} of a lane beside it")
+
+
+class _Written:
+    """Steps as calls of the driver, with what has to stay alive for them."""
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.fails: list[Callable[[], Any]] = []
+        self.keep: list[object] = []
+
+    def checked(self, name: str, step: Step, memories: Memories) -> list[Span]:
+        """What a step touches. Raises `BuildError`."""
+        told = "copy" if isinstance(step, Copy) else step.kernel.name
+        where = f"{name}: step {len(self.fails)}, {told}"
+        found = spans(step, where)
+        memories.check(found, where)
+        return found
+
+    def native(self, step: Step) -> NativeCall:
+        """The call of the driver for a step that was checked."""
+        number = len(self.fails)
+        if isinstance(step, Copy):
+            form = copy_form(step)
+            self.keep += [form, step.source.array]
+            self.fails.append(lambda: None)
+            address = Word(ABSOLUTE, arrays.address(form))
+            return NativeCall(driver().address("copy"), (self._word(step.source), self._word(step.target), address), number)
+        caller: Caller = step.kernel._linked  # noqa: SLF001 - a call of it that stands in a table
+        self.fails.append(caller.fail)
+        places = [span.slot for span in spans(step, "")]
+        words = [self._word(slot) for slot in places[: len(caller.signature.inputs) + len(caller.signature.outputs)]]
+        words += [Word(ABSOLUTE, step.dims[dim]) for dim in caller.signature.dims]
+        self.keep += [caller, *(slot.array for slot in places)]
+        if step.workspace is None or not caller.within:
+            return NativeCall(caller.address, tuple(words), number)
+        words += [self._word(step.workspace), Word(ABSOLUTE, step.kernel.threads)]
+        return NativeCall(caller.within, tuple(words), number)
+
+    def _word(self, slot: Slot) -> Word:
+        match slot.memory:
+            case "input":
+                return Word(PASSED + slot.number, slot.offset)
+            case "output":
+                return Word(PASSED + self.inputs + slot.number, slot.offset)
+            case "arena":
+                return Word(ARENA, slot.offset)
+            case _:
+                return Word(ABSOLUTE, arrays.address(slot.array) + slot.offset)
+
+
+def copy_form(step: Copy) -> npt.NDArray[np.int64]:
+    """The words that `copy` reads: axes of one element left out, axes that follow each other in both memories joined."""
+    axes: list[list[int]] = []
+    for extent, source, target in zip(step.shape, step.source_strides, step.target_strides, strict=True):
+        if extent == 1:
+            continue
+        if axes and axes[-1][1] == extent * source and axes[-1][2] == extent * target:
+            axes[-1] = [axes[-1][0] * extent, source, target]
+        else:
+            axes.append([extent, source, target])
+    axes = axes or [[1, 1, 1]]
+    words = [number for extent, source, target in axes for number in (extent, source * step.itemsize, target * step.itemsize)]
+    return np.array([step.itemsize, len(axes), *words], np.int64)

@@ -1,0 +1,137 @@
+"""Which bytes a step of a sequence reads and writes: what has to be there, and apart, before machine code may be let loose on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorlang.codegen.cache.signature import Argument
+from tensorlang.definition.extent import beyond
+from tensorlang.errors import BuildError
+from tensorlang.ir.integers import value_of
+from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a memory that a step touches; `over` is the operand's place whose memory a result may have."""
+
+    slot: Slot
+    size: int
+    written: bool
+    what: str
+    over: int | None = None
+
+    def meets(self, other: Span) -> bool:
+        """Do the two share a byte?"""
+        one, two = self.slot, other.slot
+        same = one.memory == two.memory and one.number == two.number and (one.memory != "array" or one.array is two.array)
+        return same and max(one.offset, two.offset) < min(one.offset + self.size, two.offset + other.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """How many bytes each memory of a sequence has."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena: int
+
+    def size(self, slot: Slot) -> int:
+        """Those of the memory of a place, -1 where there is no such memory."""
+        if slot.memory == "arena":
+            return self.arena
+        if slot.memory == "array":
+            return slot.array.nbytes if slot.array.flags.c_contiguous else -1
+        ports = self.inputs if slot.memory == "input" else self.outputs
+        return nbytes(ports[slot.number]) if 0 <= slot.number < len(ports) else -1
+
+    def check(self, spans: Sequence[Span], where: str) -> None:
+        """Raise `BuildError` where a step leaves its memory, writes what it must not, or writes where it reads."""
+        for span in spans:
+            room, slot = self.size(span.slot), span.slot
+            if not 0 <= slot.offset <= room - span.size:
+                raise BuildError(
+                    f"{where}: {span.what} takes {span.size} bytes from {slot.offset} on, and its {slot.memory} has {max(room, 0)}"
+                )
+            if span.written and slot.memory in ("input", "array"):
+                raise BuildError(f"{where}: {span.what} would be written into an {slot.memory}, which is read alone")
+        for place, span in enumerate(spans):
+            for other_place, other in enumerate(spans[:place]):
+                below = span.over == other_place and span.slot.offset == other.slot.offset
+                if (span.written or other.written) and span.meets(other) and not below:
+                    raise BuildError(f"{where}: {span.what} overlaps {other.what}")
+
+
+def nbytes(port: Port) -> int:
+    """The bytes of an array."""
+    size = port.dtype.bytes
+    for extent in port.shape:
+        size *= extent
+    return size
+
+
+def spans(step: Step, where: str) -> list[Span]:
+    """What a step touches: for a call the inputs in the order of the function, the results, the workspace. Raises `BuildError`."""
+    return _of_copy(step, where) if isinstance(step, Copy) else _of_call(step, where)
+
+
+def _of_copy(step: Copy, where: str) -> list[Span]:
+    axes = (step.shape, step.source_strides, step.target_strides)
+    if len({len(part) for part in axes}) != 1 or any(number < 0 for part in axes for number in part) or step.itemsize not in (1, 2, 4, 8):
+        raise BuildError(f"{where}: a copy has a stride from 0 on for each axis, and elements of 1, 2, 4 or 8 bytes")
+    read, written = (_reach(step.shape, strides) * step.itemsize for strides in axes[1:])
+    return [Span(step.source, read, False, "the source"), Span(step.target, written, True, "the target")]
+
+
+def _of_call(step: Call, where: str) -> list[Span]:
+    signature, bound = step.kernel.program.signature, step.kernel.program.bound
+    passed = [argument for argument in signature.passed if argument.name not in bound]
+    if len(step.operands) != len(passed) or len(step.results) != len(signature.outputs):
+        raise BuildError(
+            f"{where}: {signature} takes {len(passed)} operands and gives {len(signature.outputs)} results, "
+            f"not {len(step.operands)} and {len(step.results)}"
+        )
+    for name in signature.dims:
+        if name not in step.dims:
+            raise BuildError(f"{where}: the dim {name!r} of {signature} is not given")
+        if wrong := beyond(name, step.dims[name], signature.limits):
+            raise BuildError(f"{where}: {wrong}")
+    given = dict(zip((argument.name for argument in passed), step.operands, strict=True))
+    found = []
+    for argument in signature.inputs:
+        slot = given.get(argument.name) or Slot.constant(bound[argument.name])
+        found.append(Span(slot, _bytes(argument, step.dims), False, f"operand {argument.name!r}"))
+    for argument, slot in zip(signature.outputs, step.results, strict=True):
+        found.append(Span(slot, _bytes(argument, step.dims), True, f"result {argument.name!r}", argument.over))
+    for span, argument in zip(found, (*signature.inputs, *signature.outputs), strict=True):
+        if span.slot.offset % argument.dtype.bytes:
+            raise BuildError(f"{where}: {span.what} is at byte {span.slot.offset}, which is no place of {argument.dtype}")
+    if step.workspace is not None:
+        if step.workspace.memory != "arena" or step.workspace.offset % ALIGNMENT:
+            raise BuildError(f"{where}: a workspace lies in the arena, at a multiple of {ALIGNMENT} bytes")
+        found.append(Span(step.workspace, step.kernel.workspace_bytes, True, "the workspace"))
+    return found
+
+
+def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:
+    shape = [value_of(extent, dims) for extent in argument.shape]
+    strides = argument.strides or _row_major(shape)
+    return _reach(shape, strides) * argument.dtype.bytes
+
+
+def _row_major(shape: Sequence[int]) -> list[int]:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return strides[::-1]
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to the last one."""
+    if any(extent <= 0 for extent in shape):
+        return 0
+    return 1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
