@@ -255,6 +255,19 @@ define i32 @{entry(count)}(ptr %table{parameters}) {{
     return "".join(made)
 
 
+MANY: Final = "run.many"
+"""The symbol of the entry that takes these in an array, with their number."""
+
+_MANY: Final = f"""
+define i32 @{MANY}(ptr %words, i64 %count) {{
+{word("table", "ptr", "%words", 0)}
+  %values = getelementptr i64, ptr %words, i64 1
+  %passed = sub i64 %count, 1
+  %status = call i32 @run(ptr %table, ptr %values, i64 %passed)
+  ret i32 %status
+}}"""
+
+
 def _moves() -> str:
     """`move`: the loops over one axis whose elements do not follow each other, by their size."""
     cases, blocks = [], []
@@ -337,7 +350,7 @@ def copying() -> str:
     return _moves() + _COPY
 
 
-EXPORTS: Final = ("run", "copy", *(entry(count) for count in range(MAX_VALUES)))
+EXPORTS: Final = ("run", "copy", MANY, *(entry(count) for count in range(MAX_VALUES)))
 
 _DECLARED: Final = """
 declare void @llvm.memcpy(ptr, ptr, i64, i1)
@@ -348,5 +361,5 @@ declare void @GOMP_parallel(ptr, ptr, i32, i32)"""
 
 def module(conventions: tuple[int, ...] = USUAL) -> str:
     """The module of the driver."""
-    parts = (_DECLARED, _invoke(conventions), _lane(conventions), _TEAM, _RUN, _entries(), copying())
+    parts = (_DECLARED, _invoke(conventions), _lane(conventions), _TEAM, _RUN, _entries(), _MANY, copying())
     return "\n".join(parts)

@@ -113,8 +113,8 @@ class _Driven:
         self.steps = len(fails)
         values = len(signature.inputs) + len(signature.outputs)
         self._library = driver(widest)
-        name = sequence_ir.entry(values) if values < results_ir.MAX_VALUES else "run"
-        self.address = self._library.address(name)
+        self.by_array = values >= results_ir.MAX_VALUES
+        self.address = self._library.address(sequence_ir.MANY if self.by_array else sequence_ir.entry(values))
         self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, _COUNT)(self._library.address("run"))
         self._words, self._keep = words, keep
         self.fail = _failure(signature.name, words, tuple(fails))
