@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import tensorlang as tl
+from tensorlang import kernels
 from tensorlang.graph import Builder, CompiledGraph, Graph
 from tensorlang.graph.execution.plan import LINE, Lifetime, plan
+from tensorlang.graph.execution.steps import KernelStep
 from tests.graph.graphs import arguments, array, positive
 
 GOAL = 1.15
@@ -167,3 +171,43 @@ def test_intermediates_of_kernels_have_their_places_in_the_arena() -> None:
     tl.release_workspaces()
     x = array(64, 5000)
     np.testing.assert_allclose(compiled(x)[0], compiled.graph.run(x)[0], rtol=1e-4, atol=1e-7)
+
+
+def in_place(step: KernelStep) -> kernels.ServedKernel:
+    """The kernel of a step, which may write its result over its first operand."""
+    operands, results = step.group.define()
+    signature = step.kernel.program.signature
+    return kernels.compile(results, inputs=operands, threads=1, over={signature.outputs[0].name: signature.passed[0].name})
+
+
+def test_a_result_lies_over_an_operand_where_its_kernel_may_write_there() -> None:
+    """A chain of rows, each written over the one before; the first reads the caller's array, the last writes another one of theirs."""
+    b = Builder("rows")
+    value = b.input((8, 32))
+    for _ in range(4):
+        value = b("softmax", value, dim=-1)
+    g = b.finish(value)
+    apart = g.compile(threads=1)
+    steps = []
+    for step in apart.steps:
+        assert isinstance(step, KernelStep)
+        steps.append(replace(step, kernel=in_place(step)))
+    within = CompiledGraph(g, steps, 1)
+    assert (apart.plan.bytes, within.plan.bytes) == (2 * 1024, 1024)
+    x = array(8, 32)
+    kept = x.copy()
+    np.testing.assert_array_equal(within(x)[0], apart(x)[0])
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_what_is_read_later_is_not_written_over() -> None:
+    b = Builder("later")
+    h = b("softmax", b.input((8, 32)), dim=-1)
+    g = b.finish(b("softmax", b("add", b("softmax", h, dim=-1), b("softmax", h, dim=0)), dim=0))
+    apart = g.compile(threads=1)
+    steps = []
+    for step in apart.steps:
+        assert isinstance(step, KernelStep)
+        steps.append(replace(step, kernel=in_place(step)) if str(step.group) == "softmax" else step)
+    x = array(8, 32)
+    np.testing.assert_array_equal(CompiledGraph(g, steps, 1)(x)[0], apart(x)[0])
