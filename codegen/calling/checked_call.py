@@ -42,6 +42,8 @@ class Caller:
         "workspace",
     )
 
+    by_array = False
+
     def __init__(self, program: Program, library: Library | None = None) -> None:
         """Link a program, unless its code is linked already. Raises `BuildError`."""
         signature, symbol = program.signature, program.compiled_as.name

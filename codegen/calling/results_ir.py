@@ -9,6 +9,8 @@ from tensorlang.codegen.runtime import arrays
 
 MAX_VALUES: Final = 16
 """Most arguments (arrays and dims) of a kernel that the entry can call."""
+MOST_VALUES: Final = 1024
+"""The same of a function that takes its words as an array, with their number."""
 MAX_WORDS: Final = MAX_VALUES + 2
 """With those of a workspace: where it is, and for how many threads it suffices."""
 
@@ -87,6 +89,13 @@ def _invoke() -> str:
     )
 
 
-def functions() -> str:
-    """`allocate` and `invoke`."""
-    return _allocate() + _invoke()
+_INVOKE_BY_ARRAY: Final = """
+define internal i32 @invoke(ptr %function, ptr %values, i64 %count) {
+  %status = call i32 %function(ptr %values, i64 %count)
+  ret i32 %status
+}"""
+
+
+def functions(*, by_array: bool = False) -> str:
+    """`allocate` and `invoke`; `by_array`: of functions that take an array of words and their number."""
+    return _allocate() + (_INVOKE_BY_ARRAY if by_array else _invoke())

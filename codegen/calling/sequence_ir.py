@@ -25,9 +25,11 @@ from tensorlang.codegen.calling.results_ir import MAX_VALUES
 ARENA, FAILED, COUNTER, STAGES, HEAD = range(5)
 CALL: Final = 4
 """Words of a call before those that are passed."""
-CONVENTIONS: Final = (6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1026)
+USUAL: Final = (6, 8, 12, 16, 24, 32, 64)
 """Numbers of words with which functions are called. One that takes fewer does not look at the rest: on x86-64 and Arm the caller clears
 the stack."""
+CONVENTIONS: Final = (*USUAL, 128, 256, 512, 1026)
+"""Those of a driver that takes longer to compile, for the few functions of so many words."""
 ALIGNMENT: Final = 64
 
 
@@ -41,10 +43,10 @@ def entry(values: int) -> str:
     return f"run.{values}"
 
 
-def _invoke() -> str:
-    cases = "\n".join(f"    i64 {place}, label %with{most}" for place, most in enumerate(CONVENTIONS))
+def _invoke(conventions: tuple[int, ...]) -> str:
+    cases = "\n".join(f"    i64 {place}, label %with{most}" for place, most in enumerate(conventions))
     blocks = []
-    for most in CONVENTIONS:
+    for most in conventions:
         loads = "\n".join(word(f"v{most}.{n}", "i64", "%words", n) for n in range(most))
         passed = ", ".join(f"i64 %v{most}.{n}" for n in range(most))
         blocks.append(f"with{most}:\n{loads}\n  %r{most} = call i32 %function({passed})\n  ret i32 %r{most}")
@@ -59,12 +61,12 @@ never:
 }}"""
 
 
-def _lane() -> str:
+def _lane(conventions: tuple[int, ...]) -> str:
     """`lane`: the calls of one lane; 0, or 1 where one failed, whose number is written down."""
     return f"""
 define internal i32 @lane(ptr %table, i64 %begin, ptr %bases) {{
 start:
-  %words = alloca [{CONVENTIONS[-1]} x i64], align 64
+  %words = alloca [{conventions[-1]} x i64], align 64
 {word("calls", "i64", "%table", "%begin")}
   %first = add i64 %begin, 1
   br label %next
@@ -253,6 +255,19 @@ define i32 @{entry(count)}(ptr %table{parameters}) {{
     return "".join(made)
 
 
+MANY: Final = "run.many"
+"""The symbol of the entry that takes these in an array, with their number."""
+
+_MANY: Final = f"""
+define i32 @{MANY}(ptr %words, i64 %count) {{
+{word("table", "ptr", "%words", 0)}
+  %values = getelementptr i64, ptr %words, i64 1
+  %passed = sub i64 %count, 1
+  %status = call i32 @run(ptr %table, ptr %values, i64 %passed)
+  ret i32 %status
+}}"""
+
+
 def _moves() -> str:
     """`move`: the loops over one axis whose elements do not follow each other, by their size."""
     cases, blocks = [], []
@@ -335,7 +350,7 @@ def copying() -> str:
     return _moves() + _COPY
 
 
-EXPORTS: Final = ("run", "copy", *(entry(count) for count in range(MAX_VALUES)))
+EXPORTS: Final = ("run", "copy", MANY, *(entry(count) for count in range(MAX_VALUES)))
 
 _DECLARED: Final = """
 declare void @llvm.memcpy(ptr, ptr, i64, i1)
@@ -344,7 +359,7 @@ declare void @tensorlang_give(ptr)
 declare void @GOMP_parallel(ptr, ptr, i32, i32)"""
 
 
-def module() -> str:
+def module(conventions: tuple[int, ...] = USUAL) -> str:
     """The module of the driver."""
-    parts = (_DECLARED, _invoke(), _lane(), _TEAM, _RUN, _entries(), copying())
+    parts = (_DECLARED, _invoke(conventions), _lane(conventions), _TEAM, _RUN, _entries(), _MANY, copying())
     return "\n".join(parts)

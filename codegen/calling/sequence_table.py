@@ -48,10 +48,14 @@ Lane = Sequence[NativeCall]
 """Calls one after the other."""
 
 
+def driver(words: int = 0) -> binding.Library:
+    """The driver for functions of at most so many words, linked; compiled once, and kept in a file where kernels are."""
+    return _linked(sequence_ir.USUAL if words <= sequence_ir.USUAL[-1] else sequence_ir.CONVENTIONS)
+
+
 @cache
-def driver() -> binding.Library:
-    """The driver, linked; compiled once, and kept in a file where kernels are."""
-    here, text = target(), sequence_ir.module()
+def _linked(conventions: tuple[int, ...]) -> binding.Library:
+    here, text = target(), sequence_ir.module(conventions)
 
     def compiled() -> Program:
         nothing = Signature("run", (), ())

@@ -76,6 +76,10 @@ class Callee(Protocol):
         """The address of the number of threads."""
 
     @property
+    def by_array(self) -> bool:
+        """Does the function take an array of words and their number, and not the words themselves?"""
+
+    @property
     def fail(self) -> Callable[[], Any]:
         """What raises where the function failed; it must not refer to the instance."""
 
@@ -164,9 +168,9 @@ def _layout_is_known() -> bool:
 
 
 @cache
-def _linked_vectorcall(table_offset: int) -> tuple[int, binding.Library]:
+def _linked_vectorcall(table_offset: int, by_array: bool) -> tuple[int, binding.Library]:
     """The address of the compiled entry, and what keeps it loaded."""
-    here, text = target(), vectorcall_ir.entry_module(table_offset)
+    here, text = target(), vectorcall_ir.entry_module(table_offset, by_array=by_array)
 
     def compiled() -> Program:
         nothing = Signature("entry", (), ())
@@ -188,7 +192,8 @@ def install(kernel: object, caller: Callee) -> tuple[object, ...]:
     signature, bound = caller.signature, caller.bound
     slots = {name: at for at, name in enumerate(signature.dims)}
     count = len(signature.inputs) + len(signature.outputs) + len(signature.dims)
-    if type(kernel) not in _made or count > results_ir.MAX_VALUES or signature.products:
+    most = results_ir.MOST_VALUES if caller.by_array else results_ir.MAX_VALUES
+    if type(kernel) not in _made or count > most or signature.products:
         return ()
     forms = (affine(extent) for argument in signature.inputs for extent in argument.shape)
     if not {form.dim for form in forms if form is not None}.issuperset(signature.dims):
@@ -210,7 +215,7 @@ def install(kernel: object, caller: Callee) -> tuple[object, ...]:
     room = [caller.within, ctypes.addressof(memory), *caller.workspace, caller.counter]
     table = _words([caller.address, id(caller), id(caller.fail), *sizes, *room, *map(ctypes.addressof, specs), *map(id, labels)])
     size = type(kernel).__basicsize__
-    address, library = _linked_vectorcall(size - _POINTER)
+    address, library = _linked_vectorcall(size - _POINTER, caller.by_array)
     ctypes.c_void_p.from_address(id(kernel) + size - _POINTER).value = ctypes.addressof(table)
     ctypes.c_void_p.from_address(id(kernel) + size - 2 * _POINTER).value = address
     return table, specs, memory, labels, lies, caller, caller.fail, library

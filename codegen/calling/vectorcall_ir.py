@@ -17,7 +17,7 @@ from typing import Final
 
 from tensorlang.codegen.calling import accept_ir, handed_ir, results_ir
 from tensorlang.codegen.calling.entry_table import FIELDS, HEADER, SPEC, WORDS, field, spec_word, table_word, word
-from tensorlang.codegen.calling.results_ir import MAX_VALUES, MAX_WORDS
+from tensorlang.codegen.calling.results_ir import MAX_VALUES, MOST_VALUES
 
 PYTHON_FUNCTIONS: Final = {
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
@@ -45,11 +45,11 @@ EXPORTERS: Final = "exporters"
 """The symbol of the table in `runtime.exchange`."""
 
 
-def _entry(table_offset: int) -> str:
+def _entry(table_offset: int, most: int) -> str:
     """`entry`: vectorcall. It keeps the memory of other libraries in `held` until the call is over, whichever way it goes."""
     return f"""
 define ptr @entry(ptr %callable, ptr %args, i64 %nargsf, ptr %names) {{
-  %held = alloca [{MAX_VALUES + 2} x ptr]
+  %held = alloca [{most + 2} x ptr]
   %fast = call i32 @attempt(ptr %callable, ptr %args, i64 %nargsf, ptr %names, ptr %held)
 {field("table", "ptr", "%callable", table_offset)}
   switch i32 %fast, label %careful [
@@ -170,14 +170,14 @@ no:
 }}"""
 
 
-def _attempt(table_offset: int) -> str:
+def _attempt(table_offset: int, most: int) -> str:
     """`attempt`: the call, if all of it is plain; its result goes to the first word of `held`. Everything else is as it was before."""
     return f"""
 define internal i32 @attempt(ptr %callable, ptr %args, i64 %nargsf, ptr %names, ptr %held) alwaysinline {{
-  %values = alloca [{MAX_WORDS} x ptr]
-  %ends = alloca [{MAX_VALUES} x ptr]
-  %dims = alloca [{MAX_VALUES} x i64]
-  %given = alloca [{MAX_VALUES} x ptr]
+  %values = alloca [{most + 2} x ptr]
+  %ends = alloca [{most} x ptr]
+  %dims = alloca [{most} x i64]
+  %given = alloca [{most} x ptr]
   %bytes = alloca i64
   %out.at = alloca [2 x ptr]
 {field("table", "ptr", "%callable", table_offset)}
@@ -371,10 +371,14 @@ careful:
 }}"""
 
 
-def entry_module(table_offset: int) -> str:
-    """The module of `entry`; a callable object holds the address of its table `table_offset` bytes from its start."""
+def entry_module(table_offset: int, *, by_array: bool = False) -> str:
+    """The module of `entry`; a callable object holds the address of its table `table_offset` bytes from its start.
+
+    `by_array`: its function takes an array of words and their number.
+    """
+    most = MOST_VALUES if by_array else MAX_VALUES
     declared = [f"declare {prototype}" for prototype in PYTHON_FUNCTIONS.values()]
     objects = [f"@{name} = external global i8" for name in (*PYTHON_OBJECTS, EXPORTERS)]
     memcpy = "declare void @llvm.memcpy(ptr, ptr, i64, i1)"
-    parts = [accept_ir.functions(), results_ir.functions(), _inputs(), handed_ir.function(), _attempt(table_offset), _entry(table_offset)]
-    return "\n".join([*declared, *objects, memcpy, *parts])
+    own = [_inputs(), handed_ir.function(), _attempt(table_offset, most), _entry(table_offset, most)]
+    return "\n".join([*declared, *objects, memcpy, accept_ir.functions(), results_ir.functions(by_array=by_array), *own])

@@ -100,7 +100,9 @@ class _Driven:
     within = 0
     workspace = handed.Room(0, 0)
 
-    def __init__(self, signature: Signature, words: npt.NDArray[np.int64], fails: SequenceOf[Callable[[], Any]], keep: object) -> None:
+    def __init__(
+        self, signature: Signature, words: npt.NDArray[np.int64], fails: SequenceOf[Callable[[], Any]], keep: object, widest: int
+    ) -> None:
         own = _TABLE
         while any(argument.name == own for argument in signature.inputs):
             own += "_"
@@ -110,9 +112,9 @@ class _Driven:
         self.counter = counters.counter_address()
         self.steps = len(fails)
         values = len(signature.inputs) + len(signature.outputs)
-        self._library = driver()
-        name = sequence_ir.entry(values) if values < results_ir.MAX_VALUES else "run"
-        self.address = self._library.address(name)
+        self._library = driver(widest)
+        self.by_array = values >= results_ir.MAX_VALUES
+        self.address = self._library.address(sequence_ir.MANY if self.by_array else sequence_ir.entry(values))
         self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, _COUNT)(self._library.address("run"))
         self._words, self._keep = words, keep
         self.fail = _failure(signature.name, words, tuple(fails))
@@ -156,19 +158,20 @@ def sequence(
     kept: list[tuple[tuple[Step, ...], ...]] = []
     for step in steps:
         lanes = step.lanes if isinstance(step, Together) else ((step,),)
-        touched = [[span for one in lane for span in made.checked(name, one, memories)] for lane in lanes]
-        _apart(name, touched)
-        written = [[made.native(one) for one in lane] for lane in lanes]
+        touched = [[made.checked(name, one, memories) for one in lane] for lane in lanes]
+        _apart(name, [[span for found in lane for span in found] for lane in touched])
+        written = [[made.native(one, found) for one, found in zip(*pair, strict=True)] for pair in zip(lanes, touched, strict=True)]
         kept.append(tuple(tuple(lane) for lane in lanes))
         if len(written) == 1 and stages and len(stages[-1]) == 1:
             stages[-1][0] += written[0]
         else:
             stages.append(written)
+    widest = max((len(call.words) for lanes in stages for lane in lanes for call in lane), default=0)
     words = table(stages, arena, counters.counter_address(count))
     ins, outs = (tuple(Argument(port.name, tuple(map(ir.const, port.shape)), port.dtype) for port in side) for side in (inputs, outputs))
     signature = Signature(name, ins, outs)
     parts = Parts(name, memories.inputs, memories.outputs, tuple(kept), arena)
-    return Sequence(signature, _Driven(signature, words, made.fails, made.keep), parts)
+    return Sequence(signature, _Driven(signature, words, made.fails, made.keep, widest), parts)
 
 
 def _apart(name: str, lanes: SequenceOf[SequenceOf[Span]]) -> None:
@@ -197,7 +200,7 @@ class _Written:
         memories.check(found, where)
         return found
 
-    def native(self, step: Step) -> NativeCall:
+    def native(self, step: Step, touched: SequenceOf[Span]) -> NativeCall:
         """The call of the driver for a step that was checked."""
         number = len(self.fails)
         if isinstance(step, Copy):
@@ -208,7 +211,7 @@ class _Written:
             return NativeCall(driver().address("copy"), (self._word(step.source), self._word(step.target), address), number)
         caller: Caller = step.kernel._linked  # noqa: SLF001 - a call of it that stands in a table
         self.fails.append(caller.fail)
-        places = [span.slot for span in spans(step, "")]
+        places = [span.slot for span in touched]
         words = [self._word(slot) for slot in places[: len(caller.signature.inputs) + len(caller.signature.outputs)]]
         words += [Word(ABSOLUTE, step.dims[dim]) for dim in caller.signature.dims]
         self.keep += [caller, *(slot.array for slot in places)]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import tensorlang as tl
-from tensorlang.graph import Builder, CompiledGraph, Graph
+from tensorlang import kernels
+from tensorlang.graph import Builder, CompiledGraph, Graph, Node, Value
+from tensorlang.graph.definition import of_node
 from tensorlang.graph.execution.plan import LINE, Lifetime, plan
+from tensorlang.graph.execution.steps import KernelStep
 from tests.graph.graphs import arguments, array, positive
 
 GOAL = 1.15
@@ -170,3 +176,54 @@ def test_intermediates_of_kernels_have_their_places_in_the_arena() -> None:
     tl.release_workspaces()
     x = array(64, 5000)
     np.testing.assert_allclose(compiled(x)[0], compiled.graph.run(x)[0], rtol=1e-4, atol=1e-7)
+
+
+@dataclass(frozen=True)
+class One:
+    """A node that is a kernel by itself."""
+
+    node: Node
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What it gives."""
+        return self.node.results
+
+
+def node_by_node(g: Graph, *in_place: str) -> CompiledGraph:
+    """A kernel for each node, in which those of these operators may write over their first operand."""
+    steps = []
+    for node in g.nodes:
+        definition = of_node(node)
+        operands = [operand for operand in definition.operands if operand is not None]
+        kernel = kernels.compile(definition.results, inputs=operands, threads=1)
+        if node.operator in in_place:
+            signature = kernel.program.signature
+            over = {signature.outputs[0].name: signature.passed[0].name}
+            kernel = kernels.compile(definition.results, inputs=operands, threads=1, over=over)
+        group: Any = One(node)
+        steps.append(KernelStep(group, kernel, node.read))
+    return CompiledGraph(g, steps, 1)
+
+
+def test_a_result_lies_over_an_operand_where_its_kernel_may_write_there() -> None:
+    """A chain of rows, each written over the one before; the first reads the caller's array, the last writes another one of theirs."""
+    b = Builder("rows")
+    value = b.input((8, 32))
+    for _ in range(4):
+        value = b("softmax", value, dim=-1)
+    g = b.finish(value)
+    apart, within = node_by_node(g), node_by_node(g, "softmax")
+    assert (apart.plan.bytes, within.plan.bytes) == (2 * 1024, 1024)
+    x = array(8, 32)
+    kept = x.copy()
+    np.testing.assert_array_equal(within(x)[0], apart(x)[0])
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_what_is_read_later_is_not_written_over() -> None:
+    b = Builder("later")
+    h = b("softmax", b.input((8, 32)), dim=-1)
+    g = b.finish(b("softmax", b("add", b("softmax", h, dim=-1), b("softmax", h, dim=0)), dim=0))
+    x = array(8, 32)
+    np.testing.assert_array_equal(node_by_node(g, "softmax", "add")(x)[0], node_by_node(g)(x)[0])

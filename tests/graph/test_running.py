@@ -132,6 +132,15 @@ def test_a_graph_takes_any_number_of_inputs(count: int) -> None:
         compiled(*arguments(g)[:-1], array(2, 3))
 
 
+def test_sessions_of_one_graph_share_code_and_packed_weights() -> None:
+    g = branches(3, 96)
+    one, two = g.compile(threads=1), g.compile(threads=1)
+    for mine, theirs in zip(one.kernels, two.kernels, strict=True):
+        assert mine is not theirs and mine.address == theirs.address
+        packed = [kernel.program.bound for kernel in (mine, theirs)]
+        assert packed[0] and all(packed[0][name] is packed[1][name] for name in packed[0])
+
+
 def test_results_of_one_call_are_not_those_of_the_next() -> None:
     compiled = branches(2, 4).compile()
     first = compiled(array(4, 4))

@@ -137,7 +137,7 @@ def test_calls_at_one_time_have_an_arena_each() -> None:
     np.testing.assert_array_equal(made(x), np.maximum(x, 0))
 
 
-@pytest.mark.parametrize("count", [3, 7, 13, 20, 40])
+@pytest.mark.parametrize("count", [3, 7, 13, 20, 40, 100])
 def test_any_number_of_inputs_and_operands(count: int) -> None:
     tensors = [tl.placeholder((5,), name=f"x{number}") for number in range(count)]
     total = tl.compute((5,), lambda i: sum((tensor[i] for tensor in tensors[1:]), tensors[0][i]), name="total")

@@ -55,10 +55,9 @@ def lifetimes(made: Ordered, stages: Sequence[Stage]) -> tuple[list[Lifetime], d
                 found.append(Lifetime(workspace_name(work), room, moment, moment))
     inside = [name for name in first if name not in made.outputs]
     below = _over(made, stages, last, frozenset(inside))
-    for name in inside:
-        if name not in below:
-            above = [other for other in inside if _root(other, below) == name]
-            found.append(Lifetime(name, made.sizes[name], first[name], max(last[other] for other in above)))
+    for name in below:  # what is written over another one keeps its memory for longer
+        last[_root(name, below)] = max(last[_root(name, below)], last[name])
+    found += [Lifetime(name, made.sizes[name], first[name], last[name]) for name in inside if name not in below]
     return found, {name: _root(name, below) for name in below}
 
 
