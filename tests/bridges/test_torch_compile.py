@@ -118,6 +118,16 @@ def test_gradients_of_attention_are_those_of_torch(causal: bool) -> None:
     assert torch_compile.fallbacks() == ()
 
 
+def test_the_logarithms_of_attention_are_those_of_torch() -> None:
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    q = torch.rand(1, 2, 5, 4)
+    with torch.no_grad():
+        found = compiled(lambda q: attend(q, q, q, 0.0, True)[:2])(q)
+    for one, want in zip(found, attend(q, q, q, 0.0, True)[:2], strict=True):
+        torch.testing.assert_close(one, want, rtol=1e-4, atol=1e-5)
+    assert torch_compile.fallbacks() == ()
+
+
 def test_one_graph_serves_every_size_forward_and_backward() -> None:
     net, calls = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 2)), []
     run = torch.compile(net, backend=lambda *given: calls.append(given) or torch_compile.backend(*given), dynamic=True)

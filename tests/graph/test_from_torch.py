@@ -86,6 +86,11 @@ FUNCTIONS = {
         lambda x: (x.sum(), x.sum(0), x.mean((0, 1), keepdim=True), x.amax(-1), x.prod(1), x.var(1), x.std(0, unbiased=False)),
         (X,),
     ),
+    "statistics": (lambda x: (*torch.var_mean(x, 1), *torch.native_layer_norm(x, [4], None, None, 1e-5), x.mean((1, 0))), (X,)),
+    "attention as torch's core has it": (
+        lambda q: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, q, q, 0.0, True)[0],
+        (rand(1, 2, 5, 4),),
+    ),
     "places of extrema": (lambda x: (x.argmax(), x.argmin(1), x.argmax(0, keepdim=True)), (X,)),
     "counts": (lambda i: (i.sum(), (i > 0).sum(1), (i > 0).any(), (i > -9).all(1)), (I,)),
     "views": (
