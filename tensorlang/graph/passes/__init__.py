@@ -22,6 +22,7 @@ from tensorlang.graph.passes.cleaning import common_subexpressions, dead_code
 from tensorlang.graph.passes.folding import fold_constants
 from tensorlang.graph.passes.layout import sink_permutes
 from tensorlang.graph.passes.manager import Application, Pass, Pipeline, Trace, apply, trace
+from tensorlang.graph.passes.partitioning import Part, Partition, partition
 
 standard: Final = Pipeline(
     (dead_code, common_subexpressions, fold_constants, simplify, fold_batch_norm, sink_permutes, fold_constants, common_subexpressions),
@@ -33,6 +34,8 @@ fast: Final = Pipeline((*standard.passes[:-2], simplify_fast, *standard.passes[-
 
 __all__ = [
     "Application",
+    "Part",
+    "Partition",
     "Pass",
     "Pipeline",
     "Trace",
@@ -42,6 +45,7 @@ __all__ = [
     "fast",
     "fold_batch_norm",
     "fold_constants",
+    "partition",
     "simplify",
     "simplify_fast",
     "sink_permutes",
