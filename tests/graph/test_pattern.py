@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import tensorlang as tl
+from bench import patterns
 from tensorlang.graph import Builder, Graph, Origin, pattern as pm
+from tensorlang.graph.pattern.search import Search
+from tensorlang.graph.pattern.state import State
 from tests.graph.graphs import array, normalised, positive, random_graphs
 
 
@@ -349,3 +352,27 @@ NEVER = [
 def test_a_pattern_that_can_never_match_is_refused(ask, wanted, message: str) -> None:
     with pytest.raises(tl.GraphError, match=message):
         ask(single(), wanted)
+
+
+def pool() -> list[pm.Pattern]:
+    """Patterns of every kind, also in one another."""
+    leaf = [pm.Wildcard(), pm.Tensor(), pm.Absent(), pm.Tensor(constant=True), pm.Op("relu").shared(), pm.Opt(pm.Op("tanh"))]
+    inner = [*leaf, pm.Op("permute").shared() | pm.Op("reshape").shared(), ~pm.Op("relu"), pm.Chain("relu", "neg", onto=pm.Wildcard())]
+    made = [pm.Op(name, args=(one, other)) for name in ("add", "mul", "linear") for one in inner for other in leaf]
+    return [*made, *(pm.Op("linear", args=(one, ..., bias)) for one in inner for bias in leaf), *(one & pm.Tensor() for one in inner)]
+
+
+@given(random_graphs())
+@settings(max_examples=25)
+def test_nothing_that_matches_is_turned_away_beforehand(g: Graph) -> None:
+    search = Search(g)
+    for pattern in pool():
+        for value in [None, *g.values.values()]:
+            if next(search.ways(pattern, value, State(), ""), None) is not None:
+                assert search.plausible(pattern, value)
+
+
+def test_fifty_patterns_take_less_than_half_of_importing() -> None:
+    """The goal is a fifth (`python -m bench.patterns`); here twice and more of that is let through, for machines that do other work."""
+    found = patterns.figures()
+    assert found["match"] / found["import"] < 0.5 and found["explain"] / found["match"] < 10

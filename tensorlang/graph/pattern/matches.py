@@ -101,6 +101,8 @@ def match_all(graph: Graph, wanted: Wanted, *, overlapping: bool = False) -> Ite
 
 def found_at(search: Search, patterns: tuple[Pattern, ...], root: Value) -> Iterator[Match]:
     """Every match whose first root is a value."""
+    if not search.plausible(patterns[0], root):
+        return
     for roots, state in _rooted(search, patterns, root):
         if escaping(search.graph, state, roots) is None:
             yield _match(search.graph, roots, state)

@@ -26,6 +26,34 @@ class Search:
         self.graph = graph
         self.misses = misses
 
+    def plausible(self, pattern: Pattern, value: Value | None) -> bool:
+        """May a pattern be found at a value, as far as operators and operands that are there can tell? Asked first, as it is soon said."""
+        kind = type(pattern)
+        if kind is Wildcard:
+            return True
+        if isinstance(pattern, Applied):
+            node = None if value is None else self.graph.producer(value)
+            return node is not None and (not pattern.operators or node.operator in pattern.operators) and self._operands(pattern, node)
+        if isinstance(pattern, And):
+            return all(self.plausible(part, value) for part in pattern.patterns)
+        if isinstance(pattern, Or):
+            return any(self.plausible(part, value) for part in pattern.patterns)
+        return (value is None) is (kind is Absent) or kind not in (Absent, Tensor)
+
+    def _operands(self, pattern: Applied, node: Node) -> bool:
+        """The same of the operands before any `...`; those of a commutative operator may stand in both orders."""
+        args, inputs = pattern.args, node.inputs
+        if len(args) == 2 == len(inputs) and ... not in args and find(node.operator).commutative:
+            first, second = args
+            if self.plausible(first, inputs[1]) and self.plausible(second, inputs[0]):  # type: ignore[arg-type]  # neither is `...`
+                return True
+        for place, arg in enumerate(args):
+            if not isinstance(arg, Pattern):
+                return True
+            if not self.plausible(arg, inputs[place] if place < len(inputs) else None):
+                return False
+        return True
+
     def ways(self, pattern: Pattern, value: Value | None, state: State, place: str) -> Iterator[State]:
         """Every state in which the pattern is found at a value, None being an operand that is left out."""
         for found in self._inner(pattern, value, state, place):
