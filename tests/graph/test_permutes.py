@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from tensorlang.graph import Builder, Graph, Value, passes, pattern as pm
+from tensorlang.graph.fusion.group import Group
 from tests.graph.graphs import arguments, array, layered_graphs, positive, random_graphs
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -92,3 +93,59 @@ def test_operands_that_lie_differently_keep_their_permutation() -> None:
     b = Builder()
     g = b.finish(b("add", b("permute", b.input((3, 4), name="x"), dims=(1, 0)), b.input((4, 3), name="y")))
     assert passes.sink_permutes(g) == g
+
+
+# Channels last ----------------------------------------------------------------------------------------------------------------
+
+
+def images(seed: int = 0) -> Graph:
+    """Convolutions with groups, strides and dilation, a depthwise one, pooling of both kinds, a residual sum, a mean."""
+    b = Builder("images")
+    x = b.input((1, 4, 12, 12), name="image")
+    y = b("relu", b("conv2d", x, array(8, 4, 3, 3, seed=seed), array(8), padding=1))
+    y = b("max_pool2d", y, kernel_size=3, stride=2, padding=1)
+    z = b("conv2d", y, array(8, 1, 3, 3, seed=seed + 1), None, padding=1, groups=8)
+    z = b("conv2d", z, array(8, 4, 3, 3, seed=seed + 2), array(8), padding=2, dilation=2, groups=2)
+    y = b("avg_pool2d", b("relu", b("add", z, y)), kernel_size=2, padding=1, count_include_pad=False)
+    return b.finish(b("linear", b("mean", y, dim=(2, 3)), array(5, 8), array(5)))
+
+
+def decided(monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+    """Layers with channels last cost so much, others 1, permutations little."""
+
+    def seconds(group: Group, _: str) -> float:
+        (node,) = group.nodes
+        return cost if node.operator.endswith("_channels_last") else 0.01 if node.operator == "permute" else 1.0
+
+    monkeypatch.setattr(passes.images, "seconds", seconds)
+
+
+def test_images_have_channels_last_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided(monkeypatch, 0.5)
+    g = images()
+    made = pm.assert_pass(
+        passes.channels_last,
+        g,
+        before=pm.Op(("conv2d", "max_pool2d", "avg_pool2d")),
+        after=pm.Op("conv2d_channels_last"),
+        inputs=arguments(g),
+    )
+    assert len(made.by_operator["permute"]) == 1 and all(constant.value.type.static for constant in made.constants)
+    (found,), (wanted,) = made.compile()(*arguments(g)), g.run(*arguments(g))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_images_stay_where_channels_last_are_slower_or_weights_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided(monkeypatch, 1.5)
+    assert passes.channels_last(images()) == images()
+    decided(monkeypatch, 0.5)
+    b = Builder()
+    g = b.finish(b("conv2d", b.input((1, 4, 8, 8), name="x"), b.input((4, 4, 3, 3), name="weight")))
+    assert passes.channels_last(g) is g
+
+
+def test_the_estimates_of_both_orders_decide() -> None:
+    for g in (images(), residual_network()):
+        made = passes.channels_last(passes.fold_batch_norm(g))
+        for found, wanted in zip(made.run(*arguments(g)), g.run(*arguments(g)), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

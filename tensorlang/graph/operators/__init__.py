@@ -9,6 +9,7 @@
     recurrent     LSTM, GRU and plain recurrent layers
     sampling      images at places that a grid names, numbers among boundaries
     windows       pooling and convolutions along any number of axes
+    channels_last convolutions and pooling of images with channels last
 
 A front door translates into these names, and a pattern is written in them, whatever the model came from. `register` adds an operator of
 somebody else: it then has types, runs, is fused and prints like any other.
@@ -21,11 +22,22 @@ from typing import Final
 import tensorlang as tl
 from tensorlang.errors import did_you_mean
 from tensorlang.graph.operator import Function, Operator, View
-from tensorlang.graph.operators import indexing, layers, moving, pointwise, recurrent, reductions, sampling, views, windows
+from tensorlang.graph.operators import (
+    channels_last,
+    indexing,
+    layers,
+    moving,
+    pointwise,
+    recurrent,
+    reductions,
+    sampling,
+    views,
+    windows,
+)
 
 _TABLE: Final[dict[str, Operator]] = {
     operator.name: operator
-    for family in (pointwise, views, reductions, layers, moving, indexing, windows, recurrent, sampling)
+    for family in (pointwise, views, reductions, layers, moving, indexing, windows, recurrent, sampling, channels_last)
     for operator in family.OPERATORS
 }
 

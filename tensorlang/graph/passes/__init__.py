@@ -6,6 +6,7 @@
     simplify                  algebra that changes no bit; `simplify_fast` more of it
     fold_batch_norm           a batch norm goes into the layer before it
     sink_permutes             permutations go through pointwise nodes, meet and cancel, and end in products
+    channels_last             convolutions of images with channels last, where that is estimated faster
     partition                 the parts of a graph that named targets take
 
 `passes.apply(graph, passes.standard, mine)` runs several, and says by its name which one broke a graph. `standard` is what
@@ -20,6 +21,7 @@ from tensorlang.graph.passes.algebra import simplify, simplify_fast
 from tensorlang.graph.passes.batch_norm import fold_batch_norm
 from tensorlang.graph.passes.cleaning import common_subexpressions, dead_code
 from tensorlang.graph.passes.folding import fold_constants
+from tensorlang.graph.passes.images import channels_last
 from tensorlang.graph.passes.layout import sink_permutes
 from tensorlang.graph.passes.manager import Application, Pass, Pipeline, Trace, apply, trace
 from tensorlang.graph.passes.partitioning import Part, Partition, partition
@@ -40,6 +42,7 @@ __all__ = [
     "Pipeline",
     "Trace",
     "apply",
+    "channels_last",
     "common_subexpressions",
     "dead_code",
     "fast",
