@@ -13,7 +13,7 @@ import tensorlang as tl
 from tensorlang.graph import Builder, Graph, Value
 from tensorlang.graph.execution.grouping import Group, Part, groups, parts
 from tensorlang.graph.fusion import deciding, weighing
-from tests.graph.graphs import arguments, array, layered_graphs, positive
+from tests.graph.graphs import apart, arguments, array, layered_graphs, positive
 
 VIEWS = ("reshape", "permute", "expand", "slice")
 Chain = Callable[[Builder], Value | tuple[Value, ...]]
@@ -240,7 +240,7 @@ def test_what_estimates_find_slower_stays_apart() -> None:
     g = built(add_norm)
     assert len(groups(g)) == 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deciding, "seconds", lambda group, _: len(group.nodes) ** 2.0)
+        apart(patch)
         assert [str(group) for group in groups(g)] == ["linear + add", "layer_norm"]
 
 
@@ -252,6 +252,13 @@ def test_products_with_weights_larger_than_what_is_between_are_not_asked_about()
         patch.setattr(deciding, "seconds", lambda group, _: asked.append(str(group)) or 1.0)
         assert [str(group) for group in groups(g)] == ["linear + gelu", "linear"]
     assert not asked
+
+
+def test_large_products_of_one_operand_stay_apart() -> None:
+    b = Builder()
+    x = b.input((256, 256), name="x")
+    found = groups(b.finish(*(linear(b, x, 256, seed=seed) for seed in range(3))))
+    assert [str(group) for group in found] == ["linear"] * 3
 
 
 def test_an_inner_value_with_users_outside_is_a_second_result() -> None:

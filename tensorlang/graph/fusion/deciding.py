@@ -157,20 +157,19 @@ def _beside(parts: Clusters, weigh: _Weighing) -> bool:
     for value in parts.graph.values.values():
         for one, other in combinations(sorted(parts.users(value)), 2):
             if value.shape and {one, other} <= parts.members.keys():
-                changed |= weigh.join(one, other, partial(_alike, parts, value)) is not None
+                changed |= weigh.join(one, other, partial(_alike, parts)) is not None
     return changed
 
 
-def _alike(parts: Clusters, shared: Value, one: int, other: int) -> bool:
-    """May two parts gain by reading an operand together: pointwise ones of one shape, products by nothing that is larger than it?"""
+def _alike(parts: Clusters, one: int, other: int) -> bool:
+    """May two parts gain by reading an operand together: pointwise ones of one shape, products that are small?
+
+    Large products share their code where they are apart, and run beside each other.
+    """
     first, second = parts.group(one), parts.group(other)
     if first.pointwise and second.pointwise:
         return first.nodes[-1].results[0].shape == second.nodes[-1].results[0].shape
-    products = [[node for node in group.nodes if _multiplies(node)] for group in (first, second)]
-    if not all(products):
-        return False
-    operands = [value for several in products for node in several for value in node.read if parts.source(value) != shared]
-    return all(size(value.type) <= size(shared.type) for value in operands) or _small(parts.group(one, other))
+    return all(any(map(_multiplies, group.nodes)) for group in (first, second)) and _small(parts.group(one, other))
 
 
 def _small(group: Group) -> bool:

@@ -9,7 +9,7 @@
     recurrent     LSTM, GRU and plain recurrent layers
     sampling      images at places that a grid names, numbers among boundaries
     windows       pooling and convolutions along any number of axes
-    channels_last convolutions and pooling of images with channels last
+    channels_last  convolutions and pooling of images with channels last
 
 A front door translates into these names, and a pattern is written in them, whatever the model came from. `register` adds an operator of
 somebody else: it then has types, runs, is fused and prints like any other.
