@@ -63,7 +63,7 @@ TESTED = {
     "embedding",
     "gather", "index_select", "flip", "cumsum", "linear", "matmul", "conv1d", "conv2d", "conv_transpose2d", "batch_norm", "softmax",
     "log_softmax", "layer_norm", "rms_norm", "group_norm", "max_pool2d", "avg_pool2d", "interpolate", "prelu",
-    "scaled_dot_product_attention",
+    "scaled_dot_product_attention", "conv2d_channels_last", "max_pool2d_channels_last", "avg_pool2d_channels_last",
 }  # fmt: skip
 
 
@@ -248,3 +248,20 @@ def test_one_attribute_has_one_spelling() -> None:
     g = b.finish(first, second)
     assert g.nodes[0].attributes == g.nodes[1].attributes
     assert graph.passes.common_subexpressions(g).nodes == g.nodes[:1]
+
+
+LAST = {
+    "conv2d": ((array(6, 4, 3, 3), array(6)), {"stride": 2, "padding": (1, 2)}),
+    "conv2d of groups": ((array(6, 2, 3, 3), None), {"groups": 2, "dilation": 2}),
+    "conv2d of channels": ((array(8, 1, 3, 3), array(8)), {"groups": 4, "padding": 1}),
+    "max_pool2d": ((), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    "avg_pool2d": ((), {"kernel_size": (2, 3), "count_include_pad": False, "padding": 1}),
+}
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_layers_with_channels_last_are_the_others_turned(name: str) -> None:
+    (operands, attributes), operator, x = LAST[name], name.split(maxsplit=1)[0], array(2, 4, 9, 8)
+    turned = [one if one is None or one.ndim < 4 else one.transpose(2, 3, 1, 0) for one in operands]
+    found = run(f"{operator}_channels_last", x.transpose(0, 2, 3, 1), *turned, **attributes)
+    np.testing.assert_allclose(found.transpose(0, 3, 1, 2), run(operator, x, *operands, **attributes), rtol=1e-4, atol=1e-5)
