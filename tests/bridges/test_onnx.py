@@ -232,6 +232,35 @@ def test_older_opsets_say_by_attributes_what_newer_ones_say_by_operands() -> Non
         np.testing.assert_allclose(graph.from_onnx(made).run(x)[0], wanted, rtol=1e-5)
 
 
+def test_shapes_with_dims_pass_through_what_exporters_compute_of_them() -> None:
+    """One graph for every batch and length: taken apart, multiplied, put together, and handed to Reshape, Expand and ConstantOfShape."""
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["b"]), node("Gather", ["s", "one"], ["t"]),
+        node("Mul", ["b", "t"], ["bt"]), node("Unsqueeze", ["bt", "axes"], ["bt1"]), node("Slice", ["s", "zeros", "two"], ["lead"]),
+        node("Concat", ["bt1", "rest"], ["flat"], axis=0), node("Reshape", ["x", "flat"], ["f"]), node("Gemm", ["f", "w"], ["g"]),
+        node("Concat", ["lead", "heads"], ["shape"], axis=0), node("Reshape", ["g", "shape"], ["h"]),
+        node("Transpose", ["h"], ["y"], perm=[0, 2, 1, 3]), node("ConstantOfShape", ["lead"], ["z"]),
+        node("Equal", ["lead", "rest"], ["free"]), node("Where", ["free", "two", "lead"], ["wide"]), node("Expand", ["row", "wide"], ["e"]),
+    ]  # fmt: skip
+    w = np.random.default_rng(0).standard_normal((6, 8)).astype("f4")
+    held = {
+        "zero": np.int64(0), "one": np.int64(1), "axes": np.array([0]), "zeros": np.array([0]), "two": np.array([2]), "w": w,
+        "rest": np.array([-1]), "heads": np.array([2, 4]), "row": np.ones((1, 1), "f4"),
+    }  # fmt: skip
+    g = graph.from_onnx(model(nodes, {"x": ("batch", "time", 6)}, ["y", "z", "e"], held))
+    compiled = g.compile()
+    for batch, time in ((2, 3), (1, 5)):
+        x = np.random.default_rng(1).standard_normal((batch, time, 6)).astype("f4")
+        y, z, e = compiled(x)
+        np.testing.assert_allclose(y, (x @ w).reshape(batch, time, 2, 4).transpose(0, 2, 1, 3), rtol=1e-4, atol=1e-5)
+        assert z.shape == e.shape == (batch, time) and not z.any() and e.all()
+    with pytest.raises(tl.GraphError, match=r"Cast f: extents as floating-point numbers have no translation"):
+        graph.from_onnx(model([nodes[0], node("Cast", ["s"], ["f"], to=FLOAT)], {"x": ("batch", 6)}, ["f"], {}))
+    with pytest.raises(tl.GraphError, match=r"an output of the model is a shape with a dim, \(batch, 6\), which no graph has"):
+        graph.from_onnx(model([nodes[0]], {"x": ("batch", 6)}, ["s"], {}))
+
+
 NARROW = ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT4E2M1"]
 
 

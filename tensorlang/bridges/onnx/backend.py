@@ -139,7 +139,7 @@ def _matching(name: str, value: Any, held: Held) -> list[Any]:
         return [value]
     if isinstance(held, Coded):
         return [codes(value)]
-    if held is None:
+    if not isinstance(held, list):
         return []
     if not isinstance(value, list) or len(value) != len(held):
         raise tl.CallError(f"the input {name!r} is a sequence of {len(held)} tensors")

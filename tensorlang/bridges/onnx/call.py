@@ -27,7 +27,15 @@ class Coded:
     dtype: Any
 
 
-Held: TypeAlias = "Value | Coded | list[Any] | None"
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """A shape, or a part of it, of which an extent is a dim: a vector of integers, or a scalar."""
+
+    entries: tuple[Any, ...]
+    scalar: bool
+
+
+Held: TypeAlias = "Value | Coded | Extents | list[Any] | None"
 """What a name of a model stands for while it is read: a tensor, a sequence of them, or None for an optional that is empty."""
 
 
@@ -81,6 +89,8 @@ class Call:
         found = self.operands[place] if place < len(self.operands) else None
         if isinstance(found, list):
             raise tl.GraphError(f"operand {place} is a sequence, and a tensor is needed")
+        if isinstance(found, Extents):
+            raise tl.GraphError(f"operand {place} is a shape with a dim, {found.entries}, and is no tensor")
         if isinstance(found, Coded):
             raise tl.GraphError(
                 f"operand {place} is of type {found.dtype}, which only conversions take; Cast gives one that is computed with"
@@ -118,19 +128,24 @@ class Call:
             )
         return array
 
-    def numbers(self, place: int, attribute: str | None = None) -> tuple[int, ...] | None:
-        """Integers that are an operand, or in older opsets an attribute; None where they are left out."""
+    def numbers(self, place: int, attribute: str | None = None) -> tuple[Any, ...] | None:
+        """Integers, or dims, that are an operand, or in older opsets an attribute; None where they are left out."""
+        found = self.operands[place] if place < len(self.operands) else None
+        if isinstance(found, Extents):
+            return found.entries
         array = self.array(place)
         if array is not None:
             return tuple(int(number) for number in array.reshape(-1))
-        found = self.get(attribute) if attribute is not None else None
-        return None if found is None else tuple(found) if isinstance(found, tuple) else (found,)
+        said = self.get(attribute) if attribute is not None else None
+        return None if said is None else tuple(said) if isinstance(said, tuple) else (said,)
 
     def number(self, place: int, default: int, attribute: str | None = None) -> int:
         """One integer that is an operand, or in older opsets an attribute."""
         found = self.numbers(place, attribute)
         if found is not None and len(found) != 1:
             raise tl.GraphError(f"operand {place} has {len(found)} elements, and one is needed")
+        if found is not None and not isinstance(found[0], int):
+            raise tl.GraphError(f"operand {place} is {found[0]}, which is known at a call, and has no translation")
         return default if found is None else found[0]
 
     def axis(self, default: int = 0, value: Value | None = None) -> int:
@@ -195,10 +210,14 @@ FAR: Final = 1 << 31
 """What exporters write for the end of an axis is at least this."""
 
 
-def part(call: Call, value: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
+def part(call: Call, value: Value, axis: int, start: Any, end: Any, step: int = 1) -> Value:
     """Elements of an axis, counted as Python counts them."""
     axis = call.place(axis, len(value.shape))
     extent = value.shape[axis]
+    if isinstance(start, tl.Dim) or isinstance(end, tl.Dim):
+        if start == 0 and end == extent and step == 1:
+            return value
+        return call("slice", value, dim=axis, start=start, end=extent if isinstance(end, int) and end >= FAR else end, step=step)
     if step < 1:
         if not isinstance(extent, int):
             raise tl.GraphError(f"an axis of {extent} elements has no translation backwards")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorlang.bridges.onnx.call import Held
+from tensorlang.bridges.onnx.call import Coded, Extents, Held
 from tensorlang.graph import Value
 
 
@@ -49,7 +49,15 @@ def body_of(onnx: Any, schema: Any, node: Any, operands: Sequence[Held], opset: 
 def type_of(onnx: Any, value: Held) -> Any:
     """The type of an operand as ONNX writes it; an empty one where it is left out."""
     made = onnx.TypeProto()
-    if isinstance(value, list):
+    if isinstance(value, Extents):
+        made.tensor_type.elem_type = onnx.TensorProto.INT64
+        made.tensor_type.shape.SetInParent()
+        if not value.scalar:
+            made.tensor_type.shape.dim.add().dim_value = len(value.entries)
+    elif isinstance(value, Coded):
+        made.tensor_type.CopyFrom(type_of(onnx, value.value).tensor_type)
+        made.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+    elif isinstance(value, list):
         if value:
             made.sequence_type.elem_type.CopyFrom(type_of(onnx, value[0]))
     elif isinstance(value, Value):

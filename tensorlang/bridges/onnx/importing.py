@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.bridges.onnx import extents
 from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
 from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
 from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs
@@ -180,7 +181,8 @@ class _Import:
         own = self.functions.get((domain, node.op_type))
         if own is not None:
             return self.function(own, attributes, operands, scope, node.output)
-        translation = TRANSLATIONS.get(_key(domain, node.op_type))
+        shaped = None if domain else extents.row(node.op_type, operands)
+        translation = shaped or TRANSLATIONS.get(_key(domain, node.op_type))
         refusal: tl.TensorlangError | None = None
         if translation is not None:
             words = {name: self.plain(entry) for name, entry in (defaults(self.onnx, schema) | attributes).items()}

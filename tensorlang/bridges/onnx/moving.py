@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.bridges.onnx import extents
 from tensorlang.bridges.onnx.call import Call, Coded, Held, Translation, part, row
 from tensorlang.bridges.onnx.narrow import codes, is_narrow
 from tensorlang.graph import Value
@@ -21,6 +22,9 @@ def reshape(call: Call) -> Value:
     if keeps and any(extent == 0 and axis >= len(call[0].shape) for axis, extent in enumerate(wanted)):
         raise tl.GraphError(f"the shape {wanted} keeps an extent that {call[0]} does not have")
     shape = [call[0].shape[axis] if extent == 0 and keeps else extent for axis, extent in enumerate(wanted)]
+    if shape.count(-1) == 1:
+        rest = math.prod(extent for extent in shape if not (isinstance(extent, int) and extent == -1))
+        shape[shape.index(-1)] = extents.quotient(math.prod(call[0].shape), rest)
     return call("reshape", call[0], shape=shape)
 
 
@@ -191,14 +195,6 @@ def pad(call: Call) -> Value:
     return value
 
 
-def shape(call: Call) -> Value:
-    """The extents, which have to be numbers."""
-    extents = call[0].shape[slice(call.get("start", 0), call.get("end"))]
-    if any(not isinstance(extent, int) for extent in extents):
-        raise tl.GraphError(f"the extents of {call[0]} as numbers have no translation")
-    return call.constant(np.array(extents, np.int64))
-
-
 def constant(call: Call) -> Held:
     """A tensor, a number or several, written down in the node."""
     for kind, dtype in (("value", None), ("value_float", "f4"), ("value_floats", "f4"), ("value_int", "i8"), ("value_ints", "i8")):
@@ -302,7 +298,7 @@ ROWS: Final[Mapping[str, Translation]] = {
     "Slice": cut, "Split": split, "Gather": gather, "GatherElements": gather_elements,
     "GatherND": row("gather_nd", batch_dims="batch_dims"), "ScatterND": scatter_nd, "ScatterElements": scatter_elements,
     "Scatter": scatter_elements, "TensorScatter": tensor_scatter, "Concat": row("cat", dim="axis"), "Tile": tile, "Pad": pad,
-    "Shape": shape, "Size": lambda call: call.constant(np.array(math.prod(call.extents(call[0])), np.int64)), "Constant": constant,
+    "Shape": extents.shape, "Size": extents.size, "Constant": constant,
     "ConstantOfShape": filled, "Range": numbered, "EyeLike": eye, "OneHot": one_hot, "Trilu": trilu, "DepthToSpace": depth_to_space,
     "SpaceToDepth": space_to_depth, "Compress": compress, "ReverseSequence": reverse_sequence,
     "ai.onnx.ml.ArrayFeatureExtractor": features,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorlang as tl
-from tensorlang.bridges.onnx.call import Coded, Held
+from tensorlang.bridges.onnx.call import Coded, Extents, Held
 from tensorlang.graph import Builder, Graph, Value
 from tensorlang.graph.passes.folding import evaluated, worth
 
@@ -60,6 +60,8 @@ def flat(held: Held) -> list[Value]:
     """The tensors of an output, one after the other. Raises `GraphError` for an optional that is empty."""
     if held is None:
         raise tl.GraphError("an output of the model is an empty optional, which no graph has")
+    if isinstance(held, Extents):
+        raise tl.GraphError(f"an output of the model is a shape with a dim, {held.entries}, which no graph has")
     if isinstance(held, list):
         return [one for entry in held for one in flat(entry)]
     return [held.value if isinstance(held, Coded) else held]
