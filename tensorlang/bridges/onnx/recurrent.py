@@ -79,7 +79,7 @@ def _start(call: Call, x: Value, recurrent: Value, state: Value | None) -> Value
     """The first state; zeros unless it is given."""
     if state is not None:
         return state
-    return call.builder.constant(np.zeros((call.extents(x)[1], call.extents(recurrent)[1]), x.dtype.numpy))
+    return call("expand", call.builder.scalar(0, str(x.dtype)), shape=(x.shape[1], recurrent.shape[1]))
 
 
 def _lengths(call: Call) -> Value | None:
@@ -135,14 +135,22 @@ def _masked(call: Call, states: Value, *, backwards: bool) -> Value:
     """The outputs in the order of the input, 0 after the end of a row."""
     lengths, value = _lengths(call), states
     if lengths is not None:
-        steps = np.arange(call.extents(states)[0]).reshape(-1, 1, 1)
+        steps = np.arange(_steps(states)).reshape(-1, 1, 1)
         there = call("lt", call.builder.constant(steps), call.reshaped(lengths, (1, -1, 1)))
         value = call("where", there, states, call.builder.scalar(0, str(states.dtype)))
     return _turned(call, value) if backwards else value
 
 
+def _steps(states: Value) -> int:
+    """The number of steps, which has to be known."""
+    steps = states.shape[0]
+    if not isinstance(steps, int):
+        raise tl.GraphError(f"a recurrent layer of {steps} steps has no translation; the number of rows may be a dim")
+    return steps
+
+
 def _last(call: Call, states: Value) -> Value:
-    steps = call.extents(states)[0]
+    steps = _steps(states)
     return call.reshaped(call("slice", states, dim=0, start=steps - 1, end=steps), states.shape[1:])
 
 

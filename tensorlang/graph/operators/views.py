@@ -52,8 +52,8 @@ def _place(axes: list[Any], new: list[Extent], old: list[Extent]) -> list[Any]:
     """Where in axes `old` the element lies that has the indices `axes` among extents `new`."""
     if len(new) == len(old) == 1:
         return axes
-    line: Any = 0
-    for axis, extent in zip(axes, new, strict=True):
+    line: Any = axes[0] if axes else 0
+    for axis, extent in zip(axes[1:], new[1:], strict=True):
         line = line * _number(extent) + axis
     places = []
     for position in range(len(old)):
