@@ -102,6 +102,24 @@ def test_a_named_dim_is_any_size() -> None:
         np.testing.assert_allclose(compiled(x)[0], (x @ w).reshape(size, 10), rtol=1e-5)
 
 
+def untyped() -> Any:
+    made = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (3,)}, ["y"], {})
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    return made
+
+
+def of_words() -> Any:
+    made = model([helper.make_node("Identity", ["x"], ["y"])], {"x": (3,)}, ["y"], {})
+    made.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    return made
+
+
+def without_opset() -> Any:
+    made = model([], {"x": (3,)}, ["x"], {})
+    del made.opset_import[:]
+    return made
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
@@ -114,6 +132,13 @@ def test_a_named_dim_is_any_size() -> None:
             lambda: model([helper.make_node("Relu", ["z"], ["y"], name="n")], {"x": (3,)}, ["y"], {}),
             "Relu n: the operand 'z' is made by no node",
         ),
+        (
+            lambda: model([helper.make_node("Relu", ["b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])], {"x": (3,)}, ["b"], {}),
+            "Relu a: the operand 'b' is made by no node before; a later node makes it: .* in no cycle",
+        ),
+        (untyped, "the input 'x' is no tensor of a known number of axes"),
+        (of_words, "the input 'x' is of words, and tensors hold numbers and truth values"),
+        (without_opset, "the model does not say of which opset it is"),
         (lambda: model([], {"x": (3,)}, ["y"], {}), "the output 'y' of the model is made by no node"),
         (
             lambda: model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": (3,)}, ["y"], {}, opset=6),
@@ -230,6 +255,23 @@ def test_older_opsets_say_by_attributes_what_newer_ones_say_by_operands() -> Non
     ):  # fmt: skip
         made = model([helper.make_node(name, ["x"], ["y"], **attributes)], {"x": x.shape}, ["y"], {}, opset=9)
         np.testing.assert_allclose(graph.from_onnx(made).run(x)[0], wanted, rtol=1e-5)
+
+
+def test_a_recurrent_layer_serves_any_number_of_rows() -> None:
+    w, r = (np.random.default_rng(seed).standard_normal((1, 20, 5)).astype("f4") for seed in (0, 1))
+    g = graph.from_onnx(
+        model([helper.make_node("LSTM", ["x", "w", "r"], ["y", "h"], hidden_size=5)], {"x": (3, "rows", 5)}, ["y", "h"], {"w": w, "r": r})
+    )
+    compiled = g.compile()
+    x = np.random.default_rng(2).standard_normal((3, 4, 5)).astype("f4")
+    y, h = compiled(x)
+    assert y.shape == (3, 1, 4, 5) and np.array_equal(y[-1], h)
+    for row in range(4):
+        np.testing.assert_allclose(compiled(x[:, row : row + 1])[0][:, :, 0], y[:, :, row], rtol=1e-5, atol=1e-6)
+    with pytest.raises(tl.GraphError, match="a recurrent layer of steps steps has no translation; the number of rows may be a dim"):
+        graph.from_onnx(
+            model([helper.make_node("LSTM", ["x", "w", "r"], ["y", "h"], hidden_size=5)], {"x": ("steps", 3, 5)}, ["h"], {"w": w, "r": r})
+        )
 
 
 def test_shapes_with_dims_pass_through_what_exporters_compute_of_them() -> None:

@@ -142,6 +142,18 @@ def test_products_repeat_leading_axes(shapes: tuple[tuple[int, ...], tuple[int, 
     np.testing.assert_allclose(run("matmul", left, right), np.matmul(left, right), rtol=1e-5, atol=1e-6)
 
 
+def test_rows_by_a_dim_are_flattened_and_parted_again() -> None:
+    """Also where the number of rows is no dim, and in a kernel that reads the elements in their new places."""
+    b = Builder()
+    flat = b("reshape", b.input((7, tl.dim("batch"), 4)), shape=(-1, 4))
+    turned = b("flip", flat, dims=(0,))
+    g = b.finish(turned, b("reshape", turned, shape=(7, tl.dim("batch"), 4)))
+    x = array(7, 3, 4)
+    for one, other in zip(g.run(x), g.compile()(x), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(g.run(x)[1], x.reshape(21, 4)[::-1].reshape(7, 3, 4))
+
+
 # Views ------------------------------------------------------------------------------------------------------------------
 
 

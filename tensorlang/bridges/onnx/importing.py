@@ -143,7 +143,9 @@ class _Import:
         for name in node.input:
             found, value = scope.find(name) if name else (True, None)
             if not found:
-                raise tl.GraphError(f"{label}: the operand {name!r} is made by no node before")
+                later = any(name in other.output for other in self.model.graph.node)
+                why = "; a later node makes it: nodes stand behind those whose results they read, in no cycle" if later else ""
+                raise tl.GraphError(f"{label}: the operand {name!r} is made by no node before{why}")
             operands.append(value)
         domain = domain_of(node.domain)
         opset = scope.opsets.get(domain, self.onnx.defs.onnx_opset_version() if not domain else 1)

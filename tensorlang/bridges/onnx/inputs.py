@@ -71,8 +71,10 @@ class Inputs:
         ]
         return self.tensor(name, shape, self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
-    def tensor(self, name: str, shape: Sequence[Any], dtype: object) -> Held:
+    def tensor(self, name: str, shape: Sequence[Any], dtype: Any) -> Held:
         """A tensor among the inputs."""
+        if np.dtype(dtype) == object:
+            raise tl.GraphError(f"the input {name!r} is of words, and tensors hold numbers and truth values")
         narrow = is_narrow(dtype)
         made = self.builder.input(shape, "uint8" if narrow else dtype, name)
         self.names[made.name] = name
@@ -80,6 +82,8 @@ class Inputs:
 
     def constant(self, array: np.ndarray[Any, Any], name: str) -> Held:
         """An array that is known."""
+        if array.dtype == object:
+            raise tl.GraphError(f"the constant {name!r} is of words, and tensors hold numbers and truth values")
         if is_narrow(array.dtype):
             return Coded(self.builder.constant(codes(array), name), array.dtype)
         return self.builder.constant(array, name)

@@ -59,7 +59,11 @@ def _place(axes: list[Any], new: list[Extent], old: list[Extent]) -> list[Any]:
     for position in range(len(old)):
         after = math.prod(old[position + 1 :])
         place = line if position == len(old) - 1 else line // _number(after)
-        places.append(place if position == 0 else place % _number(old[position]))
+        if position:
+            place = place % _number(old[position])
+        elif isinstance(old[0], int) and isinstance(after, tl.Dim):
+            place = tl.minimum(place, old[0] - 1)  # it is less: of a number of rows that is no dim this cannot be proved
+        places.append(place)
     return places
 
 
