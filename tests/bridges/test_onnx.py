@@ -114,6 +114,22 @@ def of_words() -> Any:
     return made
 
 
+def beside_the_model() -> Any:
+    """A path that leads out of the folder of the model is not even looked at."""
+    made = model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (3,)}, ["y"], {"w": np.ones(3, "f4")})
+    made.graph.initializer[0].ClearField("raw_data")
+    made.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    made.graph.initializer[0].external_data.add(key="location", value="../../etc/passwd")
+    return made
+
+
+def cut_short() -> Any:
+    """Nothing is allocated for the extents that a tensor claims."""
+    made = model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (3,)}, ["y"], {"w": np.ones(3, "f4")})
+    made.graph.initializer[0].dims[0] = 1 << 40
+    return made
+
+
 def without_opset() -> Any:
     made = model([], {"x": (3,)}, ["x"], {})
     del made.opset_import[:]
@@ -138,6 +154,8 @@ def without_opset() -> Any:
         ),
         (untyped, "the input 'x' is no tensor of a known number of axes"),
         (of_words, "the input 'x' is of words, and tensors hold numbers and truth values"),
+        (beside_the_model, "the elements of 'w' stand in a file of their own, which onnx.load"),
+        (cut_short, "the initializer 'w': .*reshape"),
         (without_opset, "the model does not say of which opset it is"),
         (lambda: model([], {"x": (3,)}, ["y"], {}), "the output 'y' of the model is made by no node"),
         (

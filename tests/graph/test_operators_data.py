@@ -17,8 +17,8 @@ X = array(3, 4)
 I = np.array([[5, -7, 0, 3], [2, 2, -1, 9], [8, 1, 6, -4]])
 TESTED = {
     "gather_nd", "scatter_nd", "scatter", "scatter_prod", "one_hot", "topk", "resample", "reverse_sequence", "tril", "triu", "grid_sample",
-    "bucketize",
-    "deform_conv2d", "cumprod", "logsumexp", "acosh", "asinh", "atanh", "fmod", "trunc_divide", "bitwise_left_shift", "bitwise_right_shift",
+    "bucketize", "deform_conv2d", "einsum", "cumprod", "logsumexp", "acosh", "asinh", "atanh", "fmod", "trunc_divide",
+    "bitwise_left_shift", "bitwise_right_shift",
 }  # fmt: skip
 
 
@@ -55,6 +55,16 @@ def test_products_up_to_each_place_and_logarithms_of_sums() -> None:
             run("logsumexp", X * 100, dim=dim, keepdim=keepdim), special.logsumexp(X * 100, dim, keepdims=keepdim), rtol=1e-5
         )
     assert run("logsumexp", np.array([-np.inf, -np.inf], "f4")) == -np.inf and run("logsumexp", np.array([np.inf, 0], "f4")) == np.inf
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ik", "i...,...i->...", "...ij,...jk->...ik", "ii->i", "ij", "...i,j...->...ij"])
+def test_sums_of_products_by_an_equation(equation: str) -> None:
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        "ij,jk->ik": [(2, 3), (3, 4)], "i...,...i->...": [(3, 2), (2, 3)], "...ij,...jk->...ik": [(5, 2, 3), (5, 3, 4)], "ii->i": [(3, 3)],
+        "ij": [(2, 3)], "...i,j...->...ij": [(4, 2), (3, 4)],
+    }  # fmt: skip
+    operands = [array(*shape, seed=place) for place, shape in enumerate(shapes[equation])]
+    np.testing.assert_allclose(run("einsum", *operands, equation=equation), np.einsum(equation, *operands), rtol=1e-5, atol=1e-5)
 
 
 def test_gathers_of_tuples() -> None:
@@ -180,6 +190,7 @@ def test_a_deformable_convolution_by_whole_pixels_is_one_of_the_moved_image() ->
         ("scatter", (X, I, X[:1]), {"dim": 0}, "scatter: .* do not fit"),
         ("scatter_nd", (X, I[:, :1], X[0]), {}, "scatter_nd: .* are no blocks of"),
         ("grid_sample", (array(1, 1, 2, 2), array(1, 2, 2, 2)), {"mode": "magic"}, "grid_sample: the mode 'magic' .* is not known"),
+        ("einsum", (X, X), {"equation": "ij,jkl->ik"}, "einsum: 'ij,jkl->ik' does not name the axes of"),
         ("tril", (X[0],), {}, "tril: .* has no matrices"),
     ],
 )

@@ -115,7 +115,7 @@ class _Import:
         """The constants of a graph."""
         for tensor in proto.initializer:
             try:
-                scope.held[tensor.name] = self.source.constant(self.onnx.numpy_helper.to_array(tensor), tensor.name)
+                scope.held[tensor.name] = self.source.constant(self.source.array(tensor), tensor.name)
             except MALFORMED as error:
                 raise tl.GraphError(f"the initializer {tensor.name!r}: {error}") from None
         for tensor in proto.sparse_initializer:
@@ -234,7 +234,7 @@ class _Import:
         """An attribute as Python: words for bytes, arrays for tensors."""
         value = self.onnx.helper.get_attribute_value(entry)
         if isinstance(value, self.onnx.TensorProto):
-            return self.onnx.numpy_helper.to_array(value)
+            return self.source.array(value)
         if entry.name in ("to", "dtype", "output_dtype") and isinstance(value, int):
             return self.onnx.helper.tensor_dtype_to_np_dtype(value) if value else None
         if isinstance(value, list | tuple) or hasattr(value, "extend"):

@@ -80,6 +80,15 @@ class Inputs:
         self.names[made.name] = name
         return Coded(made, dtype) if narrow else made
 
+    def array(self, tensor: Any) -> np.ndarray[Any, Any]:
+        """The elements of a tensor of the model. Raises `GraphError` for one that a file beside it holds: no file is read here."""
+        if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
+            raise tl.GraphError(
+                f"the elements of {tensor.name!r} stand in a file of their own, which onnx.load(path) reads beside the model"
+            )
+        made: np.ndarray[Any, Any] = self.onnx.numpy_helper.to_array(tensor)
+        return made
+
     def constant(self, array: np.ndarray[Any, Any], name: str) -> Held:
         """An array that is known."""
         if array.dtype == object:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 import tensorlang as tl
 from tensorlang.bridges.onnx.call import Call, Translation
 from tensorlang.graph import Value
@@ -26,59 +24,39 @@ def gemm(call: Call) -> Value:
 
 
 def einsum(call: Call) -> Value:
-    """Products of tensors by Einstein's notation, two at a time, as views, `matmul` and sums."""
-    inputs, _, output = call.needed("equation").replace(" ", "").partition("->")
-    terms = inputs.split(",")
+    """Products of tensors by Einstein's notation; axes of one letter that differ are repeated first."""
+    terms = call.needed("equation").replace(" ", "").partition("->")[0].split(",")
     values = [call[place] for place in range(len(call.operands))]
     if len(terms) != len(values):
         raise tl.GraphError(f"the equation has {len(terms)} operands, not {len(values)}")
-    letters = iter(letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in inputs)
-    most = max(len(value.shape) - len(term.replace("...", "")) for term, value in zip(terms, values, strict=True))
-    around = "".join(next(letters) for _ in range(max(0, most)))
-    spelled = []
-    for term, value in zip(terms, values, strict=True):
-        count = len(value.shape) - len(term.replace("...", ""))
-        spelled.append(term.replace("...", around[len(around) - count :]))
-        if len(spelled[-1]) != len(value.shape):
-            raise tl.GraphError(f"{term} does not name the axes of {value}")
-    if "->" not in call.needed("equation"):
-        named = "".join(term.replace("...", "") for term in terms)
-        output = around + "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
-    wanted = output.replace("...", around)
-    extents: dict[str, Any] = {}
-    for term, value in zip(spelled, values, strict=True):
-        for letter, extent in zip(term, value.shape, strict=True):
-            extents[letter] = extent if extents.get(letter, 1) == 1 else extents[letter]
-    everything = "".join(dict.fromkeys("".join([wanted, *spelled])))
-    spread = [_spread(call, value, term, everything) for term, value in zip(spelled, values, strict=True)]
-    product = spread[0]
-    for other in spread[1:]:
-        product = call("mul", product, other)
-    product = call("expand", product, shape=[extents[letter] for letter in everything])
-    over = tuple(range(len(wanted), len(everything)))
-    return call("sum", product, dim=over, dtype=str(product.dtype)) if over else product
+    named = [(value.shape, dict(_letters(term, len(value.shape)))) for term, value in zip(terms, values, strict=True)]
+    extents: dict[object, Any] = {}
+    for shape, letters in named:
+        for axis, letter in letters.items():
+            extents[letter] = shape[axis] if extents.get(letter, 1) == 1 else extents[letter]
+    wide = [
+        call("expand", value, shape=[extents[letters[axis]] for axis in range(len(shape))])
+        if any(shape[axis] != extents[letter] for axis, letter in letters.items())
+        else value
+        for value, (shape, letters) in zip(values, named, strict=True)
+    ]
+    return call.cast(call("einsum", *wide, equation=call.needed("equation")), values[0].dtype)
 
 
-def _spread(call: Call, value: Value, term: str, everything: str) -> Value:
-    """A tensor with an axis for each letter, in their order; a letter that stands twice is a diagonal."""
-    while len(set(term)) < len(term):
-        letter = next(letter for letter in term if term.count(letter) > 1)
-        first, second = (place for place, one in enumerate(term) if one == letter)
-        rest = [place for place in range(len(term)) if place not in (first, second)]
-        moved = call.permuted(value, (first, second, *rest))
-        (extent, _, *shape), count = call.extents(moved), len(term) - 2
-        flat = call.reshaped(moved, (extent * extent, *shape))
-        value = call("index_select", flat, call.builder.constant(np.arange(extent) * (extent + 1)), dim=0)
-        term = letter + "".join(term[place] for place in rest)
-        assert len(value.shape) == count + 1
-    value = call.permuted(value, [term.index(letter) for letter in everything if letter in term])
-    extents = iter(value.shape)
-    return call.reshaped(value, [next(extents) if letter in term else 1 for letter in everything])
+def _letters(term: str, rank: int) -> list[tuple[int, object]]:
+    """What each axis of an operand is called; those of "..." are counted from the back."""
+    before, dots, after = term.partition("...")
+    count = rank - len(before) - len(after)
+    if count < 0 or (count and not dots):
+        raise tl.GraphError(f"{term!r:.60} does not name the axes of an operand of {rank}")
+    return list(enumerate([*before, *range(-count, 0), *after]))
 
 
 def batch_norm(call: Call) -> Value | tuple[Value, ...]:
     """For inference, or, `training_mode`, by the statistics of the operand; other statistics than the operand's are cast to its type."""
     value, eps = call[0], call.get("epsilon", 1e-5)
+    if not call.get("spatial", 1):
+        raise tl.GraphError("statistics of each place have no translation; spatial is 1")
     scale, bias, mean, var = (call[place] for place in range(1, 5))
     if not call.get("training_mode", 0):
         kept = (call.cast(one, value.dtype) for one in (mean, var, scale, bias))

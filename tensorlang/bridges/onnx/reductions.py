@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -125,19 +126,17 @@ def hardmax(call: Call) -> Value:
     axis = call.axis(-1 if call.opset >= 13 else 1)
     shape = value.shape
     if call.opset < 13:
-        _, value = flattened(call, axis)
+        value = flattened(call, axis)
         axis = 1
     places = call("argmax", value, dim=axis, keepdim=False)
     hot = call("one_hot", places, num_classes=call.extents(value)[axis], dim=axis)
     return call.reshaped(call.cast(hot, value.dtype), shape)
 
 
-def flattened(call: Call, axis: int) -> tuple[int, Value]:
+def flattened(call: Call, axis: int) -> Value:
     """The operand as a matrix: axes before `axis`, and the others."""
-    rows = columns = 1
-    for place, extent in enumerate(call.extents(call[0])):
-        rows, columns = (rows * extent, columns) if place < axis else (rows, columns * extent)
-    return rows, call.reshaped(call[0], (rows, columns))
+    shape = call[0].shape
+    return call.reshaped(call[0], (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
 def along(operator: str) -> Translation:
@@ -146,8 +145,7 @@ def along(operator: str) -> Translation:
     def translation(call: Call) -> Value:
         if call.opset >= 13:
             return call(operator, call[0], dim=call.axis(-1))
-        _, matrix = flattened(call, call.axis(1))
-        return call.reshaped(call(operator, matrix, dim=1), call[0].shape)
+        return call.reshaped(call(operator, flattened(call, call.axis(1)), dim=1), call[0].shape)
 
     return translation
 

@@ -6,6 +6,7 @@ graph needs besides is said here: which of several functions of the library an o
 
 from __future__ import annotations
 
+import string
 from typing import Any, Final
 
 import tensorlang as tl
@@ -49,6 +50,22 @@ def _batched(tensor: tl.Tensor, lead: tuple[Any, ...], own: tuple[Any, ...]) -> 
     places = [0 if extent == 1 else axis for extent, axis in zip(tensor.shape[:count], axes, strict=True)]
     found: tl.Expr = tensor[(*places, *own)]
     return found
+
+
+def einsum(*operands: tl.Tensor, equation: str) -> tl.Tensor:
+    """The sum of products that an equation spells, as `tl.einsum` has it; "..." stands for axes that all operands end, or begin, with."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    counts = [len(operand.shape) - len(term.replace("...", "")) for term, operand in zip(terms, operands, strict=False)]
+    if len(terms) != len(operands) or any(count < 0 or (count and "..." not in term) for term, count in zip(terms, counts, strict=True)):
+        raise tl.DefinitionError(f"einsum: {equation!r:.80} does not name the axes of {', '.join(map(repr, operands))}")
+    free = "".join(letter for letter in string.ascii_letters if letter not in equation)[: max(counts, default=0)]
+    spelled = [term.replace("...", free[len(free) - count :]) for term, count in zip(terms, counts, strict=True)]
+    if not arrow:
+        named = left.replace(",", "").replace("...", "")
+        right = free + "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
+    made: tl.Tensor = tl.einsum(f"{','.join(spelled)}->{right.replace('...', free)}", *operands)
+    return made
 
 
 def conv1d(
@@ -177,7 +194,7 @@ def prelu(input: tl.Tensor, weight: tl.Tensor) -> tl.Tensor:
 
 
 _FUNCTIONS: Final[tuple[Function, ...]] = (
-    linear, matmul, conv1d, conv2d, conv_transpose2d, scaled_dot_product_attention,
+    linear, matmul, einsum, conv1d, conv2d, conv_transpose2d, scaled_dot_product_attention,
     batch_norm, layer_norm, rms_norm, group_norm, softmax, log_softmax, max_pool2d, avg_pool2d, interpolate, prelu,
 )  # fmt: skip
 OPERATORS: Final[tuple[Operator, ...]] = tuple(Operator.of(function) for function in _FUNCTIONS)

@@ -7,6 +7,7 @@ window by a condition. Extents follow from `padding`, a pair (before, after) for
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -150,10 +151,15 @@ def lp_pool(
 
     def powers(*at: Any) -> Any:
         places, inside = windows.at(at[2:])
-        return tl.sum(tl.pow(tl.abs(input[(*at[:2], *places)]), float(norm_type)), axis=windows.taps, where=inside)
+        value = tl.abs(input[(*at[:2], *places)])
+        whole = norm_type in (1, 2, 3)
+        return tl.sum(math.prod([value] * int(norm_type)) if whole else tl.pow(value, float(norm_type)), axis=windows.taps, where=inside)
+
+    def root(total: Any) -> Any:
+        return total if norm_type == 1 else tl.sqrt(total) if norm_type == 2 else tl.pow(total, 1.0 / norm_type)
 
     sums: tl.Tensor = tl.compute(windows.shape, powers, name="lp_pool_sums")
-    made: tl.Tensor = tl.compute(windows.shape, lambda *at: tl.pow(sums[at], 1.0 / norm_type), name="lp_pool")
+    made: tl.Tensor = tl.compute(windows.shape, lambda *at: root(sums[at]), name="lp_pool")
     return made
 
 
