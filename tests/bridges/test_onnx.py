@@ -247,6 +247,18 @@ def test_loops_of_a_known_number_of_steps_are_unrolled_and_others_refused() -> N
         graph.from_onnx(made)
 
 
+def test_an_attribute_that_no_row_asks_for_is_refused_or_left_to_the_function() -> None:
+    w, r = (np.ones((1, 20, 5), "f4") for _ in range(2))
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=5, activation_alpha=[0.5])
+    with pytest.raises(tl.GraphError, match="LSTM y: the attribute 'activation_alpha' has no translation"):
+        graph.from_onnx(model([node], {"x": (3, 2, 5)}, ["y"], {"w": w, "r": r}))
+    heads = dict.fromkeys("qkv", (1, 2, 3, 4))
+    plain = graph.from_onnx(model([helper.make_node("Attention", ["q", "k", "v"], ["y"])], heads, ["y"], {}, opset=24))
+    assert proto(plain) == ["scaled_dot_product_attention"]
+    exact = helper.make_node("Attention", ["q", "k", "v"], ["y"], softmax_precision=onnx.TensorProto.DOUBLE)
+    assert "scaled_dot_product_attention" not in proto(graph.from_onnx(model([exact], heads, ["y"], {}, opset=24)))
+
+
 def test_partial_lists_all_that_has_no_translation_at_once() -> None:
     nodes = [
         helper.make_node("Foo", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Unique", ["b"], ["c"]),

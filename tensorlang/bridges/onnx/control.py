@@ -156,11 +156,11 @@ def from_sequence(call: Call) -> Value:
 
 def to_sequence(call: Call) -> tuple[Held]:
     """Pieces of an axis: of sizes that are known, one size for all, or 1 each, then without the axis unless it is kept."""
-    value, axis = call[0], call.axis()
+    value, axis, keeps = call[0], call.axis(), call.get("keepdims", 1)
     extent = call.extents(value)[axis]
     if call.operand(1) is None:
         pieces = pieces_of(call, axis, [1] * extent)
-        if call.get("keepdims", 1):
+        if keeps:
             return (list(pieces),)
         return ([call.reshaped(one, (*one.shape[:axis], *one.shape[axis + 1 :])) for one in pieces],)
     if call[1].shape == ():

@@ -114,6 +114,12 @@ def shrink(call: Call) -> Value:
     return call("where", call("lt", value, number(-edge)), call("add", value, number(bias)), above)
 
 
+def swish(call: Call) -> Value:
+    """`x * sigmoid(alpha * x)`."""
+    alpha = call.get("alpha", 1.0)
+    return call("silu", call[0]) if alpha == 1 else call("mul", call[0], call("sigmoid", call("mul", call[0], alpha)))
+
+
 def binarizer(call: Call) -> Value:
     """1 above the threshold, else 0."""
     above = call("gt", call[0], call.builder.scalar(call.get("threshold", 0.0), str(call[0].dtype)))
@@ -145,6 +151,6 @@ ROWS: Final[Mapping[str, Translation]] = {
     "Div": divide, "Pow": power, "Mod": modulo, "BitShift": shift,
     "Max": folded("maximum"), "Min": folded("minimum"), "Sum": folded("add"), "Mean": mean, "Clip": clip,
     "HardSigmoid": hard_sigmoid, "PRelu": prelu, "Identity": lambda call: call.operands[0], "Dropout": dropout,
-    "Shrink": shrink, "IsInf": is_infinite, "ai.onnx.ml.Binarizer": binarizer,
+    "Shrink": shrink, "Swish": swish, "IsInf": is_infinite, "ai.onnx.ml.Binarizer": binarizer,
 }  # fmt: skip
 """By ONNX's names, those of other domains with the domain."""

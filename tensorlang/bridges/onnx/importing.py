@@ -16,7 +16,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.bridges.onnx import extents
 from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
-from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
+from tensorlang.bridges.onnx.functions import Read, body_of, defaults, domain_of, opsets_of, schema_of
 from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs
 from tensorlang.bridges.onnx.scope import Folding, Imported, Scope, flat
 from tensorlang.bridges.onnx.table import TRANSLATIONS
@@ -30,6 +30,11 @@ LEAST_OPSET: Final = 7
 where they are those of this one."""
 DEEPEST: Final = 32
 """Functions and bodies inside each other."""
+_MEANINGLESS: Final = frozenset({
+    "hidden_size", "kernel_shape", "dtype", "type", "seed", "ratio", "momentum", "sorted", "storage_order", "nearest_mode", "cubic_coeff_a",
+    "extrapolation_value", "exclude_outside", "saturate", "round_mode", "then_branch", "else_branch", "weights",
+})  # fmt: skip
+"""Attributes that a row may leave unread: they say what operands say too, or something only in a mode that is another one here."""
 NODES: Final = 100_000
 """Nodes that a model may have, those of functions and of unrolled loops included."""
 
@@ -187,11 +192,16 @@ class _Import:
         translation = shaped or TRANSLATIONS.get(_key(domain, node.op_type))
         refusal: tl.TensorlangError | None = None
         if translation is not None:
-            words = {name: self.plain(entry) for name, entry in (defaults(self.onnx, schema) | attributes).items()}
+            usual = defaults(self.onnx, schema)
+            words = Read({name: self.plain(entry) for name, entry in (usual | attributes).items()})
             inline = lambda body, given: self.body(body, given, scope)  # noqa: E731 - a closure on the scope
             call = Call(self.builder, node.op_type, opset, operands, words, tuple(node.output), inline)
             try:
                 made = translation(call)
+                for name, entry in attributes.items():
+                    said = name not in usual or entry.SerializeToString() != usual[name].SerializeToString()
+                    if said and name not in words.asked and name not in _MEANINGLESS:
+                        raise tl.GraphError(f"the attribute {name!r} has no translation")
                 return made if isinstance(made, tuple) else (made,)
             except ValueNeededError:
                 raise

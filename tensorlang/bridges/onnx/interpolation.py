@@ -178,6 +178,9 @@ def deformed(call: Call) -> Value:
     pads = call.get("pads") or (0, 0, 0, 0)
     if len(call[0].shape) != 4 or pads[:2] != pads[2:]:
         raise tl.GraphError("a deformable convolution along other than two axes, or with padding that differs, has no translation")
+    taps = 2 * math.prod(call.extents(call[1])[2:])
+    if call[2].shape[1] != call.get("offset_group", 1) * taps:
+        raise tl.GraphError(f"{call[2]} does not hold {call.get('offset_group', 1)} groups of {taps} offsets")
     return call(
         "deform_conv2d", *(call[place] for place in range(3)), call.operand(3), call.operand(4), stride=call.get("strides") or (1, 1),
         padding=pads[:2], dilation=call.get("dilations") or (1, 1), groups=call.get("group", 1),

@@ -95,6 +95,14 @@ def instance_norm(call: Call) -> Value:
     return call("group_norm", call[0], call[1], call[2], num_groups=channels, eps=call.get("epsilon", 1e-5))
 
 
+def group_norm(call: Call) -> Value:
+    """With a weight for each channel, as since opset 21."""
+    value = call[0]
+    if call.opset < 21 or {one.dtype for one in (value, call[1], call[2])} != {value.dtype}:
+        raise tl.GraphError("a weight for each group, or of another type, is read by ONNX's function")
+    return call("group_norm", value, call[1], call[2], num_groups=call.needed("num_groups"), eps=call.get("epsilon", 1e-5))
+
+
 def lp_norm(call: Call) -> Value:
     """Divided by a norm along an axis; 0 where that is 0."""
     axis, value = call.axis(-1), call[0]
@@ -142,7 +150,8 @@ def determinant(call: Call) -> Value:
 
 ROWS: Final[Mapping[str, Translation]] = {
     "Gemm": gemm, "Einsum": einsum, "BatchNormalization": batch_norm, "LayerNormalization": layer_norm,
-    "RMSNormalization": rms_norm, "InstanceNormalization": instance_norm, "LpNormalization": lp_norm, "LRN": local_response,
+    "RMSNormalization": rms_norm, "InstanceNormalization": instance_norm,
+    "GroupNormalization": group_norm, "LpNormalization": lp_norm, "LRN": local_response,
     "Det": determinant,
 }  # fmt: skip
 """By ONNX's names."""

@@ -52,17 +52,17 @@ def _plain(call: Call, place: int) -> Value | None:
 
 def _spread(call: Call, value: Value, like: Value) -> Value:
     """A scale or a zero point beside a tensor: one, one for each place of an axis, or one for each block along it."""
+    rank, said, size = len(like.shape), call.get("axis", 1), call.get("block_size", 0)
     if value.shape in ((), (1,)):
         return call.reshaped(value, ())
-    rank = len(like.shape)
-    axis = call.place(call.get("axis", 1), rank)
+    axis = call.place(said, rank)
     if len(value.shape) == 1 and rank > 1:
         return call.reshaped(value, [-1 if place == axis else 1 for place in range(rank)])
     if value.shape == like.shape or len(value.shape) != rank:
         return value
     shape = call.extents(value)
     extent = call.extents(like)[axis]
-    block = call.get("block_size", 0) or -(-extent // shape[axis])
+    block = size or -(-extent // shape[axis])
     apart = call.reshaped(value, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
     wide = call("expand", apart, shape=(*shape[: axis + 1], block, *shape[axis + 1 :]))
     whole = call.reshaped(wide, (*shape[:axis], shape[axis] * block, *shape[axis + 1 :]))

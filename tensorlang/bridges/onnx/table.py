@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorlang.bridges.onnx import (
+    attention,
     control,
     counting,
     elements,
@@ -25,7 +26,7 @@ from tensorlang.bridges.onnx import (
 from tensorlang.bridges.onnx.call import Translation
 
 _FAMILIES: Final = (
-    elements, moving, reductions, layers, windows, control, quantised, interpolation, recurrent, signal, training, counting,
+    elements, moving, reductions, layers, windows, control, quantised, interpolation, recurrent, signal, training, counting, attention,
 )  # fmt: skip
 
 TRANSLATIONS: Final[Mapping[str, Translation]] = {name: translation for family in _FAMILIES for name, translation in family.ROWS.items()}

@@ -98,6 +98,8 @@ def transposed(call: Call) -> Value:
     value, weight = call[0], call[1]
     axes = len(value.shape) - 2
     kernel, extents = call.extents(weight)[2:], call.extents(value)[2:]
+    if tuple(call.get("kernel_shape") or kernel) != kernel:
+        raise tl.GraphError(f"kernel_shape {call.get('kernel_shape')} is not that of {weight}")
     stride, dilation = tuple(call.get("strides") or (1,) * axes), tuple(call.get("dilations") or (1,) * axes)
     more = tuple(call.get("output_padding") or (0,) * axes)
     pads, auto, wanted = tuple(call.get("pads") or (0,) * (2 * axes)), call.get("auto_pad", "NOTSET"), call.get("output_shape")
