@@ -198,7 +198,7 @@ class _Import:
             call = Call(self.builder, node.op_type, opset, operands, words, tuple(node.output), inline)
             try:
                 made = translation(call)
-                for name, entry in attributes.items():
+                for name, entry in attributes.items() if shaped is None else ():  # extents have one axis
                     said = name not in usual or entry.SerializeToString() != usual[name].SerializeToString()
                     if said and name not in words.asked and name not in _MEANINGLESS:
                         raise tl.GraphError(f"the attribute {name!r} has no translation")
