@@ -156,6 +156,11 @@ def without_opset() -> Any:
         (of_words, "the input 'x' is of words, and tensors hold numbers and truth values"),
         (beside_the_model, "the elements of 'w' stand in a file of their own, which onnx.load"),
         (cut_short, "the initializer 'w': .*reshape"),
+        (
+            lambda: model([helper.make_node("DequantizeLinear", ["", "w"], ["y"])], {}, ["y"], {"w": np.ones((), "f4")}),
+            "operand 0 is missing",
+        ),
+        (lambda: model([helper.make_node("LSTM", ["x", "", ""], ["y"])], {"x": (3, 2, 5)}, ["y"], {}), "the weights of the input and"),
         (without_opset, "the model does not say of which opset it is"),
         (lambda: model([], {"x": (3,)}, ["y"], {}), "the output 'y' of the model is made by no node"),
         (

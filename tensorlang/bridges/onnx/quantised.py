@@ -111,8 +111,7 @@ def _limits(wanted: Any) -> tuple[int, int]:
 
 def dequantize(call: Call) -> Value:
     """`(q - zero_point) * scale`, in the type of the scale."""
-    value = _plain(call, 0)
-    assert value is not None
+    value = _plain(call, 0) or call[0]
     scale = _spread(call, call[1], value)
     zero = _spread_zero(call, 2, value)
     dtype = tl.dtype(np.dtype(call.get("output_dtype") or scale.dtype.numpy))
@@ -162,11 +161,9 @@ def qlinear_matmul(call: Call) -> Held:
     """A product of quantised matrices, quantised again."""
     left = dequantized(call, call[0], _rows(call, call[2], call[0]))
     product = call("matmul", left, dequantized(call, call[3], call[5]))
-    left_scale = _rows(call, call[1], call[0])
-    assert left_scale is not None
+    left_scale = _rows(call, call[1], call[0]) or call[1]
     real = call("mul", call.cast(product, "float32"), _scales(call, left_scale, call[4]))
-    scale, zero = _rows(call, call[6], real), _rows(call, call[7], real)
-    assert scale is not None
+    scale, zero = _rows(call, call[6], real) or call[6], _rows(call, call[7], real)
     return quantized(call, real, scale, zero, call[7].dtype.numpy)
 
 

@@ -33,8 +33,8 @@ def _bias(call: Call, value: Value | None, order: Sequence[int], half: int) -> V
 def _inputs(call: Call, x: Value, own: Callable[[int], Value | None], order: Sequence[int]) -> tuple[Value, Value, Value | None]:
     """What the input adds to the gates, the weight and the bias of the state."""
     weight, recurrent, bias = own(1), own(2), own(3)
-    assert weight is not None
-    assert recurrent is not None
+    if weight is None or recurrent is None:
+        raise tl.GraphError("the weights of the input and of the state have to be there")
     given = call("linear", x, _gates(call, weight, order), _bias(call, bias, order, 0))
     return given, _gates(call, recurrent, order), _bias(call, bias, order, 1)
 
