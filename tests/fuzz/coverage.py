@@ -55,12 +55,6 @@ class Impossible:
 IMPOSSIBLE: Final[tuple[Impossible, ...]] = (
     Impossible(("tensorize",), "it takes the loops of a reduction alone, and a store with one inside is a reduction", ("store",)),
     Impossible(("join_reductions",), "it names two reductions, and a store with one inside is a reduction", ("store",)),
-    Impossible(
-        ("rfactor",),
-        "the same; but for a sum over nothing, or whose condition never holds, of which the initialisation is left",
-        ("store",),
-        ("plain", "symbolic"),
-    ),
 )
 
 
