@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ def process(program: str) -> Iterator[int]:
     try:
         yield running.pid
     finally:
-        running.kill()
+        os.killpg(running.pid, signal.SIGKILL)
         running.wait()
         running.stdout.close()
 
@@ -62,5 +63,5 @@ def test_a_child_counts_with_its_session_and_an_ended_one_has_nothing_to_do() ->
         assert parent in found
         assert len(found) == 2
         for one in found:
-            os.kill(one, 9)
+            os.kill(one, signal.SIGKILL)
     assert not starved.starved(parent)
