@@ -31,7 +31,7 @@ def process(program: str) -> Iterator[int]:
 
 
 def until(found: bool, session: int) -> bool:
-    """Is what is asked so within a while? A process is told busy before it has begun to sleep."""
+    """Is what is asked so within a while? A process is told busy before it has begun to sleep, and before it has ended."""
     end = time.monotonic() + 20
     while starved.starved(session) is not found and time.monotonic() < end:
         time.sleep(0.01)
@@ -64,4 +64,4 @@ def test_a_child_counts_with_its_session_and_an_ended_one_has_nothing_to_do() ->
         assert len(found) == 2
         for one in found:
             os.kill(one, signal.SIGKILL)
-    assert not starved.starved(parent)
+        assert until(False, parent)
