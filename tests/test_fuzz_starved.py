@@ -33,9 +33,9 @@ def process(program: str) -> Iterator[int]:
 def until(found: bool, session: int) -> bool:
     """Is what is asked so within a while? A process is told busy before it has begun to sleep, and before it has ended."""
     end = time.monotonic() + 20
-    while starved.starved(session) is not found and time.monotonic() < end:
+    while (now := starved.starved(session)) is not found and time.monotonic() < end:
         time.sleep(0.01)
-    return starved.starved(session) is found
+    return now is found
 
 
 def test_who_computes_has_something_to_do_and_who_sleeps_has_not() -> None:
