@@ -54,8 +54,9 @@ def test_seconds_are_those_that_were_run_and_not_those_on_the_wall() -> None:
         assert starved.seconds(asleep) == before[1]
 
 
-def test_a_child_counts_with_its_session_and_an_ended_one_has_nothing_to_do() -> None:
-    with process(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BUSY!r}])\nwhile True: pass") as parent:
+def test_a_child_of_another_session_counts_and_an_ended_one_has_nothing_to_do() -> None:
+    started = f"subprocess.run([sys.executable, '-c', {BUSY!r}], start_new_session=True)"
+    with process(f"import subprocess, sys\n{started}\n{BUSY}") as parent:
         assert until(True, parent)
         end = time.monotonic() + 20
         while len(found := [int(path.name) for path in starved.processes(parent)]) < 2 and time.monotonic() < end:

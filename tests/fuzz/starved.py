@@ -10,28 +10,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-STATE, SESSION, TIMES = 0, 3, slice(11, 15)
-"""Fields of `/proc/<pid>/stat` behind the name: the state, the session, and the ticks of the process and of children that have ended."""
+STATE, PARENT, TIMES = 0, 1, slice(11, 15)
+"""Fields of `/proc/<pid>/stat` behind the name: the state, the parent, and the ticks of the process and of children that have ended."""
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 READY: Final = ("R", "D")
 """States of a thread that runs, waits for a processor, or for a page."""
 
 
-def seconds(session: int) -> float:
-    """Seconds that the processes of a session have run, with their children that have ended."""
-    return sum(sum(map(int, fields[TIMES])) for fields in map(_fields, processes(session))) / TICKS
+def seconds(process: int) -> float:
+    """Seconds that a process, and those that it has started, have run."""
+    return sum(sum(map(int, _fields(path)[TIMES])) for path in processes(process)) / TICKS
 
 
-def starved(session: int) -> bool:
-    """Has a thread of a session something to do?"""
-    threads = (thread for process in processes(session) for thread in _listed(process / "task"))
+def starved(process: int) -> bool:
+    """Has a thread of a process, or of one that it has started, something to do?"""
+    threads = (thread for path in processes(process) for thread in _listed(path / "task"))
     return any(_fields(thread)[STATE : STATE + 1] in ([state] for state in READY) for thread in threads)
 
 
-def processes(session: int) -> Iterator[Path]:
-    """The processes of a session."""
-    numbers = (path for path in _listed(Path("/proc")) if path.name.isdigit())
-    return (path for path in numbers if _fields(path)[SESSION : SESSION + 1] == [str(session)])
+def processes(process: int) -> Iterator[Path]:
+    """A process and those that it has started, whichever session they are in."""
+    children: dict[str, list[Path]] = {}
+    for path in _listed(Path("/proc")):
+        if path.name.isdigit() and (fields := _fields(path)):
+            children.setdefault(fields[PARENT], []).append(path)
+    waiting = [Path("/proc") / str(process)]
+    while waiting:
+        path = waiting.pop()
+        yield path
+        waiting.extend(children.get(path.name, []))
 
 
 def _listed(folder: Path) -> list[Path]:
