@@ -162,6 +162,7 @@ def test_what_waits_between_calls_goes_back_on_demand() -> None:
     np.testing.assert_array_equal(compiled(x)[0], before)
 
 
+@pytest.mark.usefixtures("node_by_node")
 def test_a_change_of_the_number_of_threads_plans_again() -> None:
     b = Builder("wide")
     compiled = b.finish(b("softmax", b("softmax", b.input((64, 5000)), dim=-1), dim=-1)).compile()
