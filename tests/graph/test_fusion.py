@@ -14,6 +14,7 @@ from tensorlang.graph import Builder, Graph, Value
 from tensorlang.graph.execution.grouping import Group, Part, groups, parts
 from tensorlang.graph.fusion import deciding, weighing
 from tests.graph.graphs import apart, arguments, array, layered_graphs, positive
+from tests.thinned import few
 
 VIEWS = ("reshape", "permute", "expand", "slice")
 Chain = Callable[[Builder], Value | tuple[Value, ...]]
@@ -158,7 +159,7 @@ def built(chain: Chain) -> Graph:
     return b.finish(*(made if isinstance(made, tuple) else (made,)))
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", few(CHAINS, 7))
 def test_a_chain_of_a_real_model_is_one_kernel(name: str) -> None:
     g = built(CHAINS[name])
     compiled = g.compile(threads=1)

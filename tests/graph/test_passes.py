@@ -228,6 +228,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 + (1 
 """
 
 
+@pytest.mark.slow
 def test_a_chain_on_a_large_constant_takes_less_than_three_times_its_memory() -> None:
     """A hundred nodes on 64 MB, with that constant itself counted; a process of its own, warmed up on a smaller one."""
     done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, env=dict(os.environ))

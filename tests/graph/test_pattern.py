@@ -372,6 +372,7 @@ def test_nothing_that_matches_is_turned_away_beforehand(g: Graph) -> None:
                 assert search.plausible(pattern, value)
 
 
+@pytest.mark.slow
 def test_fifty_patterns_take_less_than_half_of_importing() -> None:
     """The goal is a fifth (`python -m bench.patterns`); here twice and more of that is let through, for machines that do other work."""
     found = patterns.figures()
