@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models
+.PHONY: check test test-slow test-graphs campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models
 
 check:
 	$(PYTHON) -m ruff check .
@@ -15,6 +15,10 @@ test:
 # What the test command leaves out: the same claims at more places, and real signals, hosts and browsers.
 test-slow:
 	$(PYTHON) -m pytest -m slow
+
+# What the test command skips without torch, onnx and tvm-ffi (the extras of these names): bridges, importers, models.
+test-graphs:
+	$(PYTHON) -m pytest tests/bridges tests/graph tests/models tests/codegen/test_tensor_exchange.py tests/codegen/test_handed_workspaces.py
 
 # The node tests of ONNX, beside the list of those that do not pass; needs the extra `onnx`.
 conformance:
