@@ -50,7 +50,7 @@ _lock: Final = threading.Lock()
 
 def defined(operator: Operator, types: Sequence[Type | None], attributes: Attributes) -> Definition:
     """The definition of an operator at types, attributes spelled. Raises `DefinitionError` where it does not take them."""
-    key = (operator.function, tuple(types), repr(attributes))
+    key = (operator.function, tuple(types), repr(attributes), tuple(None if one is None else one.bounds for one in types))
     with _lock:
         found = _kept.get(key)
         if found is not None:

@@ -61,6 +61,11 @@ class Type:
         """Are all extents numbers?"""
         return all(isinstance(extent, int) for extent in self.shape)
 
+    @property
+    def bounds(self) -> tuple[tuple[tuple[str, tuple[int, int]], ...], ...]:
+        """The ranges of the dims of each extent: definitions and schedules depend on them, while dims of one name are equal without."""
+        return tuple(tuple(extent.dims.items()) if isinstance(extent, tl.Dim) else () for extent in self.shape)
+
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(repr, self.shape)) or '()'}]"
 

@@ -277,3 +277,11 @@ def test_layers_with_channels_last_are_the_others_turned(name: str) -> None:
     turned = [one if one is None or one.ndim < 4 else one.transpose(2, 3, 1, 0) for one in operands]
     found = run(f"{operator}_channels_last", x.transpose(0, 2, 3, 1), *turned, **attributes)
     np.testing.assert_allclose(found.transpose(0, 3, 1, 2), run(operator, x, *operands, **attributes), rtol=1e-4, atol=1e-5)
+
+
+def test_a_definition_is_kept_for_its_ranges_alone() -> None:
+    """Dims of one name are equal whatever their ranges, and a graph has one range for each."""
+    for dim in (tl.dim("n"), tl.dim("n", 1, 8), tl.dim("n", 2, 5)):
+        b = Builder()
+        g = b.finish(b("relu", b("linear", b.input((dim, 4)), array(5, 4))))
+        assert {extent.dims["n"] for value in g.values.values() for extent in value.shape if isinstance(extent, tl.Dim)} == {dim.dims["n"]}

@@ -59,17 +59,12 @@ def structure(group: Group) -> Hashable:
             if value.name not in numbers:
                 numbers[value.name] = len(numbers)
                 held = None if value in group.inputs else group.graph.constant(value)
-                entries.append((str(value.type), _bounds(value.type), value.name in weights, None if held is None else held.tobytes()))
+                entries.append((str(value.type), value.type.bounds, value.name in weights, None if held is None else held.tobytes()))
         read = tuple(None if value is None else numbers[value.name] for value in node.inputs)
         for value in node.results:
             numbers[value.name] = len(numbers)
         entries.append((node.operator, read, repr(node.attributes)))
     return tuple(entries), tuple(numbers[value.name] for value in group.results)
-
-
-def _bounds(kind: Type) -> Hashable:
-    """The ranges of dims, which decide a schedule and are not printed."""
-    return tuple(tuple(extent.dims.items()) for extent in kind.shape if isinstance(extent, tl.Dim))
 
 
 def size(kind: Type) -> int:
