@@ -1,7 +1,7 @@
 # The same stages as .ci/run, one by one, in the environment that is active.
 PYTHON ?= python
 
-.PHONY: check test test-slow test-graphs campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models
+.PHONY: check test test-as test-slow test-graphs campaign bench bench-tuner bench-noise bench-lending bench-model bench-peers bench-tuned bench-peers-suites conformance shipped docs site fuzz faults figures-campaign figures-coverage figures-injected figures-files figures-stages bench-models
 
 check:
 	$(PYTHON) -m ruff check .
@@ -16,9 +16,14 @@ test:
 test-slow:
 	$(PYTHON) -m pytest -m slow
 
+# As on another CPU, with its instructions and caches: `make test-as CPU=haswell`. Tests of clusters start processes that are not.
+CPU ?= haswell
+test-as:
+	TENSORLANG_TEST_CPU=$(CPU) $(PYTHON) -m pytest --ignore tests/autotune/test_cluster.py
+
 # What the test command skips without torch, onnx and tvm-ffi (the extras of these names): bridges, importers, models.
 test-graphs:
-	$(PYTHON) -m pytest tests/bridges tests/graph tests/models tests/codegen/test_tensor_exchange.py tests/codegen/test_handed_workspaces.py
+	$(PYTHON) -m pytest -m "extras and not slow"
 
 # The node tests of ONNX, beside the list of those that do not pass; needs the extra `onnx`.
 conformance:

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from tensorlang.codegen.cache import identifiers, object_files
 from tensorlang.codegen.cache.interface_symbol import with_interface
-from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.program import Origin, Program, Provenance, Scheduled
 from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.cost import definition_cost
 from tensorlang.codegen.emission.emit import emitted
+from tensorlang.codegen.llvm.binding import Compiled
 from tensorlang.codegen.llvm.safe_compilation import compiled
 from tensorlang.codegen.lowering.lower import lower
 from tensorlang.codegen.runtime import openmp, soft_floats, workspaces
@@ -40,7 +40,9 @@ from tensorlang.schedules.legality.code_size import REGISTER
 from tensorlang.schedules.legality.in_place import overwritten
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies import choose
+from tensorlang.system import collector
 from tensorlang.system.lazy import cached_property
+from tensorlang.system.object_cache import ObjectCache
 
 _programs: Final[ObjectCache[Program]] = ObjectCache()
 
@@ -53,7 +55,7 @@ class Request:
     """A program that is wanted: what it comes from, for which target, with which operands fixed.
 
     `how` tells how its nest was scheduled, as far as the program's name depends on it; `shared`: other processes may have its file.
-    `reason` is why the schedule was chosen, on which the code does not depend.
+    `reason` is why the schedule was chosen, on which the code does not depend. `known` is the name, where that was found out before.
     """
 
     origin: Origin
@@ -63,16 +65,23 @@ class Request:
     how: tuple[object, ...]
     shared: bool = True
     reason: str = ""
+    known: str = ""
 
     @cached_property
     def name(self) -> str:
         """What tells the code from all other code, and does not depend on what fixed operands hold."""
-        return digest(self.target, self.provenance, tuple(sorted(self.bound)), self.origin.plain, self.how)
+        return self.known or digest(self.target, self.provenance, tuple(sorted(self.bound)), self.origin.plain, self.how)
 
     def program(self) -> Program:
         """The program: compiled now, or from what was compiled before. With fixed operands the code is kept, and the arrays are not."""
         made = replace(_programs.get(self.name, self._compiled), bound=self.bound) if self.bound else self._compiled()
         return replace(made, origin=self.origin, provenance_reason=self.reason, threads=self.origin.threads)
+
+    def outline(self) -> Program:
+        """The program without code: what can be said of it before anything is scheduled."""
+        plain, nothing = self.origin.plain, Compiled.of(b"", "", self.target.machine)
+        made = Program(_signature(plain), self.target, nothing, provenance=self.provenance, provenance_reason=self.reason, bound=self.bound)
+        return replace(made, origin=self.origin, threads=self.origin.threads)
 
     def _compiled(self) -> Program:
         if not self.shared or not self.target.is_native:
@@ -130,7 +139,7 @@ def of_default(
         return scheduled(plain, default_schedule(program, target, constants, count))
 
     how = ("default", count, machine_digest(target.core), *([tuple(sorted(constants))] if constants else []))
-    origin = Origin(program, plain, by_default, chosen=not constants, steps=None if constants else lambda: None, threads=threads)
+    origin = Origin(program, plain, by_default, chosen=not constants, steps=None if constants else lambda: None, threads=threads, how=how)
     return Request(origin, target, program.bound, provenance, how, reason=reason)
 
 
@@ -138,8 +147,7 @@ def of_nest(
     origin: Origin, target: Target, bound: Mapping[str, npt.NDArray[Any]], provenance: Provenance | None = None, reason: str = ""
 ) -> Request:
     """The program of a scheduled nest whose operands `bound` are fixed."""
-    shared = all(map(_is_shipped, statements(origin.nest.body)))
-    return Request(origin, target, bound, provenance, ("nest", origin.nest), shared, reason)
+    return Request(origin, target, bound, provenance, ("nest", origin.nest), is_shipped(origin.nest), reason)
 
 
 def scheduled(plain: Nest, schedule: Schedule) -> Scheduled:
@@ -158,14 +166,14 @@ def default_schedule(outputs: object, target: Target, constants: frozenset[str] 
         return Schedule(outputs)  # an expression that is nearly too large by itself, and would be once it is vectorised
 
 
+@collector.paused()
 def compile_nest(origin: Origin, target: Target, provenance: Provenance | None = None) -> Program:
     """The program of a scheduled nest, compiled now, with no operand fixed."""
     nest = origin.nest
     lowered = lower(nest, target)
     _require_small(lowered, MAX_EMITTED, target.vector_bits)
     _require_in_place(nest)
-    arguments = tuple(map(_argument, nest.inputs)), tuple(_argument(buffer, nest.inputs) for buffer in nest.outputs)
-    signature = Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
+    signature = _signature(nest)
     module = emitted(lowered, target, name=nest.name)
     code = compiled(with_interface(module.text, signature, target), target.machine)
     if not target.is_native and (missing := soft_floats.missing(code.object)):
@@ -205,8 +213,12 @@ def _require_name(name: object) -> None:
         )
 
 
+def is_shipped(nest: Nest) -> bool:
+    """Does a nest mean the same in every process? The instructions that users define are known by name in theirs alone."""
+    return all(map(_is_shipped, statements(nest.body)))
+
+
 def _is_shipped(part: Stmt) -> bool:
-    """Does a statement mean the same in every process? The instructions that users define are known by name in theirs alone."""
     return not isinstance(part, For) or part.instruction is None or instructions.is_shipped(instructions.find(part.instruction))
 
 
@@ -219,6 +231,11 @@ def _require_in_place(nest: Nest) -> None:
                 f"{nest.name!r} cannot write {buffer.name!r} over {buffer.over!r}: {example['element']} may be written before it is read; "
                 f"first {example['first']}, then {example['second']}"
             )
+
+
+def _signature(nest: Nest) -> Signature:
+    arguments = tuple(map(_argument, nest.inputs)), tuple(_argument(buffer, nest.inputs) for buffer in nest.outputs)
+    return Signature(nest.name, *arguments, nest.dims, nest.limits, nest.products)
 
 
 def _argument(buffer: Buffer, inputs: tuple[Buffer, ...] = ()) -> Argument:

@@ -9,6 +9,8 @@ Machines are as they ship: what somebody measured here decides no test (`TENSORL
 
 Each worker imports every file of tests, and few need the dear parts of SciPy: `import scipy` loads them on use.
 
+A test of an extra is marked: `@pytest.mark.extras("torch")`. It is skipped where that cannot be imported; `make test-graphs` runs them all.
+
 A strategy asks before a step that may be illegal, so a test in which one is refused fails, whatever else it tests.
 """
 
@@ -19,6 +21,7 @@ import os
 import signal
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,11 +31,14 @@ from tensorlang.schedules.faults import Fault
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.spaces.space import Config
 from tensorlang.schedules.strategies.program import ProgramStrategy
+from tests.other_cpu import pretend
 
 if TYPE_CHECKING:
     from tensorlang.autotune.measurement.measure import Policy
 
 os.environ["TENSORLANG_MACHINE"] = "off"
+if cpu := os.environ.get("TENSORLANG_TEST_CPU"):
+    pretend(cpu)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -48,9 +54,22 @@ settings.load_profile("ci")
 gc.set_threshold(50_000, 20, 20)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where tests of extras alone are asked for, files that have none are not imported."""
+    wanted = config.option.markexpr not in ("extras", "extras and not slow") or collection_path.suffix != ".py"
+    return None if wanted or "pytest.mark.extras(" in collection_path.read_text() else True
+
+
 def pytest_collection_finish() -> None:
     """Leave what is loaded by now out of every later search for cycles."""
     gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs an extra that is not installed."""
+    for mark in item.iter_markers("extras"):
+        for name in mark.args:
+            pytest.importorskip(name)
 
 
 @pytest.fixture(autouse=True)

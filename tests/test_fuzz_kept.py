@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tests.fuzz.kept import copied_across, copied_outside, in_partial_results, reused, scattered_in_partial_results, window_exchanged
+from tests.fuzz.definitions import definition
+from tests.fuzz.kept import (
+    copied_across,
+    copied_outside,
+    in_partial_results,
+    past_the_end,
+    reused,
+    scattered_in_partial_results,
+    window_exchanged,
+)
 from tests.fuzz.mutants import FAULTS
 from tests.fuzz.oracles import Judge
 from tests.fuzz.program import Builder
@@ -143,3 +152,16 @@ def test_where_one_sequence_does_not_fit_another_one_is_drawn(program: dict[str,
     nest = tl.Schedule(Builder(program).program().outputs).nest
     assert all(sequence(View(random.Random(seed), nest)) for seed in range(50))
     assert any(not family(View(random.Random(0), nest)) for family in SEQUENCES)
+
+
+@pytest.mark.parametrize("extent", [0, 1, 3, 5, 10, 17, 64])
+def test_the_last_part_of_a_loop_begins_where_it_has_ended(extent: int) -> None:
+    for outer, inner in past_the_end(extent):
+        starts = [a + b for a in range(0, extent, outer) for b in range(0, outer, inner)]
+        assert extent <= starts[-1] < extent + outer
+    assert bool(past_the_end(extent)) == (extent > 4)
+
+
+def test_recurrences_over_whole_rows_before_are_drawn() -> None:
+    kinds = [[stage["kind"] for stage in definition(seed)["stages"]] for seed in range(100)]
+    assert kinds.count(["recurrence", "pointwise"]) > 2

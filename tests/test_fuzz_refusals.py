@@ -96,3 +96,14 @@ def test_a_condition_that_only_what_is_no_number_meets_is_met() -> None:
     r = tl.reduce_axis(4, name="r")
     made = tl.compute((), lambda: tl.sum(x[r] + 1.0, r, where=x[r] != x[r]), name="Y")
     assert verdict(case({"X": ([4], "float32")}, {}, []), made, {"X": x}, Parallel("Y.r")) == "needed"
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_conditions_that_only_numbers_of_the_program_or_unlike_operands_meet_are_met(unequal: bool) -> None:
+    """Two iterations race where the condition holds of both, which no operands that are filled alike make it do."""
+    b, c = tl.placeholder((4,), "float64", name="B"), tl.placeholder((4,), "float64", name="C")
+    r = tl.reduce_axis(4, name="r")
+    held = b[r] < c[3 - r] - 2.0 if unequal else b[r] == -1.5
+    made = tl.compute((), lambda: tl.sum(c[r] + tl.cast(r, "float64"), axis=r, where=held), name="S")
+    of = case({"B": ([4], "float64"), "C": ([4], "float64")}, {}, [])
+    assert verdict(of, made, {"B": b, "C": c}, Parallel("S.r")) == "needed"

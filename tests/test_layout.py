@@ -1,6 +1,7 @@
 """The four top-level folders are one package: the list, the mapping and the links of docs/decisions/0001-layout.md agree."""
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,13 @@ def test_files_that_are_not_python_are_package_data(setuptools: Any) -> None:
         for folder, _, files in os.walk(ROOT / top):
             found |= {Path(folder, file) for file in files if not file.endswith((".py", ".pyc"))}
     assert found == listed
+
+
+def test_each_test_of_an_extra_is_marked() -> None:
+    """What the test command skips without torch, onnx, tvm-ffi and jax is selected by its mark where they are installed."""
+    extra = "(torch|onnx|tvm_ffi|jax)"
+    asks = re.compile(rf"""importorskip\(.{extra}|^ *(import|from) {extra}\b|^from tests\.models\.""", re.MULTILINE)
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if asks.search(path.read_text())]
+    assert len(files) > 8
+    alone = re.compile(rf"^ +.*importorskip\(.{extra}", re.MULTILINE)  # the mark skips a test; this, at the top, a file
+    assert [path.name for path in files if "pytest.mark.extras(" not in path.read_text() or alone.search(path.read_text())] == []

@@ -16,6 +16,11 @@ ROWS = sorted((ROOT / "examples" / "rows").glob("*.py"))
 EXTRAS = ("torch", "onnx", "tvm_ffi")
 
 
+def marks(path: Path) -> list[pytest.MarkDecorator]:
+    """The extras that an example imports."""
+    return [pytest.mark.extras(name) for name in EXTRAS if re.search(rf"^import {name}\b", path.read_text(), re.MULTILINE)]
+
+
 @pytest.fixture(autouse=True)
 def _same_threads() -> Iterator[None]:
     before = tl.get_threads()
@@ -24,12 +29,8 @@ def _same_threads() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own
-@pytest.mark.parametrize("path", ROWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=marks(path)) for path in ROWS], ids=lambda path: path.stem)
 def test_a_row_runs_and_says_something(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = path.read_text()
-    for extra in EXTRAS:
-        if re.search(rf"^import {extra}\b", text, re.MULTILINE):
-            pytest.importorskip(extra)
     runpy.run_path(str(path))
     assert capsys.readouterr().out.strip()
 

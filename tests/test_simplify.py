@@ -182,3 +182,22 @@ def test_floating_point_is_left_alone() -> None:
 
 def test_a_decided_condition_is_a_literal_of_bool() -> None:
     assert simplify(Compare("le", X, X)) == Const(True, BOOL)
+
+
+def test_what_is_kept_of_an_expression_is_not_told_of_one_that_only_looks_like_it() -> None:
+    narrow, wide = Dim("n", 0, 7), Dim("n", 0, 1 << 40)
+    assert narrow == wide
+    for dim in (narrow, wide):
+        found = simplify(op("add", op("sub", dim, X), X))
+        assert isinstance(found, Dim)
+        assert found.most == dim.most
+    zeros = [simplify(Select(Compare("lt", X, X), Const(1.0, FLOAT32), Const(zero, FLOAT32))) for zero in (0.0, -0.0)]
+    assert [text(zero) for zero in zeros] == ["0.0", "-0.0"]
+    assert simplify(Compare("eq", c(1), c(1))) != simplify(op("floordiv", c(1), 1))
+
+
+def test_an_expression_that_is_simple_is_itself_however_often_it_is_asked_for() -> None:
+    for _ in range(2):
+        simple = op("add", times(3, X), Y)
+        assert simplify(simple) is simple
+    assert simplify(op("add", X, X)) is simplify(op("add", X, X))

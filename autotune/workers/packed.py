@@ -25,7 +25,7 @@ class Packed:
     def of(cls, kernel: Any, places: tuple[int, ...]) -> Packed:
         """A kernel with the arguments in these places fixed. Raises `BuildError`."""
         from tensorlang.codegen.kernel.kernel import Kernel  # noqa: PLC0415 - the compiler is the slow import
-        from tensorlang.codegen.kernel.prepack import packing_of  # noqa: PLC0415
+        from tensorlang.codegen.kernel.packing import packing_of  # noqa: PLC0415
 
         origin = kernel.program.origin
         assert origin is not None, "it was built here"
@@ -40,7 +40,7 @@ class Packed:
         return call
 
     def _packed(self, place: int, array: Array) -> Array:
-        from tensorlang.codegen.kernel.prepack import packed_by  # noqa: PLC0415
+        from tensorlang.codegen.kernel.packing import packed_by  # noqa: PLC0415
 
         for packer in self.packers.get(place, ()):
             array = packed_by(packer, array)

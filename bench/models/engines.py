@@ -1,4 +1,4 @@
-"""Who runs a model: each makes a function without arguments from the files of a model, on one thread, and gives the outputs as arrays."""
+"""Who runs a model, on one thread: each reads the files of a model, then makes of them a function without arguments that gives arrays."""
 
 from __future__ import annotations
 
@@ -11,77 +11,94 @@ from typing import Any, Final, TypeAlias
 from bench.models import files
 
 Call: TypeAlias = Callable[[], Sequence[Any]]
+Compile: TypeAlias = Callable[[], Call]
+"""What is left to do when files are read."""
 
 
-def tensorlang(folder: Path) -> Call:
-    """Ours, untuned: the graph after folding, by default schedules."""
+def tensorlang(folder: Path) -> Compile:
+    """Ours, untuned: the graph after folding, images in the order of axes that is estimated faster, by default schedules."""
     from tensorlang.graph import passes  # noqa: PLC0415 - the others are measured without us
 
-    g = passes.apply(files.graph_of(folder), passes.fold_constants, passes.common_subexpressions, passes.fold_batch_norm)
-    compiled, inputs = g.compile(threads=1), files.read(folder / "inputs.npz")
-    del g
-    return lambda: compiled(*inputs)
+    g, inputs = files.graph_of(folder), files.read(folder / "inputs.npz")
+
+    def compiled() -> Call:
+        run = passes.apply(g, *files.PASSES).compile(threads=1, passes=())
+        return lambda: run(*inputs)
+
+    return compiled
 
 
-def torch_eager(folder: Path) -> Call:
+def torch_eager(folder: Path) -> Compile:
     """Torch as it is."""
     return _torch(folder, lambda net: net)
 
 
-def torch_compile(folder: Path) -> Call:
-    """Torch's own compiler."""
+def torch_compile(folder: Path) -> Compile:
+    """Torch's own compiler, which compiles at the first call."""
     import torch  # noqa: PLC0415 - as above
 
     return _torch(folder, torch.compile)
 
 
-def _torch(folder: Path, wrap: Callable[[Any], Any]) -> Call:
+def _torch(folder: Path, wrap: Callable[[Any], Any]) -> Compile:
     import torch  # noqa: PLC0415 - as above
 
     torch.set_num_threads(1)
     name, _, size = folder.name.rpartition("-")
     net, inputs = files.module(name, size)
-    run = wrap(net)
 
-    def call() -> Sequence[Any]:
-        with torch.no_grad():
-            made = run(*inputs)
-        return [one.numpy() for one in (made if isinstance(made, tuple) else (made,))]
+    def compiled() -> Call:
+        run = wrap(net)
 
-    return call
+        def call() -> Sequence[Any]:
+            with torch.no_grad():
+                made = run(*inputs)
+            return [one.numpy() for one in (made if isinstance(made, tuple) else (made,))]
+
+        return call
+
+    return compiled
 
 
-def onnxruntime(folder: Path) -> Call:
-    """A session of the ONNX model."""
+def onnxruntime(folder: Path) -> Compile:
+    """A session of the ONNX model, which it reads itself."""
     import onnxruntime as library  # noqa: PLC0415 - as above
 
     options = library.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    session = library.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
-    feeds = dict(zip((one.name for one in session.get_inputs()), files.read(folder / "inputs.npz"), strict=True))
 
-    def call() -> Sequence[Any]:
-        made: Sequence[Any] = session.run(None, feeds)
-        return made
+    def compiled() -> Call:
+        session = library.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+        feeds = dict(zip((one.name for one in session.get_inputs()), files.read(folder / "inputs.npz"), strict=True))
 
-    return call
+        def call() -> Sequence[Any]:
+            made: Sequence[Any] = session.run(None, feeds)
+            return made
+
+        return call
+
+    return compiled
 
 
-def openvino(folder: Path) -> Call:
-    """A request of the ONNX model, compiled for float32."""
+def openvino(folder: Path) -> Compile:
+    """A request of the ONNX model, which it reads itself, compiled for float32."""
     import openvino as library  # noqa: PLC0415 - as above
 
     settings = {
         "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",
         "ENABLE_CPU_PINNING": False,
     }  # fmt: skip
-    compiled = library.Core().compile_model(str(folder / "model.onnx"), "CPU", settings)
-    request, inputs = compiled.create_infer_request(), files.read(folder / "inputs.npz")
-    return lambda: list(request.infer(inputs).values())
+
+    def compiled() -> Call:
+        model = library.Core().compile_model(str(folder / "model.onnx"), "CPU", settings)
+        request, inputs = model.create_infer_request(), files.read(folder / "inputs.npz")
+        return lambda: list(request.infer(inputs).values())
+
+    return compiled
 
 
-ENGINES: Final[Mapping[str, Callable[[Path], Call]]] = {
+ENGINES: Final[Mapping[str, Callable[[Path], Compile]]] = {
     "tensorlang": tensorlang,
     "torch": torch_eager,
     "torch compile": torch_compile,

@@ -27,7 +27,7 @@ TOLERANCE = 1e-4
 
 def measured(folder: Path, rounds: int, engines: Sequence[str]) -> dict[str, Any]:
     """By engine: milliseconds, and how far the outputs are from those of torch, beside the largest element."""
-    calls = {name: ENGINES[name](folder) for name in engines}
+    calls = {name: ENGINES[name](folder)() for name in engines}
     wanted = files.read(folder / "wanted.npz")
     errors = {}
     for name, call in calls.items():

@@ -33,6 +33,13 @@ def _lines(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> Itera
         yield _row(one["model"], *cells, f"{times[OURS] / min(times[name] for name in others):.2f}" if others and OURS in times else "")
     yield "\nSeconds of processor from the files of a model to its first result, in a process of its own; warm: again, with what it kept.\n"
     yield from _built(found, engines, "processor", "{:.1f}")
+    if OURS in found[0]["built"]:
+        yield "\nSeconds of processor of ours from a graph to its kernels, all passes included: when nothing was kept, and when all was.\n"
+        yield _row("model", "cold", "warm", "warm / cold")
+        yield _row(*["---"] * 4)
+        for one in found:
+            cold, warm = (one["built"][OURS][state]["compile"] for state in ("cold", "warm"))
+            yield _row(one["model"], f"{cold:.2f}", f"{warm:.2f}", f"{warm / cold:.3f}")
     yield "\nMegabytes of memory that this process had at most, its libraries included.\n"
     yield from _built(found, engines, "peak_mb", "{:.0f}")
 

@@ -11,7 +11,7 @@ from bench.peers.workloads import FAMILIES
 
 REASONS: Final[Mapping[str, str]] = {
     "harris_1530x2554": "each of its stages is computed whole, 15 MB, and goes to memory; peers compute strips of rows that stay in the "
-    "second-level cache. A strategy for chains of stencils is not built yet.",
+    "second-level cache.",
     "jacobi2d_1000_100": "8 MB are swept in each step, from and to the last-level cache, by ours as by numba, without tiles in time. "
     "What sets the two apart was not found.",
     "depthwise3x3_512_14": "14 of 16 lanes work.",

@@ -1,1 +1,1 @@
-"""A compiled program as a value, as an entry of a cache, and as a file."""
+"""A compiled program as a value, as an entry of a cache, and as a file; what was found out about one."""

@@ -9,6 +9,7 @@ machine code, which nobody can prove harmless, and deserves the same trust as a 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ from tensorlang.ir.dtype import dtype
 from tensorlang.system import files
 
 MAGIC: Final = b"TLKERNEL"
-SCHEMA: Final = 6
+SCHEMA: Final = 7
 """Version of the format and of the calling convention of the code in it."""
 
 _DIGEST: Final = len(MAGIC)
@@ -102,7 +103,7 @@ def encode(program: Program, key: str = "") -> bytes:
         "passes": [program.compiled.passes.level, program.compiled.passes.vectorize, program.compiled.passes.unroll],
         "signature": program.signature.to_json(),
         "code": None if program.code is None else program.code.to_json(),
-        "source": program.compiled.source,
+        "source": base64.b64encode(program.compiled.shrunk).decode(),
         "nest": program.nest,
         "flops": extents.to_json(program.flops),
         "bytes": extents.to_json(program.bytes),

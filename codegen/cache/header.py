@@ -7,6 +7,7 @@ reaches LLVM, `ctypes` or the allocator before. What the header says about the c
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -47,7 +48,7 @@ class Header:
     name: str
     passes: Passes
     signature: Signature
-    source: str
+    source: bytes
     nest: str
     flops: Expr
     bytes: Expr
@@ -104,7 +105,7 @@ def _read(data: dict[str, Any], size: int) -> Header:
         read_text(name, "target, name", 1 << 16),
         _passes(data["passes"]),
         signature,
-        read_text(data["source"], "source", MAX_TEXT),
+        _shrunk(data["source"]),
         read_text(data["nest"], "nest", _MOST_TEXT),
         extents.from_json(data["flops"], signature.dims),
         extents.from_json(data["bytes"], signature.dims),
@@ -118,6 +119,13 @@ def _read(data: dict[str, Any], size: int) -> Header:
         read_recipe(data["recipe"]),
         _compiled_as(data["code"], signature),
     )
+
+
+def _shrunk(value: object) -> bytes:
+    try:
+        return base64.b64decode(read_text(value, "source", MAX_TEXT), validate=True)
+    except ValueError:
+        fail("source", "compressed LLVM IR in base 64", value)
 
 
 def _threads(value: object) -> int | None:

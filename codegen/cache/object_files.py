@@ -24,13 +24,15 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.program_key import generator
 from tensorlang.errors import BuildError
 from tensorlang.system import cache_folder, file_locks, files
+
+T = TypeVar("T")
 
 VARIABLE: Final = cache_folder.VARIABLE
 
@@ -41,6 +43,8 @@ PATIENCE = 60.0
 """Seconds that a process waits for another one that compiles the same program."""
 
 _SUFFIX: Final = ".tlk"
+FOUND: Final = ".tlf"
+"""What was found out about a program, beside its code: see `found_files`."""
 _ABANDONED: Final = 3600.0
 """Seconds after which a temporary file belongs to a process that was ended."""
 
@@ -59,20 +63,30 @@ def cached_program(name: str, make: Callable[[], Program]) -> Program:
 
     Of several processes that ask for one at once, one makes it, and the others wait for its file.
     """
+    return entry(path_of(name), read, make, write)
+
+
+def entry(path: Path | None, read: Callable[[Path], T | None], make: Callable[[], T], write: Callable[[Path, T], object]) -> T:
+    """What is kept in a file: read, else made by one of the processes that ask at once, and written. Raises what `make` raises."""
+    known = None if path is None else read(path)
+    if path is None or known is not None:
+        return make() if known is None else known
+    with only_here(path):
+        known = read(path)  # another process may have been quicker
+        if known is None:
+            known = make()
+            write(path, known)
+        return known
+
+
+def known_program(name: str) -> Program | None:
+    """The program of a name, if its file is there and can be used."""
     path = path_of(name)
-    found = None if path is None else read(path)
-    if path is None or found is not None:
-        return found or make()
-    with _only_here(path):
-        found = read(path)  # another process may have been quicker
-        if found is None:
-            found = make()
-            write(path, found)
-        return found
+    return None if path is None else read(path)
 
 
-def _only_here(path: Path) -> contextlib.AbstractContextManager[bool]:
-    """Make a program in no other process meanwhile; where anybody may write, anybody could keep the lock."""
+def only_here(path: Path) -> contextlib.AbstractContextManager[bool]:
+    """Make an entry in no other process meanwhile; where anybody may write, anybody could keep the lock."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.parent.stat().st_mode & stat.S_IWOTH:
@@ -82,8 +96,8 @@ def _only_here(path: Path) -> contextlib.AbstractContextManager[bool]:
     return file_locks.held(path.with_name(f".{path.name}.lock"), PATIENCE)
 
 
-def path_of(name: str) -> Path | None:
-    """The file of a program; None where programs are not kept."""
+def path_of(name: str, suffix: str = _SUFFIX) -> Path | None:
+    """The file of a program, or of what else is known under a name; None where nothing is kept."""
     home = folder()
     if home is None:
         return None
@@ -91,11 +105,28 @@ def path_of(name: str) -> Path | None:
     if code is None:
         _say("its own sources changed after this process started")
         return None
-    return home / f"{hashlib.sha256(f'{name} {code}'.encode()).hexdigest()}{_SUFFIX}"
+    return home / f"{hashlib.sha256(f'{name} {code}'.encode()).hexdigest()}{suffix}"
 
 
 def read(path: Path) -> Program | None:
     """The program in a file; None where there is none that can be used."""
+    data = contents(path)
+    try:
+        return None if data is None else archive.decode(data, path.stem)
+    except (ValueError, BuildError, MemoryError):
+        return None
+
+
+def write(path: Path, program: Program) -> None:
+    """Keep a program, if that is possible."""
+    try:
+        keep(path, archive.encode(program, path.stem))
+    except (ValueError, MemoryError, BuildError) as error:
+        _say(str(error))
+
+
+def contents(path: Path) -> bytes | None:
+    """The bytes of an entry, which is used now; None where there is none that its owner alone can change."""
     try:
         with files.opened(path) as file:
             status = os.fstat(file.fileno())
@@ -103,32 +134,28 @@ def read(path: Path) -> Program | None:
                 _say(f"{path} is not a file that only its owner, this user, can change")
                 return None
             data = file.read()
-        program = archive.decode(data, path.stem)
-    except (OSError, ValueError, BuildError, MemoryError):
+    except (OSError, ValueError, MemoryError):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
-    return program
+    return data
 
 
-def write(path: Path, program: Program) -> None:
-    """Keep a program, if that is possible."""
+def keep(path: Path, data: bytes) -> None:
+    """Write an entry, whole or not at all, if that is possible."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.parent.stat().st_mode & stat.S_IWOTH:
             _say(f"everybody may write to {path.parent}")
             return
-        data = archive.encode(program, path.stem)
         with files.replacing(path, durable=False, private=True) as file:
             file.write(data)
         trim(path.parent, len(data))
     except OSError as error:
         _say(f"{path.parent}: {error.strerror}")
-    except (ValueError, MemoryError, BuildError) as error:
-        _say(str(error))
 
 
-def trim(home: Path, added: int, suffix: str = _SUFFIX, limit: int | None = None) -> None:
+def trim(home: Path, added: int, suffixes: tuple[str, ...] = (_SUFFIX, FOUND), limit: int | None = None) -> None:
     """Keep a folder within its limit: it is looked through at the first entry, and when it may have grown too large."""
     limit = LIMIT if limit is None else limit
     known = _written.get(home)
@@ -142,9 +169,9 @@ def trim(home: Path, added: int, suffix: str = _SUFFIX, limit: int | None = None
                 status = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(status.st_mode):
                     continue
-                if entry.name.endswith(suffix):
+                if entry.name.endswith(suffixes):
                     entries.append((status.st_mtime, status.st_size, entry.path))
-                elif entry.name.startswith(".") and suffix in entry.name and now - status.st_mtime > _ABANDONED:
+                elif entry.name.startswith(".") and any(suffix in entry.name for suffix in suffixes) and now - status.st_mtime > _ABANDONED:
                     Path(entry.path).unlink()
     total = sum(size for _, size, _ in entries)
     if total > limit:

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy.typing as npt
 
 from tensorlang import ir
-from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.recipe import Recipe, recipe_of
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.llvm.binding import Compiled
@@ -18,6 +17,7 @@ from tensorlang.ir import Expr, Nest
 from tensorlang.lowering.program import LoweredProgram
 from tensorlang.schedules.faults import Fault
 from tensorlang.system.lazy import cached_property
+from tensorlang.system.object_cache import ObjectCache
 
 Provenance = Literal["tuned", "nearest", "default"]
 
@@ -40,7 +40,8 @@ class Origin:
 
     `chosen`: nobody gave the schedule, so that another one may be chosen when more is known. `threads` is how many the kernel uses (None:
     those of the process). `steps` spells the schedule that was given (None: the default one); where it is None itself, no definition and
-    schedule make this nest. `packings` are what became of its constant operands, each found once (see `kernel.prepack`).
+    schedule make this nest. `how` says of a schedule that is not made yet which one it will be, in every process. `packings` are what
+    became of its constant operands, each found once (see `kernel.packing`).
     """
 
     program: LoweredProgram
@@ -49,6 +50,7 @@ class Origin:
     chosen: bool
     steps: Callable[[], str | None] | None = None
     threads: int | None = None
+    how: tuple[object, ...] = ()
 
     @cached_property
     def packings(self) -> ObjectCache[Any]:
@@ -67,7 +69,11 @@ class Origin:
 
     def under(self, scheduled: Scheduled) -> Origin:
         """The same definition scheduled otherwise."""
-        return replace(self, schedule=lambda: scheduled, chosen=False, steps=None)
+        return self.made_by(lambda: scheduled)
+
+    def made_by(self, schedule: Callable[[], Scheduled]) -> Origin:
+        """The same definition scheduled otherwise, when its nest is asked for."""
+        return replace(self, schedule=schedule, chosen=False, steps=None, how=())
 
     def recipe(self) -> Recipe | None:
         """What the nest can be made from again, as text; None where nothing says it."""

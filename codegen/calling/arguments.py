@@ -85,7 +85,18 @@ class _Subject:
 
 
 def constant_operand(signature: Signature, argument: Argument, value: object) -> Array:
-    """A copy of `value` that can stand for an input for good, checked as in a call. Raises `CallError`."""
+    """An array to make an operand of that is fixed for good, checked as in a call. Raises `CallError`.
+
+    It is a copy in order, except where `value` cannot be written to and has no gaps: who passes such an array says that it stays meanwhile.
+    """
+    array = checked_constant(signature, argument, value)
+    if array.flags.aligned and not array.flags.writeable and arrays.axes_in_memory(array) is not None:
+        return array
+    return arrays.aligned_copy(array)
+
+
+def checked_constant(signature: Signature, argument: Argument, value: object) -> Array:
+    """The array that is to stand for an input for good, as it is now. Raises `CallError`."""
     subject = _Subject(signature, argument, "argument")
     array = arrays.as_array(value, subject)
     _check_type(subject, array)
@@ -94,9 +105,7 @@ def constant_operand(signature: Signature, argument: Argument, value: object) ->
     if not all(isinstance(extent, Const) for extent in argument.shape):
         raise CallError(f"{signature.name}: {argument.name!r} has extents known only at run time, {argument}, and cannot be fixed")
     _check_shape(subject, array, {})
-    copy = arrays.empty_aligned(array.shape, array.dtype)
-    copy[...] = array
-    return copy
+    return array
 
 
 def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Final
 
 from tensorlang.codegen.calling.entry_table import word
 from tensorlang.codegen.calling.results_ir import MAX_VALUES
+from tensorlang.ir.machine import LINE_BYTES
 
 ARENA, FAILED, COUNTER, STAGES, HEAD = range(5)
 CALL: Final = 4
@@ -30,7 +31,6 @@ USUAL: Final = (6, 8, 12, 16, 24, 32, 64)
 the stack."""
 CONVENTIONS: Final = (*USUAL, 128, 256, 512, 1026)
 """Those of a driver that takes longer to compile, for the few functions of so many words."""
-ALIGNMENT: Final = 64
 
 
 def convention(words: int) -> int:
@@ -194,7 +194,7 @@ start:
   %none = icmp eq i64 %size, 0
   br i1 %none, label %next, label %take
 take:
-  %arena = call ptr @tensorlang_take(i64 %size, i64 {ALIGNMENT})
+  %arena = call ptr @tensorlang_take(i64 %size, i64 {LINE_BYTES})
   %missing = icmp eq ptr %arena, null
   br i1 %missing, label %refuse, label %taken
 taken:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorlang import ir
-from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify, number
+from tensorlang.codegen.emission.affine import LANE, Atom, Polynomial, Strided, classify
 from tensorlang.codegen.emission.arithmetic import binary
 from tensorlang.codegen.emission.frame import Frame
 from tensorlang.codegen.emission.memory import VectorAccess, address
@@ -23,27 +23,30 @@ def access_of(frame: Frame, buffer: ir.Buffer, index: tuple[ir.Expr, ...], value
     """The elements of `buffer[index]` in the current lanes; `value` evaluates expressions."""
     place = frame.places[buffer.name]
     offset = frame.space.offset(index, place.shape)
-    fixed, moving = offset.part(varying=False), offset.part(varying=True)
-    pattern = classify(offset)
+    fixed, moving = offset.parted()
+    pattern = classify(moving)
     step, offsets = 0, None
     if isinstance(pattern, Strided):
         step = pattern.step
     elif moving.terms:
         offsets = evaluate(frame, moving, value)
-    start = _uniform(frame, fixed - number(fixed.offset), value)
+    start = _uniform(frame, fixed.without_offset(), value)
     if offsets is not None and not lanes_of(offsets):  # the same in every lane after all
         start, offsets = binary(frame.builder, frame.target, "add", INT64, start, offsets), None
     base = frame.once((place.pointer, start), lambda: address(frame.builder, buffer.dtype, place.pointer, start))
     base = address(frame.builder, buffer.dtype, base, literal(I64, fixed.offset))
     access = VectorAccess(place, base, frame.lanes, step, offsets)
+    if not place.own or known(start) != 0:
+        return access
     lanes = access.constant_offsets()
-    inside = known(start) == 0 and lanes is not None and all(0 <= fixed.offset + lane < place.own for lane in lanes or (0,))
+    inside = lanes is not None and fixed.offset + min(lanes, default=0) >= 0 and fixed.offset + max(lanes, default=0) < place.own
     return VectorAccess(place, base, frame.lanes, step, offsets, owned=inside)
 
 
 def _uniform(frame: Frame, polynomial: Polynomial, value: Evaluate) -> Value:
     """The value of a polynomial that is the same in every lane, computed once in a basic block: neighbours in a tile share it."""
-    if any(atom.name in frame.space.opaque for monomial in polynomial.terms for atom in monomial):  # it may read memory
+    opaque = frame.space.opaque
+    if opaque and any(atom.name in opaque for monomial in polynomial.terms for atom in monomial):  # it may read memory
         return evaluate(frame, polynomial, value)
     terms = tuple((monomial, factor, *(frame.scalars[atom.name] for atom in monomial)) for monomial, factor in polynomial.terms.items())
     return frame.once(terms, lambda: evaluate(frame, polynomial, value))

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
 
 from tensorlang import ir
 from tensorlang.codegen.emission.constant_folding import fold
+from tensorlang.codegen.emission.summands import Summands, summands
 from tensorlang.codegen.emission.types import wrap
 from tensorlang.ir.dtype import INT64
 from tensorlang.ir.integers import ARITHMETIC
@@ -37,6 +40,8 @@ class Atom(NamedTuple):
 Monomial: TypeAlias = tuple[Atom, ...]
 
 _NUMBER = frozenset({()})
+_VARIES = attrgetter("varying")
+_ONE: Final = (((), 1),)
 _LIMIT = 1 << 63
 _MODULUS = 1 << 64
 
@@ -89,19 +94,31 @@ class Polynomial:
     def __sub__(self, other: Polynomial) -> Polynomial:
         return self._plus(other, -1)
 
-    def part(self, *, varying: bool) -> Polynomial:
-        """The terms that change with the lane, or those that do not."""
-        return Polynomial({m: c for m, c in self.terms.items() if any(atom.varying for atom in m) == varying})
+    def parted(self) -> tuple[Polynomial, Polynomial]:
+        """The terms that are the same in every lane, and those that change with it."""
+        fixed: dict[Monomial, int] = {}
+        moving: dict[Monomial, int] = {}
+        for monomial, factor in self.terms.items():
+            (moving if any(map(_VARIES, monomial)) else fixed)[monomial] = factor
+        return Polynomial(fixed), Polynomial(moving)
+
+    def without_offset(self) -> Polynomial:
+        """The terms but for the constant."""
+        return self if () not in self.terms else Polynomial({m: c for m, c in self.terms.items() if m})
 
 
 def _clean(terms: dict[Monomial, int]) -> Polynomial:
-    if len([factor for factor in terms.values() if factor and -_LIMIT <= factor < _LIMIT]) == len(terms):
+    for factor in terms.values():
+        if not factor or not -_LIMIT <= factor < _LIMIT:
+            break
+    else:
         return Polynomial(terms)
     return Polynomial(
         {monomial: factor if -_LIMIT <= factor < _LIMIT else wrap(factor, 64) for monomial, factor in terms.items() if factor % _MODULUS}
     )
 
 
+@lru_cache(maxsize=4096)
 def number(value: int) -> Polynomial:
     """A constant."""
     return _clean({(): value})
@@ -132,9 +149,9 @@ class Varying:
 Pattern: TypeAlias = Uniform | Strided | Varying
 
 
-def classify(polynomial: Polynomial) -> Pattern:
-    """How a value moves with the lane."""
-    moving = polynomial.part(varying=True).terms
+def classify(changing: Polynomial) -> Pattern:
+    """How a value moves with the lane whose terms that change with it are these."""
+    moving = changing.terms
     if not moving:
         return Uniform()
     return Strided(moving[LANE,]) if moving.keys() == {(LANE,)} else Varying()
@@ -154,6 +171,7 @@ class PolynomialScope:
     names: dict[tuple[int, ...], str] = field(default_factory=dict)
     quotients: dict[tuple[frozenset[tuple[Monomial, int]], int], ir.Expr] = field(default_factory=dict)
     facts: dict[int, tuple[ir.Expr, list[str], bool]] = field(default_factory=dict)
+    offsets: dict[tuple[int, int], tuple[object, object, Summands | None]] = field(default_factory=dict)
     depth: int = 0
 
     @contextmanager
@@ -243,6 +261,15 @@ class PolynomialScope:
 
     def offset(self, index: tuple[ir.Expr, ...], shape: tuple[ir.Expr, ...]) -> Polynomial:
         """The linear offset of an element in a row-major buffer, in elements."""
+        known = self.offsets.get((id(index), id(shape)))
+        if known is None:
+            known = self.offsets[id(index), id(shape)] = index, shape, summands(index, shape)
+        if known[2] is not None:
+            terms: dict[Monomial, int] = {}
+            for name, factor in known[2]:
+                for monomial, coefficient in self.axes[name].terms.items() if name else _ONE:
+                    terms[monomial] = terms.get(monomial, 0) + factor * coefficient
+            return _clean(terms)
         total = number(0)
         for place, extent in zip(index, shape, strict=True):
             total = total * self.polynomial(extent) + self.polynomial(place)

@@ -16,11 +16,11 @@ from tensorlang.codegen.emission.affine import LANE, Polynomial, number
 from tensorlang.codegen.emission.arithmetic import binary, both, compare, unary
 from tensorlang.codegen.emission.convert import cast, round_to_half, widen
 from tensorlang.codegen.emission.frame import Frame
-from tensorlang.codegen.emission.math import emit as emit_function
+from tensorlang.codegen.emission.math import emit as emit_function, emit_whole_power
 from tensorlang.codegen.emission.types import HALVES, I32, Value, constant, filled, known, lanes_of, literal, matched, splat
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import BOOL, FLOAT32, INT32, INT64
-from tensorlang.ir.traverse import children, dtype_of, loads_of, sides_of_and
+from tensorlang.ir.traverse import children, dtype_of, loads_of, sides_of_and, whole_power
 
 _STEP: Final = 1 << 12
 """Coefficients in comparisons with lanes stay below: their sums fit 32 bits, and no index wraps."""
@@ -110,8 +110,13 @@ def _function(frame: Frame, node: ir.Call) -> Value:
     dtype = dtype_of(node.args[0])
     wide = [widen(frame.builder, frame.target, dtype, arg) for arg in args]
     at = FLOAT32 if dtype in HALVES else dtype
-    can = frame.target
-    result = emit_function(frame.builder, node.function, at, wide, has_fma=can.has_fma, has_round=can.has_round, has_scale=can.has_scale)
+    can, exponent = frame.target, whole_power(node)
+    if exponent is not None:
+        result = emit_whole_power(frame.builder, wide[0], exponent)
+    else:
+        result = emit_function(
+            frame.builder, node.function, at, wide, has_fma=can.has_fma, has_round=can.has_round, has_scale=can.has_scale
+        )
     return result if node.dtype == BOOL else round_to_half(frame.builder, frame.target, dtype, result)
 
 
@@ -221,7 +226,7 @@ def _against_lane(frame: Frame, node: ir.Compare, gate: Value | None = None) -> 
         difference = difference * number(-1)
     if node.op in ("le", "ge"):
         difference = difference - number(1)  # now: difference < 0
-    moving, fixed = difference.part(varying=True), difference.part(varying=False)
+    fixed, moving = difference.parted()
     step = moving.terms.get((LANE,), 0)
     if len(moving.terms) != 1 or not 0 < abs(step) < _STEP or not _small(fixed):
         return None

@@ -148,7 +148,7 @@ def _last_lane(frame: Frame, new: Value) -> Value:
 def _write(frame: Frame, stmt: ir.Store, accesses: list[VectorAccess], values: list[Value]) -> None:
     for access, new in zip(accesses, values, strict=True):
         if transpose.defers(frame, access) and frame.deferred is not None:
-            offset = frame.space.offset(stmt.index, access.place.shape).part(varying=False)
+            offset, _ = frame.space.offset(stmt.index, access.place.shape).parted()
             frame.deferred.append(Pending(replace(access, lanes=transpose.first_lanes(frame)), offset, new, stmt.stream))
         elif stmt.stream and memory.streams(frame.target, access, frame.mask):
             frame.streamed = True

@@ -9,7 +9,7 @@ whatever is uniform stays scalar until it meets something that varies. Integer c
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
 from llvmlite import ir as llvm
@@ -33,6 +33,7 @@ VOID: Final = llvm.VoidType()
 HALVES: Final = ("float16", "bfloat16")
 
 
+@cache
 def in_memory(dtype: DType) -> Type:
     """The type of an element in memory."""
     if dtype in HALVES:
@@ -57,8 +58,9 @@ def element_of(value: Value) -> Type:
     return value.type.element if isinstance(value.type, llvm.VectorType) else value.type
 
 
+@lru_cache(maxsize=1024)
 def shaped(element: Type, lanes: int) -> Type:
-    """`element`, or a vector of it where `lanes` is not 0."""
+    """`element`, or a vector of it where `lanes` is not 0: one for both, since a type spells itself once."""
     return llvm.VectorType(element, lanes) if lanes else element
 
 
@@ -69,7 +71,7 @@ def literal(kind: Type, number: float | tuple[int, ...]) -> Value:
     if isinstance(number, tuple):
         if len(set(number)) == 1:
             return literal(kind, number[0])
-        return llvm.Constant(llvm.VectorType(kind, len(number)), [literal(kind, lane) for lane in number])
+        return llvm.Constant(shaped(kind, len(number)), [literal(kind, lane) for lane in number])
     return llvm.Constant(kind, float(number))
 
 
@@ -81,7 +83,7 @@ def _integer(bits: int, number: float | tuple[int, ...]) -> Value:
         return llvm.Constant(kind, wrap(int(number), bits))
     if len(set(number)) == 1:
         return _integer(bits, number[0])
-    return llvm.Constant(llvm.VectorType(kind, len(number)), [_integer(bits, lane) for lane in number])
+    return IntegerLanes(shaped(kind, len(number)), [_integer(bits, lane) for lane in number])
 
 
 def wrap(number: int, bits: int, *, signed: bool = True) -> int:
@@ -105,8 +107,10 @@ def known(value: Value) -> int | tuple[int, ...] | None:
     """The number of an integer constant, the numbers of a constant vector, else None. An `i1` is 0 or 1."""
     if not isinstance(value, llvm.Constant) or not isinstance(element_of(value), llvm.IntType):
         return None
+    if isinstance(value, IntegerLanes):
+        return value.numbers
     if isinstance(value.type, llvm.VectorType):
-        return None if isinstance(value, Poison) else tuple(int(lane.constant) for lane in value.constant)
+        return None if isinstance(value, Poison) else tuple([int(lane.constant) for lane in value.constant])
     return int(value.constant) if isinstance(value.constant, int) else None
 
 
@@ -114,11 +118,11 @@ def splat(builder: Builder, value: Value, lanes: int) -> Value:
     """A scalar in every lane; a vector as it is."""
     if not lanes or lanes_of(value):
         return value
-    kind = llvm.VectorType(value.type, lanes)
+    kind = shaped(value.type, lanes)
     if isinstance(value, llvm.Constant):
         return Splat(kind, value)
     first = builder.insert_element(Poison(kind), value, literal(I32, 0))
-    return builder.shuffle_vector(first, Poison(kind), filled(llvm.VectorType(I32, lanes), 0), name="splat")
+    return builder.shuffle_vector(first, Poison(kind), filled(shaped(I32, lanes), 0), name="splat")
 
 
 def matched(builder: Builder, *values: Value) -> list[Value]:
@@ -134,11 +138,19 @@ def filled(value_type: Type, number: float) -> Value:
     return literal(value_type, number)
 
 
+class IntegerLanes(llvm.Constant):  # type: ignore[misc] # llvmlite has no types
+    """A constant vector of integers that are told without asking every lane."""
+
+    def __init__(self, kind: Type, lanes: list[Value]) -> None:
+        super().__init__(kind, lanes)
+        self.numbers = tuple([int(lane.constant) for lane in lanes])
+
+
 class Splat(llvm.Constant):  # type: ignore[misc] # llvmlite has no types
     """A constant vector with equal lanes, written in short."""
 
     def __init__(self, kind: Type, lane: Value) -> None:
-        super().__init__(kind, [lane] * kind.count)
+        super().__init__(kind, lane)
 
     def _get_reference(self) -> str:
         lane = self.constant[0]

@@ -6,7 +6,6 @@ places together.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,9 +18,9 @@ from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.export import c_source, dispatch, header, libraries, metadata, object as objects
 from tensorlang.codegen.export.interface import Interface
 from tensorlang.codegen.export.object import Module
+from tensorlang.codegen.export.writing import written
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.errors import BuildError, did_you_mean
-from tensorlang.system import files
 
 FORMATS: Final = ("o", "h", "so", "a", "c", "ll", "s", "json")
 
@@ -39,7 +38,9 @@ def export(
     programs = _versions(program, _targets(targets)) if targets else [program]
     made = _Artefacts(programs, interface, whole="h" not in wanted)
     contents = {form: made.of(form) for form in wanted}
-    return _write(directory, interface.name, contents)
+    return written(
+        directory, {form: (f"{interface.name}.{form}", held) for form, held in contents.items()}, f"the kernel {interface.name!r}"
+    )
 
 
 def _formats(formats: object) -> tuple[str, ...]:
@@ -125,18 +126,3 @@ class _Artefacts:
         """The declarations."""
         targets = ", ".join(str(version.target) for version in self.programs)
         return header.header(self.program, self.interface, targets)
-
-
-def _write(directory: str | PathLike[str], name: str, contents: dict[str, bytes]) -> dict[str, Path]:
-    """The files, together; none where one of them cannot be written."""
-    try:
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = {form: folder / f"{name}.{form}" for form in contents}
-        with contextlib.ExitStack() as written:
-            for form, path in paths.items():
-                written.enter_context(files.replacing(path)).write(contents[form])
-        return paths
-    except (OSError, TypeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BuildError(f"the kernel {name!r} cannot be exported to {str(directory)!r:.200}: {reason}") from None

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.codegen.cache import archive
-from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling.runnable import Runnable
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.errors import CallError
+from tensorlang.system.object_cache import ObjectCache
 
 if TYPE_CHECKING:
     from tensorlang.codegen.compilation import Request
@@ -46,12 +46,13 @@ class Kernel(Runnable):
     def prepack(self, **constants: Any) -> Kernel:
         """A kernel in which these inputs are fixed to what they hold now, packed once: `f.prepack(B=b)(a)` is `f(a, b)`.
 
-        How they are packed is found out once for a kernel; after that only the packing itself takes time.
+        How they are packed is found out once for a kernel; after that only the packing itself takes time. An array that is read-only, and
+        has no gaps, is not copied to be packed, and one that is mapped read-only not at all.
         Raises `CallError` for a name that is no input and for an array that a call would refuse.
         """
         from tensorlang.codegen.kernel.prepack import prepack  # noqa: PLC0415 - few calls ask
 
-        return prepack(self, constants, type(self))
+        return prepack(self.program, self.library, constants, type(self))
 
     def repack(self, **constants: Any) -> Kernel:
         """A kernel with the same code on other weights: `f.prepack(B=b).repack(B=c)` is `f.prepack(B=c)`, and nothing is built.

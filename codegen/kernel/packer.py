@@ -6,6 +6,7 @@ dimension for each loop around them on which they depend.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
@@ -77,6 +78,19 @@ def split(nest: Nest, operand: Buffer) -> PackedOperand | None:
     rest = _redirected(without_alloc(rest, target), target, packed, leading)
     inputs = tuple(packed if buffer == operand else buffer for buffer in nest.inputs)
     return PackedOperand(packer, packed, pruned(replace(nest, inputs=inputs, body=rest)))
+
+
+def split_all(nest: Nest, operands: Iterable[str]) -> tuple[dict[str, tuple[PackedOperand, ...]], Nest]:
+    """How these inputs are packed, each in some steps, and what is left of the nest to do in a call after that."""
+    found = {}
+    for name in operands:
+        own: list[PackedOperand] = []
+        operand = next(buffer for buffer in nest.inputs if buffer.name == name)
+        while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
+            own.append(parts)
+            operand, nest = parts.packed, parts.rest
+        found[name] = tuple(own)
+    return found, nest
 
 
 def _free(name: str, nest: Nest) -> str:

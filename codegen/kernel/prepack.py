@@ -11,6 +11,8 @@ What a stage computes from such an operand alone (its padding, another type) is 
 
 The panels become one tensor, with a dimension for each loop around them on which they depend. An operand that the schedule does not copy,
 or also reads otherwise, stays as it is and is only bound.
+
+What becomes of the operands is found out once for a program, and once for all processes where kernels are kept in files (`packing`).
 """
 
 from __future__ import annotations
@@ -19,58 +21,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import numpy as np
-
-from tensorlang.codegen.cache.program import Origin, Program, Scheduled
+from tensorlang.codegen.cache.program import Origin, Program
 from tensorlang.codegen.cache.signature import Argument, Signature
-from tensorlang.codegen.calling.arguments import Array, constant_operand
+from tensorlang.codegen.calling.arguments import Array, checked_constant, constant_operand
 from tensorlang.codegen.calling.runnable import Runnable
-from tensorlang.codegen.compilation import default_schedule, of_default, of_nest, of_schedule, scheduled
+from tensorlang.codegen.compilation import of_default, of_schedule
 from tensorlang.codegen.kernel import weights
-from tensorlang.codegen.kernel.packer import split
+from tensorlang.codegen.kernel.packing import Packing, Step, packing_of
 from tensorlang.codegen.llvm.binding import Library
 from tensorlang.codegen.runtime import arrays
-from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.errors import CallError, TensorlangError, did_you_mean
-from tensorlang.ir import Const
-from tensorlang.ir.dtype import DType
 from tensorlang.schedules.schedule import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One way that an operand goes: what packs it, the name of that code, and what that is written into."""
-
-    packer: Runnable
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-
-    def __call__(self, array: Array) -> Array:
-        """The packed operand."""
-        return packed_by(self.packer, array)
-
-
-def packed_by(packer: Runnable, array: Array) -> Array:
-    """What a packer makes of an operand. Raises `CallError` as a call does."""
-    (result,) = packer.program.signature.outputs
-    shape = tuple(int(extent.value) for extent in result.shape if isinstance(extent, Const))
-    packed = arrays.empty_aligned(shape, result.dtype.numpy)
-    packed[...] = np.zeros((), packed.dtype)  # the last panels may have room that nothing is packed into
-    packer(array, out=packed)
-    return packed
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """How operands are packed, each in some steps, and the code that reads the last of these; found once for a program."""
-
-    steps: Mapping[str, tuple[Step, ...]]
-    code: Runnable
-
-    def operand(self, place: int) -> str:
-        """What the code calls the input in a place."""
-        return self.code.program.signature.inputs[place].name
+from tensorlang.system import mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +44,14 @@ class Fixed:
     steps: tuple[Step, ...]
 
     def packed(self, signature: Signature, value: object) -> Array:
-        """An array for it as the code reads it, which all share that need the same. Raises `CallError` as a call would."""
+        """An array for it as the code reads it, which all share that need the same. Raises `CallError` as a call would.
+
+        One that is not packed, and that nobody can write to, is itself what the code reads. Of one that is mapped from a file no page is
+        held after it was packed: the system reads it again for whoever looks.
+        """
         operand = constant_operand(signature, self.argument, value)
+        if not self.steps and operand.flags.c_contiguous and arrays.stays(operand):
+            return operand
         last = self.steps[-1] if self.steps else None
         shape, dtype = (operand.shape, self.argument.dtype) if last is None else (last.shape, last.dtype)
 
@@ -91,21 +59,24 @@ class Fixed:
             array = operand
             for step in self.steps:
                 array = step(array)
-            return array
+            return array if self.steps or operand.flags.writeable else arrays.aligned_copy(operand)
 
-        return weights.shared(weights.digest(operand, [step.name for step in self.steps]), shape, dtype, make)
+        found = weights.shared(weights.digest(operand, [step.name for step in self.steps]), shape, dtype, make)
+        mapped.give_back(operand)
+        return found
 
 
 K = TypeVar("K", bound=Runnable)
 
 
-def prepack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[Program, Library | None], K]) -> K:
-    """A kernel with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
+def prepack(program: Program, library: Library | None, constants: Mapping[str, object], make: Callable[[Program, Library | None], K]) -> K:
+    """A kernel of a program with some inputs fixed to what these arrays hold now, packed in the layout that its schedule uses.
 
-    `make` is what makes a kernel of a program and its linked code. Where nobody gave a schedule, one is chosen for which the packing of
-    these operands is free. Raises `CallError` for a name that is no input and for an array that a call would refuse.
+    `library` is the program's own code where it is linked; a program that was built in this process needs none (`Request.outline`). `make`
+    is what makes a kernel of a program and its linked code. Where nobody gave a schedule, one is chosen for which the packing of these
+    operands is free. Raises `CallError` for a name that is no input and for an array that a call would refuse.
     """
-    program, signature = kernel.program, kernel.program.signature
+    signature = program.signature
     if not constants:
         raise CallError(f"{signature.name}: prepack() takes the constant operands by name, as prepack(B=b)")
     names = [argument.name for argument in signature.passed if argument.name not in program.bound]
@@ -114,7 +85,7 @@ def prepack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[P
             raise CallError(f"{signature.name}: prepack() got {name!r}, which is no input{did_you_mean(name, names)}; inputs are {names}")
     places = [place for place, argument in enumerate(signature.inputs) if argument.name in constants]
     for place in places:  # before anything is built
-        _ = constant_operand(signature, signature.inputs[place], constants[signature.inputs[place].name])
+        _ = checked_constant(signature, signature.inputs[place], constants[signature.inputs[place].name])
     origin = program.origin or _origin(program)
     packing = None if origin is None else packing_of(program, origin, tuple(places), make)
     own = [argument.name for argument in program.compiled_as.inputs]
@@ -128,7 +99,7 @@ def prepack(kernel: Runnable, constants: Mapping[str, object], make: Callable[[P
     bound = {code.signature.inputs[place].name: array for place, array in (kept | values).items()}
     packed = replace(code, bound=bound, weights={**program.weights, **fixed})
     if packing is None:
-        return make(packed, kernel.library)
+        return make(packed, library)
     return make(packed if program.code is None else packed.under(_named(packing, program)), packing.code.library)
 
 
@@ -172,28 +143,3 @@ def _named(packing: Packing, program: Program) -> Signature:
             label += "_"
         labels.append(label)
     return code.under(signature.name, labels, [argument.name for argument in signature.outputs], signature.order).seen_as(signature)
-
-
-def packing_of(program: Program, origin: Origin, places: tuple[int, ...], make: Callable[[Program, Library | None], Runnable]) -> Packing:
-    """How the operands in these places are packed, found out once for a program."""
-    names = tuple(program.compiled_as.inputs[place].name for place in places)
-    key = repr((names, origin.threads or get_threads()))
-    found: Packing = origin.packings.get(key, lambda: _packing(program, origin, names, make))
-    return found
-
-
-def _packing(program: Program, origin: Origin, names: tuple[str, ...], make: Callable[[Program, Library | None], Runnable]) -> Packing:
-    chosen = default_schedule(origin.program, program.target, frozenset(names), origin.threads) if origin.chosen else None
-    nest, faults = origin.scheduled if chosen is None else scheduled(origin.plain, chosen)
-    steps: dict[str, tuple[Step, ...]] = {}
-    for name in names:
-        found: list[Step] = []
-        operand = next(buffer for buffer in nest.inputs if buffer.name == name)
-        while (parts := split(nest, operand)) is not None:  # what a stage makes of an operand alone may be packed in its turn
-            shape = tuple(int(extent.value) for extent in parts.packed.shape if isinstance(extent, Const))
-            request = of_nest(replace(Origin.of(parts.packer), threads=origin.threads), program.target, {})
-            found.append(Step(make(request.program(), None), request.name, shape, parts.packed.dtype))
-            operand, nest = parts.packed, parts.rest
-        steps[name] = tuple(found)
-    rest = of_nest(origin.under(Scheduled(nest, faults)), program.target, {}, program.provenance, program.provenance_reason)
-    return Packing(steps, make(rest.program(), None))

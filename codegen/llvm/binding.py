@@ -16,13 +16,15 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
+import re
 import sys
 import weakref
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from tensorlang.errors import BuildError, InternalError
 from tensorlang.system import forks
@@ -35,6 +37,12 @@ MAX_TEXT: Final = 8 << 20
 
 lock: Final = forks.compiling
 """Held around everything that LLVM does, and around `fork`."""
+
+_SHUFFLE: Final = re.compile(r"shufflevector <\d+ x (\w+)>[^\n]*> <i32 ")
+"""A shuffle of lanes of a type, not of one lane into all."""
+MOSTLY_MOVED: Final = 0.25
+"""The share of shuffles among the instructions of a module from which it is taken for one that moves more than it computes: packing
+weights for a convolution makes 0.1 to 0.2, transposing an odd matrix 0.4."""
 
 _libraries: weakref.WeakSet[Library] = weakref.WeakSet()
 _serial = itertools.count()
@@ -65,6 +73,9 @@ class Passes:
     level: int = 2
     vectorize: bool = False
     unroll: bool = False
+
+
+Pipeline: TypeAlias = Literal["default", "functions", "short"]
 
 
 @cache
@@ -132,6 +143,28 @@ def _abi(machine: TargetMachine) -> str:
 
 
 @contextmanager
+def _masked_loads_apart(*features: str) -> Iterator[None]:
+    """While this lasts LLVM leaves masked loads of AVX-512 as they are; the caller holds `lock`, since LLVM has one such switch.
+
+    `features` are texts in which those of the functions stand.
+
+    LLVM 22 puts a masked load into a masked instruction that reads it, where the two masks are the same. A shuffle so becomes one of what
+    lies in memory, whole: it takes lanes that are off and faults where they are not mapped (llvm-project pull requests 161074, and 178888,
+    which mends it in later versions). What was spilled is then loaded by instructions of its own, too: none of them in a hot loop of
+    forty kernels.
+    """
+    if not any("+avx512f" in told for told in features):
+        yield
+        return
+    llvm = _llvm()
+    llvm.set_option("", "-disable-spill-fusing=true")
+    try:
+        yield
+    finally:
+        llvm.set_option("", "-disable-spill-fusing=false")
+
+
+@contextmanager
 def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any, Any]]:
     """A verified module in a context of its own, and its target machine; both are freed at the end."""
     llvm = _llvm()
@@ -147,7 +180,7 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
                 module = llvm.parse_assembly(text, context)
             except RuntimeError as error:
                 raise InternalError(f"LLVM cannot read the generated code: {error}") from None
-            with module:
+            with module, _masked_loads_apart(machine.features, text):
                 module.triple = machine.triple
                 module.data_layout = str(target_machine.target_data)
                 try:
@@ -157,8 +190,8 @@ def _module(text: str, machine: TargetMachine, level: int) -> Iterator[tuple[Any
                 yield module, target_machine
 
 
-def _optimize(module: Any, target_machine: Any, passes: Passes, handwritten: bool = False) -> None:
-    """LLVM's default pipeline, or a short one, built for one run: a second run of the same pass manager aborts the process."""
+def _optimize(module: Any, target_machine: Any, passes: Passes, pipeline: Pipeline) -> None:
+    """LLVM's default pipeline, the part of it that simplifies each function, or a short one."""
     llvm = _llvm()
     options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
     options.loop_vectorization = passes.vectorize
@@ -166,15 +199,46 @@ def _optimize(module: Any, target_machine: Any, passes: Passes, handwritten: boo
     options.slp_vectorization = False
     options.loop_unrolling = passes.unroll
     builder = llvm.create_pass_builder(target_machine, options)
-    manager = _short_pipeline() if handwritten else builder.getModulePassManager()
     try:
-        manager.run(module, builder)
+        if pipeline == "functions":
+            for function in module.functions:
+                if not function.is_declaration:
+                    _run(builder.getFunctionPassManager(), function, builder)
+        else:
+            _run(_short_pipeline() if pipeline == "short" else builder.getModulePassManager(), module, builder)
+    finally:
+        builder.close()
+        options.close()
+
+
+def _run(manager: Any, of: Any, builder: Any) -> None:
+    """Run a pass manager once, and free it: a second run of the same one aborts the process."""
+    llvm = _llvm()
+    try:
+        manager.run(of, builder)
     finally:
         if type(manager)._dispose is llvm.ffi.ObjectRef._dispose:  # noqa: SLF001 - its own disposal is hidden by the base class
             llvm.newpassmanagers.NewPassManager._dispose(manager)  # noqa: SLF001
         manager.detach()
-        builder.close()
-        options.close()
+
+
+def needs_whole_pipeline(text: str, passes: Passes) -> bool:
+    """Is there something in a module that only the whole of the default pipeline makes faster?
+
+    It simplifies each function, and then once more with passes for what was vectorised: half of its time. Of our code these find something
+    where parts of vectors are put together under masks, by joining the shuffles: of masks (strided windows), or of what is mostly moved
+    (odd transpositions). Functions that have to be put into others, and LLVM's own vectoriser and unroller, need it too.
+    """
+    if passes.vectorize or passes.unroll or not passes.level or "alwaysinline" in text:
+        return True
+    if '@"llvm.masked.' not in text:
+        return False
+    shuffled = _SHUFFLE.findall(text)
+    return "i1" in shuffled or len(shuffled) > MOSTLY_MOVED * text.count("\n  ")
+
+
+def _pipeline(text: str, passes: Passes) -> Pipeline:
+    return "default" if needs_whole_pipeline(text, passes) else "functions"
 
 
 def _short_pipeline() -> Any:
@@ -192,12 +256,29 @@ DEFAULT_PASSES: Final = Passes()
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code, and what it was made from."""
+    """Machine code, and what it was made from: a text that few ask for and that is many times as long, which is kept shrunk."""
 
     object: bytes
-    source: str
+    shrunk: bytes
     machine: TargetMachine
     passes: Passes = DEFAULT_PASSES
+
+    @classmethod
+    def of(cls, code: bytes, source: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES) -> Compiled:
+        """Machine code with the LLVM IR that it was made from."""
+        return cls(code, zlib.compress(source.encode(), zlib.Z_BEST_SPEED), machine, passes)
+
+    @property
+    def source(self) -> str:
+        """The LLVM IR. Raises `BuildError` where a file held something else."""
+        reader = zlib.decompressobj()
+        try:
+            text = reader.decompress(self.shrunk, MAX_TEXT).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise BuildError(f"what the code was compiled from cannot be read: {error}") from None
+        if not reader.eof:
+            raise BuildError(f"what the code was compiled from ends too soon, or is beyond {MAX_TEXT:,} bytes")
+        return text
 
 
 def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES, *, handwritten: bool = False) -> Compiled:
@@ -207,14 +288,14 @@ def compile_module(text: str, machine: TargetMachine, passes: Passes = DEFAULT_P
     Raises `BuildError` for a text beyond `MAX_TEXT` and `InternalError` for one that LLVM refuses.
     """
     with _module(text, machine, passes.level) as (module, target_machine):
-        _optimize(module, target_machine, passes, handwritten)
-        return Compiled(target_machine.emit_object(module), text, machine, passes)
+        _optimize(module, target_machine, passes, "short" if handwritten else _pipeline(text, passes))
+        return Compiled.of(target_machine.emit_object(module), text, machine, passes)
 
 
-def render(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:
-    """What `compile_module` makes of a text, readable: optimised LLVM IR or assembly."""
+def render(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES, *, whole: bool = False) -> str:
+    """What `compile_module` makes of a text, readable: optimised LLVM IR or assembly. `whole`: by the whole pipeline in any case."""
     with _module(text, machine, passes.level) as (module, target_machine):
-        _optimize(module, target_machine, passes)
+        _optimize(module, target_machine, passes, "default" if whole else _pipeline(text, passes))
         return str(module) if form == "llvm" else str(target_machine.emit_assembly(module))
 
 
@@ -266,7 +347,11 @@ class Library:
 
 @atexit.register
 def _keep_all() -> None:
-    """At exit a daemon thread may still run a kernel: leave unmapping to the operating system."""
+    """At exit a daemon thread may still run a kernel: leave unmapping to the operating system.
+
+    It may compile one, too, while what LLVM keeps in static variables is taken down: wait for that, and let no thread begin again.
+    """
+    lock.acquire()
     for library in list(_libraries):
         library.keep()
 

@@ -85,7 +85,7 @@ def probe(triple: str, arch: str, cpu: str, extra: str) -> tuple[str, ...]:
     for n, name in enumerate(names):
         lines.append(f"define internal i32 @callee{n}(i32 %x) #{n + 1} {{\n  %y = xor i32 %x, {n}\n  ret i32 %y\n}}")
         lines.append(f'attributes #{n + 1} = {{ {base}{"," if extra else ""}+{name}" }}')
-    optimised = binding.render("\n".join(lines), TargetMachine(triple, "", ""), "llvm")
+    optimised = binding.render("\n".join(lines), TargetMachine(triple, "", ""), "llvm", whole=True)  # which callees are put into the caller
     return tuple(name for n, name in enumerate(names) if f"@callee{n}(" not in optimised)
 
 

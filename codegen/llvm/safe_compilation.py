@@ -55,7 +55,7 @@ def compiled(text: str, machine: TargetMachine, passes: Passes = DEFAULT_PASSES)
     why = why_isolated(text, machine)
     if why is None:
         return binding.compile_module(text, machine, passes)
-    return Compiled(_isolated("compile", text, machine, passes, why), text, machine, passes)
+    return Compiled.of(_isolated("compile", text, machine, passes, why), text, machine, passes)
 
 
 def rendered(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], passes: Passes = DEFAULT_PASSES) -> str:

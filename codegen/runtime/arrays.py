@@ -99,6 +99,35 @@ def lies(array: npt.NDArray[Any], strides: tuple[int, ...]) -> bool:
     return all(step == wanted * array.itemsize or size == 1 for size, step, wanted in sizes)
 
 
+def axes_in_memory(array: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    """The axes of an array from the outermost to the innermost as they lie in memory, where the elements follow each other; else None."""
+    axes = tuple(range(array.ndim))
+    if array.flags.c_contiguous:
+        return axes
+    order = tuple(sorted(axes, key=lambda axis: -array.strides[axis]))
+    return order if array.transpose(order).flags.c_contiguous else None
+
+
+def stays(array: npt.NDArray[Any]) -> bool:
+    """Can nobody write to the memory of an array through an array: is what it is a view of read-only too, as a mapped file is?"""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    try:
+        return owner is None or memoryview(owner).readonly
+    except TypeError:  # memory of a stranger
+        return False
+
+
+def aligned_copy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The elements in C order, from a cache line on."""
+    copy = empty_aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
 def strided_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """A new array with undefined contents that lies with these strides, in elements; without any in C order."""
     if not strides:

@@ -69,7 +69,7 @@ class Target:
             return 512 if self.has_masks else 256 if "avx" in self.isa else 128
         return 128
 
-    @property
+    @cached_property
     def registers(self) -> int:
         """Number of vector registers."""
         return 32 if self.is_arm or self.has_masks else 16

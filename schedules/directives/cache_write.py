@@ -13,7 +13,7 @@ copies follow the inner loops: splitting, unrolling or vectorising those does th
 
 Legal where one statement inside the loop writes the tensor and nothing there reads it. Where several iterations write one element (a
 scatter), the buffer has a place for each of them, and the copy has to leave what the statement would have left: it does where it runs
-over the same iterations in the same order.
+over the same places in the same order, and the loops that do not move the element run alike at each of them (`CacheWrite._in_order`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ class CacheWrite(Directive):
         inside = tuple(part for part in way if isinstance(part, For))
         tile = moving(nest, store.index, inside)
         require_early_indices(loop, [store.index], self.tensor)
-        in_order = tile == inside and all(part.kind in ("serial", "unroll") for part in tile)
-        if store.reducer is not None or not in_order:  # what is set in order is copied back in order: the last write is the same one
+        if store.reducer is not None or not self._in_order(nest, inside, tile):
             require_distinct(nest, loop, store, tile, outer, self.tensor)
         conditions = self._conditions(nest, way, inside, tile)
         if store.reducer is None:
@@ -116,6 +115,27 @@ class CacheWrite(Directive):
         if any(getattr(load.buffer, "name", "") in names for load in reads(loop.body)):
             raise self._refusal("TL-S302", f"{self.tensor!r} is also read inside {short(self.at)!r}, before it is copied back")
         return found[0]
+
+    def _in_order(self, nest: Nest, inside: tuple[For, ...], tile: tuple[For, ...]) -> bool:
+        """Does copying place after place of the tile leave the last of what was set, though several places are of one element?
+
+        The buffer keeps, at each place, what the last iteration of the loops outside the tile set there, and the copy leaves what the last
+        place of an element holds. Where these loops run over the same iterations at every place, this is the write that the statement
+        makes last: if it made `(s, t)` last, `s` of these loops and `t` of the tile, and `t'` were a later place of the element, then
+        `(s, t')` would be made, too, and later; and if `s'` were a later iteration, so would `(s', t)`. That all of the tile runs in every
+        iteration is asked of all that is copied back (`_conditions`, `_require_reached`).
+        """
+        still = [part for part in inside if part not in tile]
+        bounds = [bound for part in still for bound in (part.lo, part.hi)]
+        tied = [closure(nest, axes_of(bound)) for bound in bounds]
+        for relation in in_scope(nest, (part.loop for part in inside)):
+            around = frozenset().union(*(closure(nest, axes_of(fact)) for fact in equations(relation)))
+            tied += [around] if around & {part.loop for part in still} else []
+        return (
+            all(part.kind in ("serial", "unroll") for part in inside)
+            and not any(True for bound in bounds for _ in loads_of(bound))
+            and not any(found & {part.loop for part in tile} for found in tied)
+        )
 
     def _conditions(self, nest: Nest, way: tuple[Stmt, ...], inside: tuple[For, ...], tile: tuple[For, ...]) -> tuple[Expr, ...]:
         """When an element of the tile is written: the conditions around the store, and that the loops that do not move it run."""

@@ -37,6 +37,10 @@ index inside), each partial result is a whole tensor: all of it starts from the 
 Legal where the loop runs over the reduction, is serial or unrolled, its extent is a literal or over dims, and the loops of the
 reduction from it inwards and outwards are one perfect nest. What else is computed inside them stays beside the partial results; it must
 not use the reduction, and bear that the factored loop is outermost.
+
+The loops that move the element combine the partial results, so they have to visit each element once, or as often as the reducer lets
+them (`rewrites.idempotent`). Fused loops may visit it again: of `max`, not of `+`, whose partial results would be added twice. Where the
+factored loop is empty there are none: its range is the same for all the others.
 """
 
 from __future__ import annotations
@@ -57,6 +61,7 @@ from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.dependences import repeated
 from tensorlang.schedules.legality.in_bounds import access_guard
 from tensorlang.schedules.legality.orders import reordered
+from tensorlang.schedules.legality.rewrites import idempotent
 from tensorlang.schedules.placement.local_copies import fresh_buffer, moving as moving_loops
 from tensorlang.schedules.rewriting.copies import FreshNames, copied, pruned
 from tensorlang.schedules.rewriting.edit import allocated_names, edit_stores, extent_of, find_loop, loops, path_to, stage_of, stages, stores
@@ -243,7 +248,9 @@ class Rfactor(Directive):
                     stage=store.stage,
                     loop=part.loop,
                 )
-        example = repeated(nest, store, moving, outer)
+        assert store.reducer is not None
+        own = [part for part in chain if part.loop == self.loop]
+        example = None if idempotent(store.reducer) else repeated(nest, store, moving, outer, own)
         if example is not None:
             raise Refusal(
                 "TL-S103",

@@ -37,7 +37,7 @@ from tensorlang.ir import (
 from tensorlang.ir.dtype import INT64, DType
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import mentions
-from tensorlang.ir.traverse import axes_of, children, dtype_of, operands_first, shared
+from tensorlang.ir.traverse import axes_of, children, dtype_of, operands_first, shared, whole_power
 from tensorlang.schedules.rewriting.edit import literal_extent
 from tensorlang.system.identity import Identity
 
@@ -51,6 +51,8 @@ FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "isfinite": (5, 5),
 }  # fmt: skip
 """Instructions of a function in float32 and float64, on a machine that multiplies and adds in one."""
+_CONVERTED: Final = 5
+"""Instructions that widen a vector to two of float64 and narrow them again."""
 _TILES: Final = 2
 """Copies of the body of a split that is peeled: for whole tiles, and for what is left."""
 _INTEGER_DIVISION: Final = 15
@@ -58,6 +60,15 @@ _HALVES: Final = ("float16", "bfloat16")
 _WIDE: Final = 64
 _HALF: Final = 7
 """Instructions that widen the operands of a half type and round the result."""
+
+
+def function_size(call: Call, dtype: DType) -> int:
+    """Instructions of a call of operands of a type: those of the function, or, for a short power, its products in float64."""
+    exponent = whole_power(call)
+    if exponent is None:
+        return FUNCTIONS[call.function][dtype.bits == _WIDE]
+    products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
+    return _CONVERTED + 2 * (products + (exponent < 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +296,9 @@ def _weight(node: Expr, facts: Mapping[int, _NodeFacts], around: _Context, regis
     match node:
         case Load(_, index):
             return _accessed(index, around, registers)
-        case Call(function, args, _):
+        case Call(_, args, _):
             dtype = facts[id(args[0])].dtype
-            return registers * (FUNCTIONS[function][dtype.bits == _WIDE] + _HALF * (dtype in _HALVES))
+            return registers * (function_size(node, dtype) + _HALF * (dtype in _HALVES))
         case Binary(op, left, _):
             dtype = facts[id(left)].dtype
             if dtype == INT64:  # mostly an index, which is multiplied out and added to an address

@@ -1,8 +1,9 @@
 """May loops of a perfect nest stand in another order?
 
 They may where no two instances of what is inside change places of which one sees the other. Two writes of one element count as such,
-unless they write the same value, the last write of the element is the same one in both orders, or nothing reads the element; and
-storage that each iteration fills for itself ties no iterations together.
+unless they write the same value, the last write of the element is the same one in both orders, or nothing reads the element. A read and
+a write do, unless another write of the same value lets the read see it in both orders. Storage that each iteration fills for itself ties
+no iterations together.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tensorlang.schedules.legality import dependences
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.instances import instance
 from tensorlang.schedules.legality.refilled import refilled
-from tensorlang.schedules.legality.rewrites import NONE, before, none_last, told, upright
+from tensorlang.schedules.legality.rewrites import NONE, before, none_last, told, upright, written_by_another
 from tensorlang.schedules.rewriting.folds import folds
 
 
@@ -43,6 +44,11 @@ def reordered(nest: Nest, old: Sequence[For], new: Sequence[str], outer: Sequenc
                 unless = none_last(nest, chain, new, one, two, roots)
                 if unless and example is not None:
                     example = dependences.conflict(nest, first, second, shared, (*swapped, *unless), either)
+        if example is not None and first.writes != second.writes and (first if first.writes else second).reducer is None:
+            one, two = (instance(nest, access, mark, shared) for access, mark in ((first, "'"), (second, "''")))
+            read, write, order = (two, one, new) if first.writes else (one, two, chain)
+            unless = written_by_another(nest, old, order, read, write)
+            example = dependences.conflict(nest, first, second, shared, (*swapped, *unless), either) if unless else example
         if example is not None and not dependences.unread(nest, first, second, shared, swapped):
             return example
     return None

@@ -16,17 +16,19 @@ from typing import Final
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.rules import FALSE, TRUE
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Store, Unary, WindowRelation, const
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Param, Reducer, Select, Store, Unary, WindowRelation, const
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, equations, in_scope, sides
-from tensorlang.ir.traverse import axes_of, expressions, loads_of, statements
+from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, statements
 from tensorlang.schedules.legality.accesses import Access, facts_of
 from tensorlang.schedules.legality.instances import Instance, rename
 from tensorlang.schedules.rewriting.edit import stores
 
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
 """No loop is slanted."""
+SELECTIVE: Final = frozenset({"max", "min", "fmax", "fmin", "and", "or"})
+"""Operations that give `a` of `a` and `a`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +155,47 @@ def written_before(nest: Nest, loop: For, one: Instance, two: Instance) -> list[
     Where one store alone writes the buffer, and each time the same value into an element, a read sees this value wherever it stands after
     one of the writes. The one in the iteration of the read, if there is one, stands before it in both orders.
     """
-    store = next(part for part in stores(loop) if id(part) == two.access.source)
+    loops = _alike(nest, loop, two.access)
+    same = mixed_instance(nest, loops, one, two, frozenset([loop.loop]), "'''") if loops else None
+    return [] if same is None else [*same.given, Unary("not", same.demands)]
+
+
+def written_by_another(nest: Nest, chain: Sequence[For], order: Sequence[str], read: Instance, write: Instance) -> list[Expr]:
+    """What is left of the question whether a read and a write in a chain of loops may change places, where `order` is that of the loops.
+
+    Where one store alone writes the buffer, and each time the same value into an element, a read sees this value if any of the writes
+    stands before it. One that the read stood after may follow it where another one comes before it in the new order; one that it stood
+    before may precede it where another one did in the old order, so that it saw the value, and not what was there before the chain. Such
+    another one is looked for in the iteration of the read, where it stands before it in every order, and in iterations that some loops
+    have as the read, the others as the write.
+    """
+    loops = _alike(nest, chain[0], write.access)
+    inner = {part.loop for part in write.access.loops} & {part.loop for part in read.access.loops}
+    own = write.access.position < read.access.position and not inner & {part.loop for part in loops} - {part.loop for part in chain}
+    every = frozenset(part.loop for part in chain)
+    groups = [frozenset([part.loop]) for part in chain]
+    found: list[Expr] = []
+    for place, chosen in enumerate(dict.fromkeys([every, *groups, *(every - group for group in groups)]) if loops else ()):
+        other = mixed_instance(nest, loops, read, write, chosen, f"'''{place}") if chosen and (own or chosen < every) else None
+        if other is not None:
+            comes = TRUE if chosen == every else before(order, other.names, read.names)
+            found += [*other.given, Unary("not", Binary("and", other.demands, comes))]
+    return found
+
+
+def _alike(nest: Nest, loop: For, write: Access) -> tuple[For, ...]:
+    """The loops of a store from `loop` on, if it alone writes its buffer there, the same value into an element each time; else none."""
+    store = next(part for part in stores(loop) if id(part) == write.source)
     every = list(stores(loop))
     if any(part is not store and set(part.buffers) & set(store.buffers) for part in every):
-        return []
-    place = next(position for position, part in enumerate(two.access.loops) if part.loop == loop.loop)
-    loops = two.access.loops[place:]
+        return ()
+    place = next(position for position, part in enumerate(write.loops) if part.loop == loop.loop)
+    loops = write.loops[place:]
     written = {buffer for part in every for buffer in part.buffers}
     around = [expr for part in loops for expr in (part.lo, part.hi)]
-    if any(load.buffer in written for expr in (*store.values, *store.index, *two.access.conditions, *around) for load in loads_of(expr)):
-        return []
-    same = mixed_instance(nest, loops, one, two, frozenset([loop.loop]), "'''")
-    if same is None or not told(nest, loops, two.access):
-        return []
-    return [*same.given, Unary("not", same.demands)]
+    if any(load.buffer in written for expr in (*store.values, *store.index, *write.conditions, *around) for load in loads_of(expr)):
+        return ()
+    return loops if told(nest, loops, write) else ()
 
 
 def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
@@ -190,3 +219,27 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
     loops = {loop.loop for loop in chain}
     return all(axis in known or not closure(nest, (axis,)) & loops for expr in spoken for axis in axes_of(expr))
+
+
+def idempotent(reducer: Reducer) -> bool:
+    """Does combining a state with itself give that state, whatever it is?
+
+    Read off the expressions: with `b` put as `a`, each component comes to `a`, since both operands of a `SELECTIVE` operation, or both
+    sides of a choice, do. As a reducer is associative and commutative, a value may then be combined as often as one likes: of
+    `x, ..., x` the second `x` moves to the first one, and is gone.
+    """
+    states = (Param(f"a{place}", identity.dtype) for place, identity in enumerate(reducer.identities))
+    return all(_with_itself(result) == state for result, state in zip(reducer.results, states, strict=True))
+
+
+def _with_itself(expr: Expr) -> Expr:
+    """An expression over two equal states."""
+    match map_children(expr, _with_itself):
+        case Param(name, of):
+            return Param(f"a{name[1:]}", of)
+        case Binary(op, left, right) if op in SELECTIVE and left == right:
+            return left
+        case Select(_, yes, no) if yes == no:
+            return yes
+        case other:
+            return other

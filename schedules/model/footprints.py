@@ -69,7 +69,8 @@ class BufferFootprint:
         for side, extent, step in zip(self.sides[:last], extents[:last], strides[:last], strict=True):
             count = min(side.span, side.reached, max(extent, 1.0))
             if count > 1:
-                rows.append((count, int(step)))
+                skipped = max(1, round((side.span - 1) / (count - 1)))  # windows at a stride read every other row
+                rows.append((count, int(step) * skipped))
         number = math.prod(count for count, _ in rows)
         apart = min((step for _, step in rows), default=0)
         if rows and apart < size:  # several rows in one unit
@@ -147,6 +148,15 @@ class Scope:
     inner: tuple[Scope, ...]
     inside: frozenset[str]
     places: frozenset[int]
+    counted: dict[int, tuple[tuple[Units, ...], float]] = field(default_factory=dict)
+
+    def units(self, size: int) -> tuple[tuple[Units, ...], float]:
+        """The lines, or pages, of so many bytes that each box of one iteration touches, and their sum."""
+        found = self.counted.get(size)
+        if found is None:
+            each = tuple([box.units(size) for box in self.once])
+            found = self.counted[size] = each, sum([units.total for units in each])
+        return found
 
     @property
     def trips(self) -> float:

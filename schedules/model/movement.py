@@ -86,7 +86,7 @@ def _add_traffic(here: Scope, cache: CacheGeometry, times: float, left: Mapping[
     """Count what a loop fetches that is begun `times` times; `left` is the share of each buffer that no loop around it holds."""
     rest: dict[str, float] = {}
     held: dict[str, float] = {}
-    for box, share in zip(here.once, _lost(here.once, cache), strict=True):
+    for box, share in zip(here.once, _lost(here, cache), strict=True):
         name = box.name
         held[name] = 1 - share
         rest[name] = max(rest.get(name, 0.0), share * left.get(name, 1.0))
@@ -106,16 +106,15 @@ def _add_traffic(here: Scope, cache: CacheGeometry, times: float, left: Mapping[
             found.add(box, box.units(cache.unit), cache.unit, runs * rest[box.name])
 
 
-def _lost(boxes: tuple[BufferFootprint, ...], cache: CacheGeometry) -> tuple[float, ...]:
-    """The share of each box that is gone before it is used again."""
-    counted = [box.units(cache.unit) for box in boxes]
-    total = sum(units.total for units in counted)
+def _lost(here: Scope, cache: CacheGeometry) -> tuple[float, ...]:
+    """The share of each box of one iteration that is gone before it is used again."""
+    counted, total = here.units(cache.unit)
     least, most = cache.kept
     if total <= least * cache.ways:  # even if all fell into one set
-        return (0.0,) * len(boxes)
+        return (0.0,) * len(counted)
     evenly = min(1.0, max(0.0, (total / (cache.sets * cache.ways) - least) / (most - least)))
     if cache.sets == 1 or evenly == 1:
-        return (evenly,) * len(boxes)
+        return (evenly,) * len(counted)
     found = []
     for units in counted:
         lost = evenly

@@ -13,9 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from tensorlang.ir import Buffer
 from tensorlang.schedules.model.program import Loop, Statement
 from tensorlang.schedules.model.sketch import Sketch
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, follow
+from tensorlang.system.lazy import cached_property
 
 
 def copied(sketch: Sketch, buffer: str) -> Sketch:
@@ -93,7 +95,7 @@ class _Side(NamedTuple):
     step: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Box:
     """What is read of a tensor inside a loop, and the storage that holds it: for `turns` iterations of the loop `kept`, or one ("")."""
 
@@ -136,21 +138,21 @@ class _Box:
         terms: list[Terms] = [{name: term for name, term in own.items() if name in inside} for own in access.terms]
         return self._stored(access, terms, [int(offset - side.low) for offset, side in zip(access.offsets, self.sides, strict=True)])
 
-    def _stored(self, access: LinearAccess, terms: Sequence[Terms], offsets: Sequence[int]) -> LinearAccess:
+    @cached_property
+    def _storage(self) -> tuple[Buffer, tuple[float, ...], tuple[float, ...]]:
+        """The buffer, its extents, and the bytes between neighbours."""
         extents = [min(side.reach + side.step * (self.turns - 1), most) for side, most in zip(self.sides, self.made.extents, strict=True)]
-        strides = [float(access.element)]
+        strides = [float(self.made.element)]
         for extent in reversed(extents[1:]):
             strides.append(strides[-1] * extent)
-        moved = (
+        return replace(self.made.buffer, memory="heap"), tuple(extents), tuple(reversed(strides))
+
+    def _stored(self, access: LinearAccess, terms: Sequence[Terms], offsets: Sequence[int]) -> LinearAccess:
+        buffer, extents, strides = self._storage
+        moved = [
             added((own, 1), ({self.kept: Term(side.step)} if side.step else {}, 1)) for own, side in zip(terms, self.sides, strict=True)
-        )
-        return access._replace(
-            buffer=replace(self.made.buffer, memory="heap"),
-            extents=tuple(extents),
-            strides=tuple(reversed(strides)),
-            terms=tuple(moved),
-            offsets=tuple(offsets),
-        )
+        ]
+        return access._replace(buffer=buffer, extents=extents, strides=strides, terms=tuple(moved), offsets=tuple(offsets))
 
 
 def _box(made: LinearAccess, readers: Sequence[tuple[Sketch, Mapping[str, float]]], kept: str, turns: float) -> _Box | None:

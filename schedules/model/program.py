@@ -41,7 +41,7 @@ from tensorlang.ir.linear import linear
 from tensorlang.ir.numbering import Numbering
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import axes_of, children, dtype_of, sides_of_and, walk
-from tensorlang.schedules.legality.code_size import FUNCTIONS
+from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.model.walks import LinearAccess, Term, Terms, added, run_of
 from tensorlang.schedules.rewriting.edit import loops
 
@@ -49,8 +49,6 @@ EXTREMUM: Final = 3.0
 """Slots of a minimum or maximum of floats, which gives a NaN where one is: the instruction, a comparison, a choice."""
 DIVISION: Final = 5.0
 """Slots of a division of vectors, in multiply-adds: a Newton step and its correction, or the divider of a recent core."""
-HALF: Final = 32
-"""Bits up to which a named function takes the shorter of its two forms."""
 
 
 class Statement(NamedTuple):
@@ -330,8 +328,8 @@ class _Reader:
                 own = DIVISION
             case Binary("min" | "max") if dtype_of(expr).is_floating:
                 own = EXTREMUM
-            case Call(function, _, dtype):
-                own = float(FUNCTIONS[function][0 if dtype.bits <= HALF else 1])
+            case Call():
+                own = float(function_size(expr, expr.dtype))
             case Compare() | Binary() if _tells_where(expr):
                 return 0.0
             case Select(cond) if _tells_where(cond):

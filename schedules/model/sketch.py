@@ -187,13 +187,20 @@ class Sketch:
         return self.loops[self._find(at)[0] + 1 :] if at else self.loops
 
     def _substitute(self, axes: Mapping[str, Terms]) -> None:
-        """Follow loops that are made of others."""
-        old = axes.keys()
+        """Follow loops that are made of others; equal terms, of which the reads of a window have many, once."""
+        old, known = axes.keys(), dict[tuple[tuple[str, Term], ...], Terms]()
+
+        def followed(terms: Terms) -> Terms:
+            key = tuple(terms.items())
+            if key not in known:
+                known[key] = follow(terms, axes)
+            return known[key]
+
         accesses = tuple(
             [
                 access
                 if all(map(old.isdisjoint, access.terms))
-                else access.over(tuple([follow(terms, axes) for terms in access.terms]), access.run)
+                else access.over(tuple([followed(terms) for terms in access.terms]), access.run)
                 for access in self.statement.accesses
             ]
         )

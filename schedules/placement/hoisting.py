@@ -18,6 +18,8 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.relations import closure, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, expressions, map_expressions, map_own_expressions, map_statements, statements
 from tensorlang.schedules.directive import Refusal
+from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.in_bounds import place_facts, sides_left
 from tensorlang.schedules.placement.local_copies import Clone, clone, offsets
 from tensorlang.schedules.placement.producer_placement import (
     Placement,
@@ -150,6 +152,8 @@ def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
     parts = _covering(nest, place, box, local, loop)
     _require_free(nest, place, parts, loop)
+    if not box.told:
+        _require_readable(nest, place, parts, (), loop)
 
     def with_producer(rest: Stmt) -> Stmt:
         return allocate(local.values(), block(*parts, rest))
@@ -161,7 +165,10 @@ def _spread(nest: Nest, place: Placement, loop: str) -> Nest:
     """The nest with a producer that covers a box covering the whole tensor, where it stands. Raises `Refusal`."""
     box = box_of(nest, place, loop)
     local = {buffer.name: _roomy(buffer, box.ends) for buffer in place.buffers}
-    parts = {id(old): new for old, new in zip(place.parts, _covering(nest, place, box, local, loop), strict=True)}
+    covering = _covering(nest, place, box, local, loop)
+    if not box.told:
+        _require_readable(nest, place, covering, tuple(place.loops), loop)
+    parts = {id(old): new for old, new in zip(place.parts, covering, strict=True)}
 
     def rewrite(part: Stmt) -> Stmt:
         match part:
@@ -196,6 +203,25 @@ def _covering(nest: Nest, place: Placement, box: StoredBox, local: dict[str, Buf
 
         parts.append(edit_loops(edit_stores(part, store), lambda found, ends=ends: found.loop in ends, whole))  # type: ignore[misc]
     return parts
+
+
+def _require_readable(nest: Nest, place: Placement, parts: Sequence[Stmt], outer: tuple[For, ...], loop: str) -> None:
+    """Raise `Refusal` where a producer over the whole tensor would read what is not there.
+
+    The end of the tensor is one that no iteration passes, and may be one that none reaches: then elements are computed that nobody asked
+    for, of operands that need not have them.
+    """
+    for access in (access for part in parts for access in accesses(part, outer)):
+        own = {part.loop for part in access.loops} - {part.loop for part in outer}
+        if access.writes or not closure(nest, frozenset().union(*map(axes_of, access.index))) & own:
+            continue
+        if sides_left(access.index, access.buffer.shape, place_facts(nest, access.loops, access.conditions)):
+            raise Refusal(
+                "TL-S303",
+                f"how far {place.stage!r} is needed is not known exactly, and {access.buffer.name!r} has nothing to read further on",
+                stage=place.stage,
+                loop=loop,
+            )
 
 
 def _require_free(nest: Nest, place: Placement, parts: list[Stmt], loop: str) -> None:

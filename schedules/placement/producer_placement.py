@@ -151,10 +151,14 @@ def is_implicit(nest: Nest, place: Placement) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoredBox:
-    """The part of a tensor that the storage holds: for each dimension its base, and an end of the tensor that no iteration passes."""
+    """The part of a tensor that the storage holds: for each dimension its base, and an end of the tensor that no iteration passes.
+
+    `told`: the loops of the producer tell these ends; else they are what their ends can at most be.
+    """
 
     bases: tuple[Expr, ...]
     ends: tuple[Expr, ...]
+    told: bool = True
 
     def whole(self, index: Sequence[Expr]) -> tuple[Expr, ...]:
         """A position in the box as one in the tensor."""
@@ -165,6 +169,7 @@ def box_of(nest: Nest, place: Placement, loop: str = "") -> StoredBox:
     """The box of a placed producer. Raises `Refusal` where its own loops are scheduled already."""
     bases: set[tuple[Expr, ...]] = set()
     ends: tuple[Expr, ...] = ()
+    told = True
     for part in place.parts:
         found = dimensions(part, place)
         own = {inner.loop for inner in statements(part) if isinstance(inner, For)}
@@ -173,9 +178,10 @@ def box_of(nest: Nest, place: Placement, loop: str = "") -> StoredBox:
             raise Refusal("TL-S301", reason, stage=place.stage, loop=loop)
         bases |= {tuple(base for _, base in dims) for _, dims in found}
         ends = tuple(_end(nest, dim, place, loop) for dim, _ in found[-1][1])
+        told = all(end in _sides(dim) for end, (dim, _) in zip(ends, found[-1][1], strict=True))
     if len(bases) != 1:
         raise Refusal("TL-S301", f"the statements of {place.stage!r} cover different boxes", stage=place.stage, loop=loop)
-    return StoredBox(bases.pop(), ends)
+    return StoredBox(bases.pop(), ends, told)
 
 
 def dimensions(part: Stmt, place: Placement) -> tuple[tuple[Store, tuple[tuple[For, Expr], ...]], ...] | None:
@@ -209,16 +215,21 @@ def _end(nest: Nest, dimension: For, place: Placement, loop: str) -> Expr:
     inside = {part.loop for part in place.loops}
     if not closure(nest, axes_of(dimension.hi)) & inside:
         return dimension.hi
-    sides = [dimension.hi.left, dimension.hi.right] if isinstance(dimension.hi, Binary) and dimension.hi.op == "min" else [dimension.hi]
-    for side in sides:
+    for side in _sides(dimension):
         if not closure(nest, axes_of(side)) & inside:
             return side
-    found = [most for most in (greatest(nest, side, place.loops) for side in sides) if most is not None]
+    found = [most for most in (greatest(nest, side, place.loops) for side in _sides(dimension)) if most is not None]
     if not found:
         raise Refusal(
             "TL-S303", f"the end of {short(dimension.loop)!r} has no simple bound over the loops around it", stage=place.stage, loop=loop
         )
     return found[0]
+
+
+def _sides(dimension: For) -> list[Expr]:
+    """The end of a loop, or both sides where it is the smaller of two; the whole of it last."""
+    hi = dimension.hi
+    return [hi.left, hi.right, hi] if isinstance(hi, Binary) and hi.op == "min" else [hi]
 
 
 def start_of(nest: Nest, dimension: For, place: Placement, loop: str = "") -> Expr:
@@ -289,9 +300,10 @@ def _contracted(nest: Nest, expr: Expr, loops: frozenset[str]) -> Expr:
 def _within_tails(nest: Nest, expr: Expr) -> Expr:
     """An expression that is nowhere below: derived axes replaced by the ends that the conditions of tails give them.
 
-    These bound more tightly than the loops do.
+    These bound more tightly than the loops do. The end of a loop may speak of an axis of a loop that was split before it, so the latest
+    comes first.
     """
-    for relation in nest.relations:
+    for relation in reversed(nest.relations):
         if isinstance(relation, (ir.SplitRelation, ir.WindowRelation)):
             form = linear(expr)
             if form.terms.get(Axis(relation.parent), 0) > 0:

@@ -17,7 +17,6 @@ import tensorlang as tl
 from tensorlang.graph.definition import defined
 from tensorlang.graph.ir import Array, Constant, Extent, Graph, Node, Origin, Type, Value
 from tensorlang.graph.operators import find
-from tensorlang.graph.verification import verify
 
 RESERVED: Final = frozenset({*keyword.kwlist, "let", "constant", "inf", "nan"})
 """What a text of let-bindings means otherwise."""
@@ -114,9 +113,7 @@ class Builder:
 
     def finish(self, *outputs: Value) -> Graph:
         """The graph of what was added, verified. Raises `GraphError`."""
-        graph = Graph(tuple(self._inputs), tuple(self._constants), tuple(self._nodes), tuple(outputs), self.name)
-        verify(graph)
-        return graph
+        return Graph(tuple(self._inputs), tuple(self._constants), tuple(self._nodes), tuple(outputs), self.name).verify()
 
     def _operand(self, one: Any, first: Value | None) -> Value | None:
         if one is None or isinstance(one, Value):

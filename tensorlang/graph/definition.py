@@ -6,17 +6,16 @@ operator, types and attributes. Equal types are equal by what they say, as in a 
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import tensorlang as tl
 from tensorlang import kernels
-from tensorlang.graph.ir import Attributes, Node, Type
+from tensorlang.graph.ir import Attributes, Node, Type, Value
 from tensorlang.graph.operator import Operator
 from tensorlang.graph.operators import find
+from tensorlang.system.object_cache import ObjectCache
 
 KEPT: Final = 1024
 """Definitions that are kept: those of a few models."""
@@ -44,29 +43,27 @@ class Definition:
         return frozenset(place for place, operand in enumerate(self.operands) if operand is not None and operand.name in same)
 
 
-_kept: Final[OrderedDict[object, Definition]] = OrderedDict()
-_lock: Final = threading.Lock()
+_kept: Final[ObjectCache[Definition]] = ObjectCache(KEPT)
+_of_nodes: Final[ObjectCache[Definition]] = ObjectCache(KEPT)
+"""The same by attributes as nodes have them, which are spelled but for a node that somebody wrote by hand: to spell takes longer."""
 
 
 def defined(operator: Operator, types: Sequence[Type | None], attributes: Attributes) -> Definition:
     """The definition of an operator at types, attributes spelled. Raises `DefinitionError` where it does not take them."""
-    key = (operator.function, tuple(types), repr(attributes), tuple(None if one is None else one.bounds for one in types))
-    with _lock:
-        found = _kept.get(key)
-        if found is not None:
-            _kept.move_to_end(key)
-            return found
+    return _kept.get(_key(operator, types, attributes), lambda: _defined(operator, types, attributes))
+
+
+def _key(operator: Operator, types: Sequence[Type | None], attributes: Attributes) -> Hashable:
+    return operator.function, tuple(types), repr(attributes), tuple(None if one is None or one.static else one.bounds for one in types)
+
+
+def _defined(operator: Operator, types: Sequence[Type | None], attributes: Attributes) -> Definition:
     operands = tuple(None if one is None else tl.placeholder(one.shape, one.dtype, name=name) for name, one in _named(operator, types))
     results = operator(operands, dict(attributes))
     for result in results:
         if not isinstance(result, tl.Tensor):
             raise tl.DefinitionError(f"the function of {operator.name} returns {result!r:.60}, which is no tensor")
-    made = Definition(operands, results, kernels.access(results))
-    with _lock:
-        _kept[key] = made
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-    return made
+    return Definition(operands, results, kernels.access(results))
 
 
 def _named(operator: Operator, types: Sequence[Type | None]) -> Iterator[tuple[str, Type | None]]:
@@ -80,11 +77,15 @@ def _named(operator: Operator, types: Sequence[Type | None]) -> Iterator[tuple[s
 def of_node(node: Node) -> Definition:
     """The definition of a node. Raises `GraphError`, which names the node and its origin."""
     operator = find(node.operator)
+    types = tuple(None if value is None else value.type for value in node.inputs)
     try:
-        types = [None if value is None else value.type for value in node.inputs]
-        return defined(operator, types, operator.spelled(dict(node.attributes), types))
+        return _of_nodes.get(_key(operator, types, node.attributes), lambda: _spelled(operator, types, node.attributes))
     except tl.DefinitionError as error:
         raise tl.GraphError(f"{node.label}: {error}") from None
+
+
+def _spelled(operator: Operator, types: Sequence[Type | None], attributes: Attributes) -> Definition:
+    return defined(operator, types, operator.spelled(dict(attributes), types))
 
 
 def applied(node: Node, operands: Sequence[tl.Tensor | None]) -> tuple[tl.Tensor, ...]:
@@ -98,6 +99,11 @@ def applied(node: Node, operands: Sequence[tl.Tensor | None]) -> tuple[tl.Tensor
 def at_sizes(attributes: Attributes, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Attributes where dims have these sizes."""
     return {name: _at(value, sizes) for name, value in attributes}
+
+
+def shape_at(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a value where dims have these sizes."""
+    return tuple(extent.at(**sizes) if isinstance(extent, tl.Dim) else extent for extent in value.shape)
 
 
 def _at(value: Any, sizes: Mapping[str, int]) -> Any:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.system import mapped
 
 if TYPE_CHECKING:
     from tensorlang.graph.execution.compiled import CompiledGraph
@@ -144,7 +145,11 @@ class Constant:
     @cached_property
     def digest(self) -> str:
         """The name of what it holds: 16 hexadecimal digits of a SHA-256."""
-        return hashlib.sha256(f"{self.value.type}".encode() + self.array.tobytes()).hexdigest()[:16]
+        found = hashlib.sha256(f"{self.value.type}".encode())
+        if self.array.size:
+            found.update(np.ascontiguousarray(self.array).reshape(-1).view(np.uint8).data)
+        mapped.give_back(self.array)
+        return found.hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,6 +209,17 @@ class Graph:
     def place(self, node: Node) -> int:
         """Where a node stands among the nodes."""
         return self._places[node.results[0].name]
+
+    @cached_property
+    def live(self) -> tuple[Node, ...]:
+        """The nodes that reach an output, in order."""
+        wanted = set(self._results)
+        found: list[Node] = []
+        for node in reversed(self.nodes):
+            if any(value.name in wanted for value in node.results):
+                found.append(node)
+                wanted.update(value.name for value in node.read)
+        return tuple(reversed(found))
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes a value; None for an input or a constant."""
@@ -268,10 +284,16 @@ class Graph:
 
     def verify(self) -> Graph:
         """The graph itself, if it is well formed. Raises `GraphError`, which names the node, its origin and what is wrong."""
+        _ = self._well_formed
+        return self
+
+    @cached_property
+    def _well_formed(self) -> bool:
+        """True: a graph never changes, so it is looked through once. Raises `GraphError`."""
         from tensorlang.graph.verification import verify  # noqa: PLC0415 - as above
 
         verify(self)
-        return self
+        return True
 
     def run(self, *inputs: object) -> tuple[Array, ...]:
         """The outputs for these inputs, by the reference evaluator: slow, simple, and what kernels are held against.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import is_
-from typing import assert_never
+from typing import Any, Final, assert_never
 
 from tensorlang.ir import (
     Alloc,
@@ -39,6 +39,11 @@ from tensorlang.ir import (
     block,
 )
 from tensorlang.ir.dtype import BOOL, INT64, DType
+
+SHORT_POWER_BITS: Final = 32
+"""Bits of a base of which products are taken in float64, and rounded once: each is exact to 2 ** -52."""
+MOST_FACTORS: Final = 6
+"""Factors of such a product: of the least number that float32 has, 2 ** -149, that power is still a normal one of float64."""
 
 
 def dtype_of(expr: Expr) -> DType:
@@ -147,18 +152,18 @@ def shared(expr: Expr, table: dict[tuple[object, ...], Expr]) -> Expr:
 
 def operands_first(roots: Iterable[Expr], done: Container[int]) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
     """Every node with its operands, after these, once. Who asks puts the identity of each into `done` before it asks for the next."""
-    stack = [*roots]
+    stack: list[Any] = [*roots]
     while stack:
-        node = stack[-1]
-        if id(node) in done:
-            stack.pop()
-            continue
-        parts = children(node)
-        missing = [part for part in parts if id(part) not in done]
-        if missing:
-            stack.extend(missing)
-            continue
-        yield node, parts
+        node = stack.pop()
+        if type(node) is tuple:  # its operands are done
+            yield node
+        elif id(node) not in done:
+            parts = children(node)
+            if parts:
+                stack.append((node, parts))
+                stack.extend(parts[::-1])
+            else:
+                yield node, parts
 
 
 def _label(expr: Expr) -> tuple[object, ...]:
@@ -200,32 +205,26 @@ def rewrite(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
 
     It needs no recursion, so that depth costs no frames, and asks `fn` once for a part that several nodes share.
     """
-    order = _parents_first(expr)
     done: dict[int, Expr] = {}
-    for node, parts in reversed(order):
-        if id(node) not in done:
-            done[id(node)] = fn(_over(node, parts, tuple([done[id(part)] for part in parts])) if parts else node)
+    for node, parts in operands_first((expr,), done):
+        done[id(node)] = fn(_over(node, parts, tuple([done[id(part)] for part in parts])) if parts else node)
     return done[id(expr)]
-
-
-def _parents_first(expr: Expr) -> list[tuple[Expr, tuple[Expr, ...]]]:
-    """Every node with its operands, before them."""
-    order: list[tuple[Expr, tuple[Expr, ...]]] = []
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        parts = children(node)
-        order.append((node, parts))
-        stack.extend(parts)
-    return order
 
 
 def depth(expr: Expr) -> int:
     """The number of nodes on the longest way from the root to a leaf."""
     found: dict[int, int] = {}
-    for node, parts in reversed(_parents_first(expr)):
+    for node, parts in operands_first((expr,), found):
         found[id(node)] = 1 + max((found[id(part)] for part in parts), default=0)
     return found[id(expr)]
+
+
+def whole_power(expr: Call) -> int | None:
+    """The exponent of a power that is a short product: a literal whole number, of a base of 32 bits or fewer; else None."""
+    if expr.function != "pow" or not isinstance(expr.args[1], Const) or dtype_of(expr.args[0]).bits > SHORT_POWER_BITS:
+        return None
+    exponent = float(expr.args[1].value)
+    return int(exponent) if exponent.is_integer() and 0 < abs(exponent) <= MOST_FACTORS else None
 
 
 def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:

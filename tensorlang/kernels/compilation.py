@@ -15,18 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorlang.autotune.jobs.compile import SHIPPED, best_known
-from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.cache.signature import c_name
-from tensorlang.codegen.compilation import of_schedule
+from tensorlang.codegen.compilation import Request as ProgramRequest, of_schedule
 from tensorlang.codegen.kernel.kernel import Kernel, cached_kernel
+from tensorlang.codegen.kernel.prepack import prepack
 from tensorlang.codegen.runtime.threads import get_threads
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.errors import BuildError, InternalError, TensorlangError, did_you_mean
 from tensorlang.kernels import keys
-from tensorlang.kernels.served import LEVELS, Code, ServedKernel
+from tensorlang.kernels.served import LEVELS, Code, ServedKernel, packed
 from tensorlang.kernels.wanted import Wanted, wanted
 from tensorlang.ops.spec import Spec
 from tensorlang.schedules.schedule import Schedule
+from tensorlang.system.object_cache import ObjectCache
 
 if TYPE_CHECKING:
     from tensorlang.autotune.log.database import Database
@@ -39,6 +41,7 @@ MOST_WORKERS: Final = 256
 _LABEL: Final = 100
 
 _codes: Final[ObjectCache[Code]] = ObjectCache(KEPT)
+_outlines: Final[ObjectCache[Program]] = ObjectCache(KEPT)
 _by_spec: Final[ObjectCache[ServedKernel]] = ObjectCache(KEPT)
 _databases: Final[ObjectCache[Any]] = ObjectCache(8)
 
@@ -61,7 +64,7 @@ def compile(
     `epilogue=fn(value, *axes)` is computed from each element of the result, `prologue={"A": fn(value, *axes)}` from each that is read of
     an operand; see `tensorlang.ops.fusion`. Arguments are the operator's, then theirs in order of creation; `inputs` is another order, of
     placeholders or of names. `constants` names operands that `kernel.prepack` will fix: the schedule is one for which their packing is
-    free.
+    free. With arrays, as `{"B": b}`, they are fixed now, and the kernel that would take them is not built.
     `threads` is the number that the kernel uses, whatever that of the process is; without it the schedule is for that of the process now,
     and each call uses that of the process then. Results have the same bits for any number.
 
@@ -76,10 +79,11 @@ def compile(
 
     Raises `BuildError` for a spec that `supports` refuses, with its reason, for an unknown target, level or constant, and where
     a result of `over` would be written too soon;
-    `DefinitionError` for tensors, epilogues and prologues that are no definition, and for strides that no array has; `LogError` for a
-    path without a log.
+    `DefinitionError` for tensors, epilogues and prologues that are no definition, and for strides that no array has; `CallError` for arrays
+    that a call would refuse; `LogError` for a path without a log.
     """
     machine, books = find_target(target), _database(database)
+    fixed, constants = (constants, tuple(constants)) if isinstance(constants, Mapping) else ({}, constants)
     if level not in LEVELS:
         raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
     own = keys.checked_threads(threads)
@@ -87,15 +91,22 @@ def compile(
     state = books if books is None or books == SHIPPED else f"{id(books)}.{books.revision}"
     plain = epilogue is None and prologue is None and inputs is None and strides is None and over is None
 
-    def code(program: Wanted) -> Code:
+    def request(program: Wanted) -> tuple[str, Request]:
         places = program.places(constants)
         name = keys.of(program, machine, count, places)
-        request = Request(program, machine, books, level, own, places, name)
-        return _codes.get(f"{name} {own} {level} {state} {program.form}", request.code)
+        return f"{name} {own} {level} {state} {program.form}", Request(program, machine, books, level, own, places, name)
 
-    if not (plain and isinstance(asked, Spec)):
+    def code(program: Wanted) -> Code:
+        name, found = request(program)
+        return _codes.get(name, found.code)
+
+    if not (plain and isinstance(asked, Spec)) or fixed:
         program = wanted(asked, epilogue, prologue, inputs, strides, over)
-        return code(program).serve(program)
+        if fixed and level == "default":
+            name, found = request(program)
+            return packed(_outlines.get(name, found.outline), program, fixed)
+        served = code(program).serve(program)
+        return prepack(served.program, served.library, fixed, ServedKernel) if fixed else served
 
     def made() -> ServedKernel:
         program = wanted(asked)
@@ -151,12 +162,17 @@ class Request:
 
     def best(self) -> Kernel:
         """By the best schedule known."""
+        return cached_kernel(self._best())
+
+    def outline(self) -> Program:
+        """The program by the best schedule known, without its code. Raises `BuildError`."""
+        return self._best().outline()
+
+    def _best(self) -> ProgramRequest:
         program = self.program
-        return cached_kernel(
-            best_known(
-                program.outputs, self.target, self.database, self.name,
-                inputs=program.passed, threads=self.threads, constants=self.constants,
-            )
+        return best_known(
+            program.outputs, self.target, self.database, self.name,
+            inputs=program.passed, threads=self.threads, constants=self.constants,
         )  # fmt: skip
 
     def plain(self) -> Kernel:
@@ -200,5 +216,6 @@ def _database(database: object) -> Any:
 def forget() -> None:
     """Forget what this library built and defined in this process."""
     _codes.clear()
+    _outlines.clear()
     _by_spec.clear()
     _databases.clear()

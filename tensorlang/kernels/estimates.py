@@ -1,25 +1,32 @@
 """What a kernel would cost, before anything is compiled: by the cost model, of the schedule that would be used.
 
 A planner asks for hundreds of candidates, most of which it never builds. Scheduling one takes a tenth of building it, and is done once for
-a key.
+a key: where kernels are kept in files, what was found is too.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.codegen.cache import found_files
 from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.cost import operation_count
+from tensorlang.codegen.kernel.packer import split_all
 from tensorlang.codegen.target import Target, target as find_target
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.kernels import keys
 from tensorlang.kernels.wanted import Wanted, wanted
+from tensorlang.schedules.schedule import Schedule
+from tensorlang.system.object_cache import ObjectCache
 
 KEPT: Final = 1024
+_STAMP: Final = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+"""This file, which is no part of the stamp of compilers: what it says of the same schedule may change."""
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -51,17 +58,29 @@ def estimate(
 ) -> Estimate:
     """What the default kernel of a spec, or of tensors, would cost; nothing is compiled, and what was found is kept.
 
-    `dims` are extents that a call tells; those that are not given are guessed. Raises what `compile` raises before it builds, and
-    `ScheduleError` for a dim that is none.
+    `dims` are extents that a call tells; those that are not given are guessed. `constants` are packed before, which costs a call nothing.
+    Raises what `compile` raises before it builds, and `ScheduleError` for a dim that is none.
     """
     program, machine = wanted(asked, epilogue, prologue, layouts=strides), find_target(target)
     places = program.places(constants)
     name = f"{keys.of(program, machine, 1, places)} {program.dims} {sorted(dims.items())}"
-    return _estimates.get(name, lambda: _estimate(program, machine, dims, frozenset(program.names[place] for place in places)))
+    fixed = frozenset(program.names[place] for place in places)
+
+    def kept() -> Estimate:
+        make = lambda: _estimate(program, machine, dims, fixed)  # noqa: E731 - it is passed on
+        return found_files.found(f"estimate {_STAMP} {name}", lambda known: Estimate(**known), make, asdict)
+
+    return _estimates.get(name, kept)
+
+
+def forget() -> None:
+    """Forget what was found in this process; files stay."""
+    _estimates.clear()
 
 
 def _estimate(program: Wanted, target: Target, dims: Mapping[str, int], constants: frozenset[str]) -> Estimate:
     schedule = default_schedule(program.outputs, target, constants, threads=1)
-    found = schedule.estimate(target, **dims)
+    _, left = split_all(schedule.nest, sorted(constants))
+    found = Schedule(replace(schedule.program, nest=left)).estimate(target, **dims)
     sizes = {name: dims.get(name, ASSUMED_EXTENT) for name in program.dims}
     return Estimate(found.seconds, operation_count.flops(schedule.program.nest, sizes).value, dict(found.bytes), found.bound)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.calling import vectorcall
 from tensorlang.codegen.calling.checked_call import Caller
 from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.codegen.kernel.prepack import prepack
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Library
 from tensorlang.kernels.wanted import Wanted, bound_arrays
@@ -88,8 +89,7 @@ class Code:
         return made
 
     def _as_known(self, wanted: Wanted) -> tuple[Program, Library | None]:
-        program = self.kernel.program
-        return program.under(wanted.signature(program.compiled_as), bound_arrays(wanted)), self.kernel.library
+        return _as_known(self.kernel.program, wanted), self.kernel.library
 
     def hasten(self) -> None:
         """Have better code made in the background, once."""
@@ -119,6 +119,15 @@ class Code:
             served = list(self._served.items())
         for one, wanted in served:
             one.adopt(*self._as_known(wanted))
+
+
+def packed(outline: Program, wanted: Wanted, constants: Mapping[str, object]) -> ServedKernel:
+    """The kernel of a program that has no code, under a caller's names, with operands fixed. Raises `CallError`."""
+    return prepack(_as_known(outline, wanted), None, constants, ServedKernel)
+
+
+def _as_known(program: Program, wanted: Wanted) -> Program:
+    return program.under(wanted.signature(program.compiled_as), bound_arrays(wanted))
 
 
 class Background:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,8 @@ from tensorlang.codegen.cache.signature import Argument
 from tensorlang.definition.extent import beyond
 from tensorlang.errors import BuildError
 from tensorlang.ir.integers import value_of
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.kernels.steps import Call, Copy, Port, Slot, Step
-
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,7 @@ class Memories:
 
 def nbytes(port: Port) -> int:
     """The bytes of an array."""
-    size = port.dtype.bytes
-    for extent in port.shape:
-        size *= extent
-    return size
+    return math.prod(port.shape) * port.dtype.bytes
 
 
 def spans(step: Step, where: str) -> list[Span]:
@@ -110,24 +107,16 @@ def _of_call(step: Call, where: str) -> list[Span]:
         if span.slot.offset % argument.dtype.bytes:
             raise BuildError(f"{where}: {span.what} is at byte {span.slot.offset}, which is no place of {argument.dtype}")
     if step.workspace is not None:
-        if step.workspace.memory != "arena" or step.workspace.offset % ALIGNMENT:
-            raise BuildError(f"{where}: a workspace lies in the arena, at a multiple of {ALIGNMENT} bytes")
+        if step.workspace.memory != "arena" or step.workspace.offset % LINE_BYTES:
+            raise BuildError(f"{where}: a workspace lies in the arena, at a multiple of {LINE_BYTES} bytes")
         found.append(Span(step.workspace, step.kernel.workspace_bytes, True, "the workspace"))
     return found
 
 
 def _bytes(argument: Argument, dims: Mapping[str, int]) -> int:
     shape = [value_of(extent, dims) for extent in argument.shape]
-    strides = argument.strides or _row_major(shape)
-    return _reach(shape, strides) * argument.dtype.bytes
-
-
-def _row_major(shape: Sequence[int]) -> list[int]:
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= max(extent, 1)
-    return strides[::-1]
+    elements = _reach(shape, argument.strides) if argument.strides else math.prod(max(extent, 0) for extent in shape)
+    return elements * argument.dtype.bytes
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:

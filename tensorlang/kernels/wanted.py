@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling.arguments import Array
 from tensorlang.definition.first_use import by_first_use
@@ -20,6 +19,7 @@ from tensorlang.ops import fusion, strides
 from tensorlang.ops.replacing import Places
 from tensorlang.ops.spec import Spec
 from tensorlang.serialization import canonical
+from tensorlang.system.object_cache import ObjectCache
 
 SPECS: Final = 1024
 """Specs of one process whose definitions, or why there is none, are kept: a large model has two hundred."""

@@ -1,1 +1,1 @@
-"""What the system and the interpreter need: whole files, forks, values made or known quickly or on first use, HTML."""
+"""What the system and the interpreter need: whole or mapped files, forks, values made once, quickly or on first use, HTML."""

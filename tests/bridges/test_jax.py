@@ -14,7 +14,7 @@ from tensorlang.bridges import jax as bridge
 
 jax = pytest.importorskip("jax")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # JAX's own
+pytestmark = [pytest.mark.extras("jax"), pytest.mark.filterwarnings("ignore")]  # JAX's own
 
 
 @pytest.fixture(params=["direct", "callback"])

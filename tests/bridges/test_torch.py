@@ -14,7 +14,7 @@ from tensorlang.bridges import torch as bridge
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+pytestmark = [pytest.mark.extras("torch"), pytest.mark.filterwarnings("ignore")]  # torch's own
 
 _numbers = itertools.count()
 

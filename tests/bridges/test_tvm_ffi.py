@@ -13,6 +13,7 @@ from tensorlang import kernels
 from tensorlang.bridges import tvm_ffi as bridge
 
 tvm_ffi = pytest.importorskip("tvm_ffi")
+pytestmark = pytest.mark.extras("tvm_ffi")
 
 rng = np.random.default_rng(0)
 

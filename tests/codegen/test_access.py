@@ -14,6 +14,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.emission.affine import LANE, MAX_TERMS, Pattern, PolynomialScope, Strided, Uniform, Varying, classify, number, of
 from tensorlang.codegen.emission.emit import emit
+from tensorlang.codegen.emission.summands import summands
 from tensorlang.codegen.target import target
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Cast, Compare, Const, Dim, Expr, If, Load, Nest, Stmt, Unary, const
 from tensorlang.ir.dtype import INT32, INT64, DType
@@ -55,7 +56,26 @@ def times(a: Expr, b: Expr) -> Expr:
     ],
 )
 def test_an_index_is_uniform_strided_or_varying(expr: Expr, pattern: Pattern) -> None:
-    assert classify(SPACE.polynomial(expr)) == pattern
+    _, moving = SPACE.polynomial(expr).parted()
+    assert classify(moving) == pattern
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        (index("i"), index("l")),
+        (index("i", (3, "j"), 7), Binary("sub", const(5), index("l"))),
+        (index(7), index("u")),
+        (times(index("i"), const(-1)), Binary("sub", index("j"), index("j"))),
+        (Binary("sub", index("i", 1), index("j", (2, "u"))), times(const(1 << 62), index("l"))),
+    ],
+)
+def test_the_offset_of_a_sum_of_axes_is_that_of_its_parts_multiplied_out(places: tuple[Expr, Expr]) -> None:
+    shape = const(6), const(1 << 40)
+    assert summands(places, shape) is not None
+    assert SPACE.offset(places, shape).terms == (SPACE.polynomial(places[0]) * number(1 << 40) + SPACE.polynomial(places[1])).terms
+    assert summands((times(index("i"), index("j")), const(0)), shape) is None
+    assert summands(places, (const(6), Dim("n"))) is None
 
 
 def test_arithmetic_on_known_loops_is_a_number() -> None:
@@ -297,3 +317,15 @@ def test_lanes_that_are_off_for_good_are_not_loaded(lanes: int, kind: str) -> No
         for far in (0, 1, 1 << 27):
             at = step * (lanes - 1) - far
             assert kernel(data, m=far).tolist() == [-1.0] * (lanes - 1) + [float(at) if at >= 0 else -1.0]
+
+
+@pytest.mark.parametrize("cpu", ["znver4", "skylake-avx512"])
+def test_a_masked_load_is_in_no_shuffle(cpu: str) -> None:
+    """A shuffle of AVX-512 reads all of what it takes from memory, whatever its mask: LLVM 22 puts a load of the same mask into it."""
+    m = tl.dim("m")
+    A = tl.placeholder((20,), "float64", name="A")
+    s = tl.Schedule(tl.compute((5,), lambda p: tl.select((p >= 4) & (3 * p >= m) & (3 * p - m < 20), A[3 * p - m], -1.0), name="Y"))
+    s.vectorize("Y.p")
+    lines = tl.build(s, target=cpu).inspect("asm").splitlines()
+    assert any("{%k" in line and "(%rdi)" in line for line in lines)  # the load is masked
+    assert not any(re.search(r"v(p?shuf|perm|unpck|p?blend)\w*.*\(%r\w+\).*\{%k", line) for line in lines)

@@ -97,6 +97,33 @@ done:
     assert "x float>" in helped
 
 
+def test_the_whole_pipeline_runs_where_its_end_finds_something() -> None:
+    """Vectors that are put together from others under masks, functions to be put into others, and what was asked for."""
+    plain = "define float @f(float %x) {\n  ret float %x\n}"
+    adds = "\n  %c = add i32 %c, 1" * 8
+    spread = "\n  %b = shufflevector <4 x i1> %a, <4 x i1> poison, <4 x i32> splat (i32 0)"
+    floats, masks = (
+        f"\n  %b = shufflevector <4 x {kind}> %a, <4 x {kind}> %c, <4 x i32> <i32 0, i32 4, i32 1, i32 5>" for kind in ("float", "i1")
+    )
+    masked = '\n  call <4 x i32> @"llvm.masked.load.v4i32.p0"(ptr %p)'
+    modules = {
+        plain: False, plain + masks + floats: False, masked + spread: False, adds + masked + floats: False,
+        masked + floats: True, adds + masked + masks: True,
+    }  # fmt: skip
+    for text, whole in modules.items():
+        assert binding.needs_whole_pipeline(text, binding.DEFAULT_PASSES) == whole
+    assert binding.needs_whole_pipeline(plain + " alwaysinline", binding.DEFAULT_PASSES)
+    for asked in (Passes(level=0), Passes(vectorize=True), Passes(unroll=True)):
+        assert binding.needs_whole_pipeline(plain, asked)
+
+
+def test_functions_are_put_into_others_by_the_whole_pipeline_alone() -> None:
+    text = "define internal i32 @g(i32 %x) {\n  %y = xor i32 %x, 3\n  ret i32 %y\n}\n"
+    text += "define i32 @f(i32 %x) {\n  %y = call i32 @g(i32 %x)\n  ret i32 %y\n}"
+    assert "call i32 @g" in binding.render(text, HOST, "llvm")
+    assert "@g" not in binding.render(text, HOST, "llvm", whole=True)
+
+
 def test_memory_is_given_back() -> None:
     """A compilation and a link leave a few KiB at most: nothing that grows with a tuning job."""
 
@@ -155,6 +182,28 @@ import time; time.sleep(0.05)
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_process_ends_after_a_compilation_and_before_another() -> None:
+    """LLVM's static variables go at the end of the process, and a thread that compiles meanwhile would crash."""
+    code = """
+import atexit, threading, time
+compiled, begun = [], threading.Event()
+atexit.register(lambda: print(compiled))  # after what is registered later
+from tensorlang.codegen.llvm import binding
+def compile_twice():
+    for number in range(2):
+        with binding.lock:
+            begun.set()
+            time.sleep(0.2)
+            compiled.append(number)
+        time.sleep(0.1)
+threading.Thread(target=compile_twice, daemon=True).start()
+begun.wait()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[0]\n"
 
 
 def test_compiling_in_many_threads_gives_right_kernels() -> None:

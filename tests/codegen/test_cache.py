@@ -13,9 +13,9 @@ import pytest
 import tensorlang as tl
 from bench.stages import chain, pointwise
 from tensorlang.codegen.cache import program_key
-from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.lowering import nests, program
 from tensorlang.lowering.program import lower_program
+from tensorlang.system.object_cache import ObjectCache
 from tests.codegen.cached import product, scaled
 from tests.work import work
 
@@ -138,7 +138,7 @@ def test_the_latest_used_are_kept() -> None:
 def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not() -> None:
     code = """
 import os, threading, time
-from tensorlang.codegen.cache.object_cache import ObjectCache
+from tensorlang.system.object_cache import ObjectCache
 cache, started = ObjectCache(), threading.Event()
 def slow():
     started.set()

@@ -205,8 +205,10 @@ def test_kernels_of_files_and_views_take_memory(tmp_path: Path) -> None:
     assert kept_workspaces() == 0
 
 
+@pytest.mark.extras("torch")
 def test_tensors_of_other_libraries_are_memory() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     kernel, a = in_rows(parallel=False), np.ones((48, 9000), "f4")
     given, _ = memory(kernel.workspace_bytes)
     tensor = torch.from_numpy(given)

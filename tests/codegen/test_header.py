@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -161,7 +163,7 @@ def test_the_code_of_another_kernel_is_refused(saved: Path, data: bytes) -> None
 
 
 def test_a_source_that_llvm_cannot_read_is_a_call_error(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    edited(saved, inside("source", value="define void @f() { ret i32 }"))
+    edited(saved, inside("source", value=base64.b64encode(zlib.compress(b"define void @f() { ret i32 }")).decode()))
     kernel = load(saved)
     np.testing.assert_array_equal(kernel(np.ones((12, 5), "f4"))[0], np.arange(5))
     with pytest.raises(tl.CallError, match="LLVM cannot read the source"):
@@ -169,6 +171,17 @@ def test_a_source_that_llvm_cannot_read_is_a_call_error(saved: Path, monkeypatch
     monkeypatch.setattr(features, "compiles_apart", lambda *_: "it died of signal 6")
     with pytest.raises(tl.CallError, match="signal 6"):
         kernel.inspect("asm")
+
+
+def test_a_source_that_is_no_text_is_a_build_error(saved: Path) -> None:
+    good = zlib.compress(b"define void @f() { ret i32 }")
+    for wrong in (good[:-3], b"define", zlib.compress(b"\xff")):
+        edited(saved, inside("source", value=base64.b64encode(wrong).decode()))
+        with pytest.raises(tl.BuildError, match="what the code was compiled from"):
+            load(saved).inspect("llvm")
+    edited(saved, inside("source", value="define void @f() { ret i32 }"))
+    with pytest.raises(tl.BuildError, match="header makes no sense"):
+        load(saved)
 
 
 def test_what_could_not_be_read_is_not_saved(data: bytes, tmp_path: Path) -> None:

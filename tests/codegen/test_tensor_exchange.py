@@ -156,8 +156,10 @@ def test_random_tensors_mean_the_same_natively_and_carefully() -> None:
     assert taken > 200
 
 
+@pytest.mark.extras("torch")
 def test_tensors_of_torch_are_taken_by_their_table() -> None:
-    torch: Any = pytest.importorskip("torch")
+    import torch
+
     kernel = handmade.add()
     first, second, out = torch.arange(16.0), torch.linspace(0, 1, 16), torch.zeros(16)
     for _ in range(3):

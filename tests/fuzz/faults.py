@@ -27,7 +27,7 @@ from .worker import Worker, tell
 MARK: Final = "<!-- time to kill -->"
 RESULTS: Final = Path("docs/faults.json")
 SHARE: Final = 0.95
-DRAWS: Final = 2
+DRAWS: Final = 3
 """Which draws a life belongs to: one more wherever what is drawn changes."""
 
 

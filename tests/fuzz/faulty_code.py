@@ -87,7 +87,10 @@ CODE: Final[dict[str, Fault]] = {
     "else-unmasked": ("the other side of a masked choice runs under the same mask", around(expression, "unary", else_unmasked)),
     "wrong-stride": ("rows are as long as the first extent", around(affine.PolynomialScope, "offset", rows_by_first_extent)),
     "index-wraps": ("element offsets wrap (as 32-bit ones would in large arrays) at 128", around(access, "address", offset_of_eight_bits)),
-    "offset-twice": ("the constant part of an offset is added twice", around(access, "number", lambda old, _value: old(0))),
+    "offset-twice": (
+        "the constant of an offset is added twice",
+        around(affine.Polynomial, "without_offset", lambda _old, whole: whole),
+    ),
     "lanes-reversed": ("lanes count downwards in computed indices", around(access, "_atom", lanes_down)),
     "step-one": (
         "every strided access is contiguous",

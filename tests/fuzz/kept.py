@@ -85,11 +85,22 @@ def across(view: View) -> list[tuple[Store, For]]:
 def cut_across(view: View, store: Store, loop: For, method: str) -> list[Coming]:
     """A loop split, one part of it split again at times, and a copy at one of the parts."""
     rng, tails = view.rng, TAILS if store.reducer is None else TAILS[:-1]
+    ends = past_the_end(literal_extent(loop) or 0)
+    if ends and rng.random() < 0.5:
+        outer, inner = rng.choice(ends)
+        cuts: list[Coming] = [call("split", loop.loop, outer), call("split", f"{loop.loop}_i", inner)]
+        return [*cuts, call(method, store.buffers[0].name, at=f"{loop.loop}_i_o")]
     first = call("split", loop.loop, rng.choice(FACTORS[1:]), tail=rng.choice(tails))
     part = f"{loop.loop}_{rng.choice('iiio')}"
     twice: list[Coming] = [call("split", part, rng.choice((2, 2, 3, 4)), tail=rng.choice(tails))] if rng.random() < 0.8 else []
     at = f"{part}_o" if twice else rng.choice((f"{loop.loop}_i", f"{loop.loop}_o"))
     return [first, *twice, call(method, store.buffers[0].name, at=at)]
+
+
+def past_the_end(extent: int) -> list[tuple[int, int]]:
+    """Factors of a loop's split, and of a split of its inner part, with which the last of all parts begins where the loop has ended."""
+    pairs = [(outer, inner) for outer in range(3, min(extent, 9)) for inner in range(2, outer)]
+    return [(outer, inner) for outer, inner in pairs if (extent - 1) // outer * outer + (outer - 1) // inner * inner >= extent]
 
 
 def is_alone(store: Store, loop: For) -> bool:

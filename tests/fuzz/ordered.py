@@ -53,6 +53,21 @@ def recurrence(draft: Draft) -> None:
     draft.add("recurrence", axes, made, types, rough="rough" in scope.marks, form="recurrence", outside=rng.randint(0, 2))
 
 
+def carried_rows(draft: Draft) -> None:
+    """A recurrence over the whole row before, which a stage of its own combines, and another stage that reads it where it is computed."""
+    rng, of = draft.rng, draft.number()
+    axes = axes_of([draft.fresh(9, least=2), draft.fresh(9, least=2)])
+    scope = draft.scope(axes)
+    draft.operand(list(axes.values())[rng.randint(0, 1) :], of)
+    before: Node = ["self", [["+", ["ax", "i"], -1], ["ax", "k9"]]]
+    row: Node = ["red", rng.choice(("max", "min")), [["k9", 0, axes["j"]]], before, None, of]
+    body: Node = [rng.choice(("+", "max")), row, scope.value(of, 0)]
+    draft.add("recurrence", axes, [["cast", of, body]], [of], rough=False, form="recurrence", outside=rng.randint(0, 2))
+    name = draft.case["stages"][-1]["name"]
+    read: Node = ["ld", name, [["ax", "i"], ["ax", "j"]]]
+    draft.add("pointwise", axes, [["cast", of, [rng.choice(("+", "max")), read, 1]]], [of], rough=False)
+
+
 def scatter(draft: Draft) -> None:
     """Values combined at places that data or axes decide: clamped, inside by themselves, or inside only under `where=`.
 

@@ -6,8 +6,9 @@ nothing goes wrong
 - at the sizes at which the proof itself finds two iterations in each other's way, the smallest that there are: its answer is asked for
   again with the run-time extents bounded. It says where to look and no more, since what is found there is what the oracles find;
 - and, where data decide what is touched, for data as drawn, for data in which all places are one, in which they are a few, in which they
-  are all different, in which few lead anywhere, in which conditions go both ways, and in which numbers are none: `x != x` holds nowhere
-  else.
+  are all different, in which few lead anywhere, in which conditions go both ways, in which numbers are none (`x != x` holds nowhere else),
+  in which each operand is of another of these kinds (`x < y` holds of no two that are filled alike), and in which numbers are those that
+  the program speaks of: `x == -1.5` holds nowhere else.
 
 Where such sizes are too large to run, nobody can tell, and the refusal is not judged.
 
@@ -27,7 +28,7 @@ import numpy as np
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Compare, Dim, Expr, If, Load, Nest, Select, Store
+from tensorlang.ir import Compare, Const, Dim, Expr, If, Load, Nest, Select, Store
 from tensorlang.ir.traverse import expressions, loads_of, statements, walk
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality import dependences
@@ -45,14 +46,20 @@ Verdict: TypeAlias = Literal["needed", "needed for other values", "not needed", 
 
 WORK: Final = 6000
 """Stores that a nest may run to be judged. Refusals are few, so that they may take longer than what is accepted."""
-EFFORT: Final = 50_000
+EFFORT: Final = 150_000
 """Stores of all runs for one refusal."""
 BOUNDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 17, 33, 65, 129)
 """Upper bounds of the run-time extents, tried in turn."""
 SPARSE: Final = 0.1
 """The share of data that lead somewhere, so that an element is written once or never: what is overtaken is not hidden by what follows."""
+LARGE: Final = 100
+"""Literals below this one are numbers that data may have in any type."""
 HALF: Final = 0.5
 """The share of numbers among data some of which are none."""
+MIXED: Final = 24
+"""How often each operand is filled in its own way: enough for a condition that holds of one in ten to hold once, 92 times in 100."""
+TOLD: Final = 8
+"""How many of the program's own numbers fill all operands."""
 WITNESSES: Final = 2
 """How many of them at which the directive is refused."""
 
@@ -139,12 +146,24 @@ class Question:
             *[lambda shape: rng.integers(0, 2, shape)] * 3,
             lambda shape: np.arange(int(np.prod(shape))).reshape(shape),
             *[lambda shape: rng.integers(0, 4, shape)] * 3,
-            *[lambda shape: rng.integers(-2, 3, shape)] * 4,
+            *[lambda shape: rng.integers(-2, 3, shape)] * 16,
             *[lambda shape: np.where(rng.random(shape) < SPARSE, rng.integers(0, 10, shape), -1)] * 4,
             lambda shape: np.full(shape, np.nan),
             lambda shape: np.where(rng.random(shape) < HALF, rng.integers(0, 4, shape), np.nan),
         ]
-        return [drawn, *({name: filled(array, fill(array.shape)) for name, array in drawn.items()} for fill in fills)]
+        told = numbers_in(self.forward.plain)
+        fills += [lambda shape, number=number: np.full(shape, number) for number in told[:TOLD]]  # type: ignore[misc]
+        fills += [lambda shape: rng.choice(told or [0.0], shape)] * 3
+        alike = [dict.fromkeys(drawn, fill) for fill in fills]
+        mixed = [{name: fills[rng.integers(len(fills))] for name in drawn} for _ in range(MIXED if len(drawn) > 1 else 0)]
+        return [drawn, *({name: filled(array, chosen[name](array.shape)) for name, array in drawn.items()} for chosen in (*alike, *mixed))]
+
+
+def numbers_in(nest: Nest) -> list[float]:
+    """The literals of a nest that are no larger than any type holds, each once, in the order in which they stand."""
+    every = (node for part in statements(nest.body) for expr in expressions(part) for node in walk(expr))
+    found = (float(node.value) for node in every if isinstance(node, Const) and not isinstance(node.value, bool))
+    return [number for number in dict.fromkeys(found) if abs(number) < LARGE]
 
 
 def filled(array: Array, values: Any) -> Array:

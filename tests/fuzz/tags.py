@@ -2,8 +2,9 @@
 
 A nest is run one statement at a time on tags instead of numbers. The tag of a value is the term that made it, over elements of the
 operands: two nests with equal tags read, in every single operation, values made in the same way, whatever buffers, copies and orders
-lie between. A reduction's tag is the multiset of what was combined, so re-association is free and nothing else is; a term combined
-twice, lost, or combined before it was complete shows. This is the brute-force dependence check: it knows nothing of polyhedra.
+lie between. A reduction's tag is the multiset of what was combined, or the set where the reducer does not mind a value twice, so
+re-association is free and nothing else is; a term combined twice, lost, or combined before it was complete shows. This is the brute-force
+dependence check: it knows nothing of polyhedra.
 
 Parallel and vector loops also note which iteration touches which shared element; two that touch one, of which one writes, race (but
 combining lanes of one reducer).
@@ -26,7 +27,7 @@ from tensorlang.ir import Binary, Buffer, Call, Cast, Compare, Const, Expr, For,
 from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import dtype_of, walk
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
-from tests.oracle.components import apart
+from tests.oracle.components import apart, forgiving
 
 POISON: Final = 0
 MASK: Final = (1 << 96) - 1
@@ -44,6 +45,8 @@ class Terms:
         self.rows: list[tuple[Any, ...]] = [("poison",)]
         self.values: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, ...]] = {}
+        self.sets: dict[int, frozenset[int]] = {}
+        """By the number of a set of several values, the numbers of its values."""
 
     def tag(self, *row: Any) -> int:
         """The tag of a term."""
@@ -127,6 +130,10 @@ class Terms:
         if not added:  # partial results into which nothing was combined
             return old
         total = self.content(reducer, old) + added & MASK
+        if forgiving(reducer):
+            every = frozenset().union(*(self.sets.get(part, {part}) for part in (self.content(reducer, old), added) if part))
+            total = sum(every) & MASK
+            self.sets[total] = every
         if not total:
             return tuple(self.literal(*literal(identity)) for identity in reducer.identities)
         result = tuple(self.tag("state", reducer.name, component, len(old), total) for component in range(len(old)))
@@ -161,6 +168,9 @@ class Terms:
         match row:
             case ("linear", of, *_) | ("element", _, _, of):
                 pass
+            case ("state", _, int(component), _, _):
+                reducer, old, new = self.made[tag]
+                return self.united(reducer, tuple(map(self.settled, old)), tuple(map(self.settled, new)))[component]
             case (operation, *_) if operation in OPERATIONS:
                 of = self.type_of(row)
             case _:

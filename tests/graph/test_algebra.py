@@ -46,6 +46,7 @@ LEFT: dict[str, Made] = {
     "a permutation of nothing": lambda b, x, y, c: b("permute", x, dims=(0, 1, 2)),
     "a reshape of a reshape": lambda b, x, y, c: b("reshape", b("reshape", x, shape=(4, 4)), shape=(8, 2)),
     "a reshape of axes of one": lambda b, x, y, c: b("reshape", b("permute", x, dims=(1, 0, 2)), shape=(16,)),
+    "a layer between reshapes": lambda b, x, y, c: _layer(b, b("reshape", x, shape=(2, 8)), b("reshape", y, shape=(2, 8)), (1, 2, 2)),
     "a reshape to the same": lambda b, x, y, c: b("reshape", x, shape=x.shape),
     "an expansion of an expansion": lambda b, x, y, c: b("expand", b("expand", x, shape=(3, 2, 8)), shape=(2, 3, 2, 8)),
     "an expansion to the same": lambda b, x, y, c: b("expand", x, shape=x.shape),
@@ -74,6 +75,10 @@ LEFT: dict[str, Made] = {
 def _products(b: Builder, operator: str, x: Value, y: Value, c: float) -> Value:
     z = b.scalar(c, "float32")
     return b(operator, b("mul", x, z), b("mul", y, z))
+
+
+def _layer(b: Builder, rows: Value, weight: Value, shape: tuple[int, ...]) -> Value:
+    return b("reshape", b("linear", rows, weight, np.float32([0.5, -2])), shape=shape)
 
 
 def left_side(row: Equation, c: float = 3.7) -> Graph:
@@ -164,6 +169,15 @@ def test_a_cast_that_loses_something_stays(start: str, between: str, end: str) -
     b = Builder()
     g = b.finish(b("to", b("to", b.input((3,), start), dtype=between), dtype=end))
     assert passes.simplify(g) is g
+
+
+def test_a_layer_of_reshaped_rows_stays_where_their_last_axis_is_another() -> None:
+    """Or where its result is not reshaped to rows as they were."""
+    for shape, after in (((4, 4), (2, 2, 2)), ((2, 8), (4, 1))):
+        b = Builder()
+        x, weight = b.input((1, 2, 8)), b.input((2, shape[-1]))
+        g = b.finish(_layer(b, b("reshape", x, shape=shape), weight, after))
+        assert passes.simplify(g) is g
 
 
 def test_what_else_reads_an_inner_value_keeps_it() -> None:

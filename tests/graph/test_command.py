@@ -15,6 +15,7 @@ import pytest
 from tensorlang.graph import __main__ as command
 
 ROOT = Path(__file__).parents[2]
+of_onnx = pytest.mark.extras("onnx")
 PATTERN = """
 def linear_tanh(pm):
     return pm.Op("tanh", args=(pm.Op("linear", args=(...,)),))
@@ -33,7 +34,8 @@ def here(*arguments: object) -> tuple[int, str, str]:
 @pytest.fixture
 def model(tmp_path: Path) -> tuple[Path, Any]:
     """A linear layer and an activation with a dim for the batch, and what they compute."""
-    onnx = pytest.importorskip("onnx")
+    import onnx
+
     helper, rng = onnx.helper, np.random.default_rng(0)
     w, b = rng.standard_normal((5, 4)).astype("f4"), rng.standard_normal(5).astype("f4")
     nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["h"], transB=1), helper.make_node("Relu", ["h"], ["y"])]
@@ -50,6 +52,7 @@ def pattern(tmp_path: Path) -> Path:
     return tmp_path / "wanted.py"
 
 
+@of_onnx
 def test_a_model_runs_on_arrays_from_files_and_its_outputs_are_saved(model: tuple[Path, Any], tmp_path: Path) -> None:
     path, wanted = model
     x = np.random.default_rng(1).standard_normal((3, 4)).astype("f4")
@@ -62,20 +65,24 @@ def test_a_model_runs_on_arrays_from_files_and_its_outputs_are_saved(model: tupl
     np.testing.assert_allclose(found, wanted(x), rtol=1e-5, atol=1e-6)
 
 
+@of_onnx
 def test_inputs_are_drawn_at_sizes_that_are_asked_for(model: tuple[Path, Any]) -> None:
     code, out, err = here("run", model[0], "--dim", "n=7")
     assert (code, err) == (0, "") and "float32[7, 5]" in out
 
 
+@pytest.mark.extras("torch")
 @pytest.mark.filterwarnings("ignore")  # torch's own
 def test_a_program_of_torch_runs(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.export.save(torch.export.export(torch.nn.Linear(4, 3), (torch.zeros(2, 4),)), str(tmp_path / "net.pt2"))
     code, out, err = here("run", tmp_path / "net.pt2")
     assert code == 0, err
     assert "float32[2, 3]" in out
 
 
+@of_onnx
 def test_a_pattern_that_does_not_match_is_explained_and_exit_1(model: tuple[Path, Any], pattern: Path) -> None:
     pattern.write_text(PATTERN.replace('"tanh", ', '"relu", ').replace('"linear"', '"conv2d"'))
     code, out, err = here("explain", model[0], pattern)
@@ -83,12 +90,14 @@ def test_a_pattern_that_does_not_match_is_explained_and_exit_1(model: tuple[Path
     assert "0 matches" in out and "expected conv2d, found linear" in out
 
 
+@of_onnx
 def test_matches_are_listed(model: tuple[Path, Any], pattern: Path) -> None:
     pattern.write_text(PATTERN.replace("tanh", "relu"))
     code, out, _ = here("explain", model[0], f"{pattern}:linear_relu")
     assert code == 0 and out.endswith("net: 1 match\n")
 
 
+@of_onnx
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -122,12 +131,14 @@ def test_wrong_usage_is_one_line_and_exit_2(
     assert message in err and err.startswith("tensorlang.graph: ") and err.count("\n") == 1
 
 
+@of_onnx
 def test_inputs_that_do_not_fit_are_refused_by_the_names_of_the_model(model: tuple[Path, Any], tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((3, 5), "f4"))
     code, _, err = here("run", model[0], "--input", tmp_path / "x.npy")
     assert code == 1 and "input x: float32[n, 4]: expected shape" in err
 
 
+@of_onnx
 def test_a_pattern_that_can_never_match_is_refused(model: tuple[Path, Any], pattern: Path) -> None:
     pattern.write_text(PATTERN.replace("tanh", "tahn"))
     code, _, err = here("explain", model[0], pattern)

@@ -18,7 +18,7 @@ nn: Any = torch.nn
 F: Any = torch.nn.functional
 Module: Any = nn.Module
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+pytestmark = [pytest.mark.extras("torch"), pytest.mark.filterwarnings("ignore")]  # torch's own
 
 
 class Function(Module):  # type: ignore[misc]

@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -54,20 +55,23 @@ def test_bytecode_reads_as_text() -> None:
     assert lines[5].startswith("relu_") and lines[5].endswith(" x+0 relu+0") and lines[6].startswith("copy relu+0 reshape+0 weights+")
 
 
-CODE = network().compile(threads=1).bytecode()
+@cache
+def code() -> bytes:
+    """The bytecode of the network."""
+    return network().compile(threads=1).bytecode()
 
 
-@given(st.integers(0, len(CODE) - 1))
+@given(st.deferred(lambda: st.integers(0, len(code()) - 1)))
 @settings(max_examples=60)
 def test_bytecode_that_is_cut_off_is_refused(length: int) -> None:
     with pytest.raises(tl.BuildError, match="this is no bytecode that can be run"):
-        kernels.Machine(CODE[:length], lambda *_: 0, np.zeros(0, np.uint8))
+        kernels.Machine(code()[:length], lambda *_: 0, np.zeros(0, np.uint8))
 
 
-@given(st.integers(0, len(CODE) * 8 - 1))
+@given(st.deferred(lambda: st.integers(0, len(code()) * 8 - 1)))
 @settings(max_examples=100)
 def test_bytecode_with_another_bit_is_refused(bit: int) -> None:
-    changed = bytearray(CODE)
+    changed = bytearray(code())
     changed[bit // 8] ^= 1 << bit % 8
     with pytest.raises(tl.BuildError, match="this is no bytecode that can be run"):
         kernels.Machine(bytes(changed), lambda *_: 0, np.zeros(0, np.uint8))
@@ -270,7 +274,7 @@ def test_a_machine_refuses_what_does_not_fit() -> None:
     machine = kernels.Machine.of(network().compile(threads=1).assembly().sequence)
     with pytest.raises(tl.CallError, match=r"argument 'x' \(float32\[1, 3, 8, 8\]\): expected shape \(1, 3, 8, 8\), got \(1, 3, 8, 9\)"):
         machine(array(1, 3, 8, 9))
-    failing = kernels.Machine(CODE, lambda *_: 4, machine._weights)
+    failing = kernels.Machine(code(), lambda *_: 4, machine._weights)
     with pytest.raises(tl.CallError, match=r"program: instruction 0, .* failed with error 4"):
         failing(array(1, 3, 8, 8))
 

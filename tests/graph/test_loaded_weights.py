@@ -84,10 +84,10 @@ def test_calls_meanwhile_see_the_weights_of_one_time() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "a name": ({"weigth0": array(6, 6)}, "layers has no constant 'weigth0'; did you mean 'weight0'?"),
+    "a name": ({"weigth0": array(6, 6)}, "layers has no constant 'weigth0'; did you mean 'weight0' or 'weight1'?"),
     "a shape": ({"weight0": array(6, 5)}, "layers: constant weight0: float32[6, 6]: got float32[6, 5]"),
     "a type": ({"bias0": np.zeros(6)}, "layers: constant bias0: float32[6]: got float64[6]"),
-    "no array": ({"bias0": "text"}, "layers: constant bias0: float32[6]: a str cannot be read as an array"),
+    "no array": ({"bias0": "text"}, "layers: constant bias0: float32[6]: got <U4[]"),
     "a number": ({"two": np.float32(3)}, "layers: constant two: float32[()] is a number, which stands in the code of kernels"),
 }
 

@@ -120,6 +120,7 @@ def decided(monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
     monkeypatch.setattr(passes.images, "seconds", seconds)
 
 
+@pytest.mark.usefixtures("node_by_node")
 def test_images_have_channels_last_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     decided(monkeypatch, 0.5)
     g = images()

@@ -191,7 +191,7 @@ class One:
         return self.node.results
 
 
-def node_by_node(g: Graph, *in_place: str) -> CompiledGraph:
+def kernel_each(g: Graph, *in_place: str) -> CompiledGraph:
     """A kernel for each node, in which those of these operators may write over their first operand."""
     steps = []
     for node in g.nodes:
@@ -214,7 +214,7 @@ def test_a_result_lies_over_an_operand_where_its_kernel_may_write_there() -> Non
     for _ in range(4):
         value = b("softmax", value, dim=-1)
     g = b.finish(value)
-    apart, within = node_by_node(g), node_by_node(g, "softmax")
+    apart, within = kernel_each(g), kernel_each(g, "softmax")
     assert (apart.plan.bytes, within.plan.bytes) == (2 * 1024, 1024)
     x = array(8, 32)
     kept = x.copy()
@@ -227,4 +227,4 @@ def test_what_is_read_later_is_not_written_over() -> None:
     h = b("softmax", b.input((8, 32)), dim=-1)
     g = b.finish(b("softmax", b("add", b("softmax", h, dim=-1), b("softmax", h, dim=0)), dim=0))
     x = array(8, 32)
-    np.testing.assert_array_equal(node_by_node(g, "softmax", "add")(x)[0], node_by_node(g)(x)[0])
+    np.testing.assert_array_equal(kernel_each(g, "softmax", "add")(x)[0], kernel_each(g)(x)[0])

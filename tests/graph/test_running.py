@@ -118,6 +118,7 @@ def test_a_call_costs_at_most_half_of_its_kernels_called_one_by_one() -> None:
     assert statistics.median(ratios) <= 0.5
 
 
+@pytest.mark.usefixtures("node_by_node")
 @pytest.mark.parametrize("count", few([1, 5, 14, 15, 16, 40], 2))
 def test_a_graph_takes_any_number_of_inputs(count: int) -> None:
     b = Builder("many")

@@ -14,9 +14,9 @@ from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang import kernels
-from tensorlang.codegen.cache.object_cache import ObjectCache
 from tensorlang.codegen.kernel.kernel import load
 from tensorlang.kernels import compilation
+from tensorlang.system.object_cache import ObjectCache
 from tests.draws import examples
 from tests.kernels.programs import CONV, arrays, product
 

@@ -7,6 +7,7 @@ import pytest
 import tensorlang as tl
 from bench.library_estimates import measured, specs
 from tensorlang import kernels
+from tensorlang.codegen.compilation import default_schedule
 from tensorlang.ops.table import OPERATORS
 from tests.kernels.programs import CONV, product
 
@@ -93,6 +94,16 @@ def test_extents_that_a_call_tells_are_given_to_an_estimate() -> None:
     assert kernels.estimate(spec, "znver3").flops > many.flops
     with pytest.raises(tl.ScheduleError, match="no dim 'm'"):
         kernels.estimate(spec, "znver3", dims={"m": 4})
+
+
+def test_packing_constants_is_no_part_of_a_call() -> None:
+    """A convolution of few pixels, whose weights are packed across."""
+    image, weight = tl.placeholder((1, 64, 7, 7), name="image"), tl.placeholder((128, 64, 3, 3), name="weight")
+    convolution = tl.ops.conv2d(image, weight, padding=1)
+    whole = default_schedule((convolution,), tl.target("znver4"), frozenset({"weight"}), 1).estimate("znver4")
+    packing = whole.stages["weight_pack"]
+    assert packing > whole.seconds / 20
+    assert kernels.estimate(convolution, "znver4", constants=("weight",)).seconds < whole.seconds - packing / 2
 
 
 def test_the_published_rank_correlation_is_over_every_operator() -> None:

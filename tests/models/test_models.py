@@ -13,11 +13,15 @@ from tensorlang.bridges import torch_compile, torch_functions
 from tensorlang.graph import Graph, passes
 from tests.models.base import torch
 from tests.models.zoo import MODELS, Model
+from tests.thinned import few
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+pytestmark = [pytest.mark.extras("torch"), pytest.mark.filterwarnings("ignore")]  # torch's own
 
 SIX = ("resnet50", "mobilenet_v3", "efficientnet_b0", "unet", "vit_b16", "bert")
 """Those of which torch.compile runs nothing in torch."""
+EACH_RUN = (("mobilenet_v3", False), ("gpt2", True), ("lstm", False))
+"""Convolutions in groups, attention that is masked, recurrence; other claims of models take others. Each in one spelling: the other one of
+most models is other programs, which costs as much again."""
 
 
 def imported(net: Any, inputs: tuple[Any, ...], *, core: bool) -> Graph:
@@ -49,8 +53,14 @@ def agrees(model: Model, *, core: bool, full: bool = False) -> Graph:
     return g
 
 
-@pytest.mark.parametrize("core", [False, True], ids=["exported", "core"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "core"),
+    [
+        pytest.param(name, core, id=f"{name}-{'core' if core else 'exported'}", marks=() if (name, core) in EACH_RUN else pytest.mark.slow)
+        for name in MODELS
+        for core in (False, True)
+    ],
+)
 def test_a_model_as_kernels_computes_what_torch_computes(name: str, core: bool) -> None:
     agrees(MODELS[name], core=core)
 
@@ -86,7 +96,7 @@ def test_a_masked_encoder_computes_what_torch_computes() -> None:
         close(found, want)
 
 
-@pytest.mark.parametrize("name", SIX)
+@pytest.mark.parametrize("name", few(SIX, 2))
 def test_torch_compile_runs_a_model_without_a_part_in_torch(name: str) -> None:
     torch._dynamo.reset()
     torch_functions._fallbacks.clear()

@@ -8,8 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
 from tensorlang.ir import Expr, Param, Reducer
 from tensorlang.ir.traverse import map_children, walk
+from tensorlang.semantics import nest_interpreter, scalars
+
+STATES = 24
+"""On how many states it is tried out whether a reducer minds a value twice."""
 
 
 @cache
@@ -38,3 +44,19 @@ def alone(reducer: Reducer, places: tuple[int, ...]) -> Reducer:
 
     results = tuple(numbered(reducer.results[place]) for place in places)
     return Reducer(repr(results), tuple(reducer.identities[place] for place in places), results)
+
+
+@cache
+def forgiving(reducer: Reducer) -> bool:
+    """Does a reducer not mind a value twice? Tried out: states combined with themselves stay what they are."""
+    rng = np.random.default_rng(0)
+
+    def kept() -> bool:
+        machine = nest_interpreter._Machine((), {})
+        drawn = [rng.integers(0 if of.dtype.numpy.kind in "bu" else -9, 10) for of in reducer.identities]
+        states = [scalars.scalar(value, of.dtype) for value, of in zip(drawn, reducer.identities, strict=True)]
+        for place, state in enumerate(states):
+            machine.params[f"a{place}"] = machine.params[f"b{place}"] = state
+        return [machine.value(result)() for result in reducer.results] == states
+
+    return all(kept() for _ in range(STATES))

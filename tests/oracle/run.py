@@ -13,10 +13,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from tensorlang.ir import Buffer, Expr, For, FuseRelation, If, Load, Nest, Select, SplitRelation, Stmt, Store, WindowRelation
+from tensorlang.ir import Buffer, Expr, For, FuseRelation, If, Load, Nest, Reducer, Select, SplitRelation, Stmt, Store, WindowRelation
 from tensorlang.ir.traverse import axes_of, loads_of, statements
 from tensorlang.semantics import arithmetic, nest_interpreter, scalars
 
+from .components import forgiving
 from .dependences import Instance, Needs, Plain
 from .marks import Statement, label_of
 
@@ -33,8 +34,6 @@ CHOICE: Final = "choice"
 """What a select asks: the value depends on it, and is another element's all the same."""
 ASIDE: Final = "aside"
 """What an index or a condition around a statement asks."""
-FORGIVING: Final = ("min", "max", "any", "all", "argmin", "argmax", "fmin", "fmax", "reduce_fmin", "reduce_fmax")
-"""Reducers that do not mind a value twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +230,7 @@ class Machine(nest_interpreter._Machine):
                 self.touch(name, at, writes=True, reducer="" if reducer is None else reducer.name, chosen=chosen)
                 if reducer is not None:
                     self.params[f"a{place}"], self.params[f"b{place}"] = scalars.scalar(self.buffers[name][at], of), new[place]
-                    self.contents[name][at] = self.joined(name, at, made[place], reducer.name)
+                    self.contents[name][at] = self.joined(name, at, made[place], reducer)
                 else:
                     self.contents[name][at] = made[place]
             for name, stored in zip(names, [result() for result in results] or new, strict=True):
@@ -284,11 +283,11 @@ class Machine(nest_interpreter._Machine):
         read = {getattr(load.buffer, "name", "") for part in index for load in loads_of(part)}
         return found | {loop for loop, written in self.written.items() if written & read}
 
-    def joined(self, name: str, at: tuple[int, ...], new: Content, reducer: str) -> Content:
+    def joined(self, name: str, at: tuple[int, ...], new: Content, reducer: Reducer) -> Content:
         """What an element holds once something is combined into it."""
         old: Content = self.contents[name][at]
         twice = new & old - CONSTANT
-        if twice and reducer not in FORGIVING:
+        if twice and not forgiving(reducer):
             self.fault(f"{shown(min(twice))} is combined twice into {name}{list(at)}")
         return new | old
 

@@ -12,7 +12,7 @@ from tensorlang.codegen.target import target
 from tensorlang.schedules.model.estimate import estimate, estimated
 from tensorlang.schedules.model.program import program
 from tensorlang.schedules.strategies import choose
-from tensorlang.schedules.strategies.contractions.blocking import SHORT
+from tensorlang.schedules.strategies.contractions.blocking import ROUNDING, SHORT, BlockingSearch
 from tensorlang.schedules.strategies.contractions.contraction import Contraction
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.descent import GAIN, descend
@@ -46,6 +46,23 @@ def test_a_sketch_costs_what_the_schedule_of_its_point_does(shape: tuple[int, in
     sketches = TilingSketches(tile.kernel, tile.order, program(strategy._plain.nest))
     found = estimated(sketches.parts(config), target(cpu).core).seconds
     assert found == pytest.approx(predicted(strategy, cpu, config), rel=0.25, abs=SHORT / 20)  # nothing so short is searched
+
+
+@settings(max_examples=12)
+@given(st.tuples(*(st.integers(16, 600),) * 3), st.sampled_from(MACHINES), st.integers(0, 1 << 30))
+def test_no_point_takes_less_than_the_arithmetic_of_full_vectors(shape: tuple[int, int, int], cpu: str, seed: int) -> None:
+    strategy, tile = contraction(matmul(*shape), cpu)
+    sample = strategy.space.sample(np.random.default_rng(seed), 4)
+    assert all(tile.search.seconds(config)[0] >= tile.search._arithmetic * (1 - ROUNDING) for config in sample)
+
+
+@crossed({"shape": [(512, 512, 512), (333, 77, 1016), (256, 256, 2048)], "cpu": ("znver5", "cascadelake")})
+def test_the_default_is_the_same_where_sums_in_parts_are_sketched_although_they_cannot_be_worth_it(
+    shape: tuple[int, int, int], cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = contraction(matmul(*shape), cpu)[1].search.point()
+    monkeypatch.setattr(BlockingSearch, "_is_cheapest", lambda *_: False)
+    assert contraction(matmul(*shape), cpu)[1].search.point() == known
 
 
 @crossed({"shape": [(512, 512, 512), (128, 768, 768), (32, 2048, 1024), (1000, 1000, 1000)], "cpu": MACHINES})

@@ -17,7 +17,7 @@ from tensorlang.schedules.model.estimate import estimate
 from tensorlang.schedules.strategies import choose
 from tests.thinned import few
 
-SMALL = target("native").with_caches(Caches(l1=4 << 10, l2=16 << 10, l3=1 << 20, cores=1))
+SMALL = target("znver3").with_caches(Caches(l1=4 << 10, l2=16 << 10, l3=1 << 20, cores=1))
 
 
 def turned(rows: int, columns: int) -> Tensor:

@@ -135,6 +135,17 @@ def test_rows_a_power_of_two_apart_contend_for_few_sets():
     assert found[2048] > 50 * max(found[1040], LINE)
 
 
+def test_rows_that_are_skipped_leave_sets_empty():
+    """128 rows of 4 KiB fall into 16 of Cascade Lake's sets, each of which holds 16 lines; every other one of 256 into 8."""
+    found = {}
+    for step in (1, 2):
+        A = tl.placeholder((256, 1024), name="A")
+        r = tl.reduce_axis(128, name="r")
+        s = tl.Schedule(tl.compute((8,), lambda i, A=A, r=r, step=step: tl.sum(A[step * r, 0] * tl.cast(i, "float32"), axis=r), name="S"))
+        found[step] = estimate(s.nest, CASCADELAKE).bytes["L3"]
+    assert found[2] > 50 * max(found[1], LINE)
+
+
 @given(programs())
 def test_every_program_has_an_estimate(program):
     nest = tl.Schedule(program.outputs).nest

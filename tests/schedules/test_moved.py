@@ -256,3 +256,21 @@ def test_a_stage_leaves_a_wavefront_over_an_extent_of_run_time() -> None:
     s.compute_root("Y.1")
     for size in (0, 1, 9):
         check(s, dims={"n": size})
+
+
+@pytest.mark.parametrize("tail", ["guard", "peel", "mask", "shift"])
+def test_a_copy_that_moves_out_of_tiles_reaches_no_further_than_what_it_copies(tail: str) -> None:
+    """The end of the tile speaks of an axis that a split before it derives, and has an end of its own."""
+    x = tl.placeholder((3,), name="X")
+    s = tl.Schedule(tl.compute((1,), lambda i: x[i + 2] * 2 - x[i + 1], name="Y"))
+    s.cache_read("X", at="Y.i")
+    s.split("Y.i", 3, tail="peel")
+    s.store_at("X_cache", "Y.i_o")
+    s.cache_read("X", at="Y.i_o")
+    s.compute_at("X_cache_1", "X_cache.d0")
+    s.split("X_cache.d0", 3, tail=tail)
+    s.compute_at("X_cache_1", "X_cache.d0_o")
+    s.compute_at("X_cache_1", "Y.i_i")
+    (loop,) = (part for part in loops(s.nest.body) if part.loop == "X_cache_1.d0")
+    assert loop.hi == Const(3, loop.hi.dtype)
+    check(s)

@@ -195,3 +195,51 @@ OPERATORS: dict[str, Any] = {
     "and": lambda a, b: bool(a) and bool(b),
     "or": lambda a, b: bool(a) or bool(b),
 }
+
+
+# Reads of what is written again --------------------------------------------------------------------------------------------------
+
+
+def kept(program: tl.Tensor, loop: str) -> tl.Schedule:
+    """What `program` reads of A in a copy of which each iteration of its innermost loop adds what it lacks, and `loop` in two parts."""
+    s = tl.Schedule(program)
+    s.cache_read("A", at=s.loops("Y")[-1])
+    s.store_root("A_cache")
+    s.split(loop, 2)
+    return s
+
+
+@pytest.mark.parametrize(
+    ("offsets", "legal"), [((-2, 0, 2), True), ((-2, 2), True), ((-1, 0, 1), False), ((-2, 0, 1), False), ((-2, 1), False)]
+)
+def test_a_window_may_be_read_in_another_order_where_what_is_read_has_been_written_by_another_one(
+    offsets: tuple[int, ...], legal: bool
+) -> None:
+    """Even places read even ones alone: whoever else writes these again comes late, but one that is even came before."""
+    a = tl.placeholder((12,), name="A")
+
+    def body(i: Any) -> Any:
+        reads = [tl.select((i + by >= 0) & (i + by < 12), a[i + by], 0.0) for by in offsets]
+        return sum(reads[1:], start=reads[0])
+
+    s = kept(tl.compute((12,), body, name="Y"), "Y.i")
+    assert bool(s.can("reorder", "Y.i_i", "Y.i_o")) == legal
+    if legal:
+        s.reorder("Y.i_i", "Y.i_o")
+        check(s)
+    else:
+        assert s.can("reorder", "Y.i_i", "Y.i_o").error.code == "TL-S103"
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_read_that_its_own_iteration_fills_may_change_places_with_the_same_writes_of_others(after: int) -> None:
+    n, m = tl.dim("n", 1), tl.dim("m", 1)
+    a, b = tl.placeholder((m, n + 2), name="A"), tl.placeholder((n, m), "int64", name="B")
+    program = tl.compute((n, m), lambda i, j: a[tl.clamp(b[i, j], 0, m - 1), i] + a[j, i + after], name="Y")
+    s = kept(program, "Y.j")
+    s.reorder("Y.j_i", "Y.j_o")
+    rng = np.random.default_rng(0)
+    given = {a: rng.random((5, 6), "float32"), b: rng.integers(-2, 7, (4, 5))}
+    np.testing.assert_array_equal(tl.build(s)(given[a], given[b]), tl.evaluate(program, given))
+    s = kept(program, "Y.i")  # what an iteration adds, others of i do not write again
+    assert bool(s.can("reorder", "Y.i_i", "Y.i_o")) == (after == 2)

@@ -141,6 +141,36 @@ def test_partial_results_that_would_be_combined_twice_are_refused_with_two_itera
     assert first != second
 
 
+def columns(reducer: Any, n: int = 7) -> tl.Schedule:
+    """Y[j] = reducer over k and l of X[j, k, l], with j and k in one loop."""
+    x = tl.placeholder((3, 5, n), "int32", name="X")
+    k, l = tl.reduce_axis(5, name="k"), tl.reduce_axis(n, name="l")
+    s = tl.Schedule(tl.compute((3,), lambda j: reducer(x[j, k, l], axis=(k, l)), name="Y"))
+    s.fuse("Y.j", "k")
+    return s
+
+
+@pytest.mark.parametrize("reducer", ["max", "min", "argmax", "argmin", "largest"])
+def test_partial_results_may_be_combined_twice_where_the_reducer_does_not_mind(reducer: str) -> None:
+    largest = tl.reducer(lambda a, b: tl.select(a < b, b, a), tl.cast(-(1 << 31), "int32"), name="largest")
+    s = columns(largest if reducer == "largest" else getattr(tl, reducer))
+    s.rfactor("l")
+    check(s)
+
+
+@pytest.mark.parametrize("reducer", ["sum", "prod", "both"])
+def test_partial_results_are_not_combined_twice_where_one_component_minds(reducer: str) -> None:
+    both = tl.reducer(lambda a, b: (tl.maximum(a[0], b[0]), a[1] + b[1]), (tl.cast(-(1 << 31), "int32"), tl.cast(0, "int32")), name="both")
+    s = columns((lambda value, axis: both((value, value), axis=axis)[1]) if reducer == "both" else getattr(tl, reducer))
+    assert refusal(s, "rfactor", "l").code == "TL-S103"
+
+
+def test_of_an_empty_loop_there_are_no_partial_results_to_combine_twice() -> None:
+    s = columns(tl.sum, 0)
+    s.rfactor("l")
+    check(s)
+
+
 def test_an_extent_that_another_loop_decides_is_refused() -> None:
     x = tl.placeholder((6, 6), name="X")
 

@@ -277,6 +277,36 @@ def test_a_copy_would_hold_an_element_twice(directive: str) -> None:
     refused(s, directive, "S", outer, code="TL-S103", says="of which a copy of 'S' would hold two", shown=True)
 
 
+def table(order: str, start: Any = 0) -> Tensor:
+    """S[X[q]] = V[p, q], of which the last one stays: p from `start` on, and the axes in this order."""
+    X, V = tl.placeholder((7,), "int64", name="X"), tl.placeholder((5, 7), name="V")
+    zero = tl.compute((4,), lambda b: tl.cast(-1.0, "float32"), name="zero")
+    q = tl.reduce_axis(7, name="q")
+    p = tl.reduce_axis((start if isinstance(start, int) else start(q), 5), name="p")
+    if order == "pq":
+        return tl.scatter(zero, (p, q), lambda p, q: tl.clamp(X[q], 0, 3), lambda p, q: V[p, q], "set", name="S")
+    return tl.scatter(zero, (q, p), lambda q, p: tl.clamp(X[q], 0, 3), lambda q, p: V[p, q], "set", name="S")
+
+
+@pytest.mark.parametrize(("order", "cut"), [("pq", "S.p"), ("qp", "S.q"), ("qp", "S.p")])
+def test_what_is_set_again_is_copied_back_in_order_where_the_other_loops_run_alike(order: str, cut: str) -> None:
+    s = tl.Schedule(table(order))
+    outer, _ = s.split(cut, 2)
+    s.cache_write("S", at=outer)
+    assert ("float32[7]" if order == "pq" else "float32[2]" if cut == "S.q" else "float32[]") in str(s).split("S_cache: ")[1]
+    check(s)
+
+
+def test_what_is_set_again_is_not_copied_back_where_the_other_loops_differ_from_place_to_place() -> None:
+    slanted = tl.Schedule(table("qp"))
+    outer, _ = slanted.split("S.q", 4)
+    slanted.skew("S.p", by="S.q_i")
+    refused(slanted, "cache_write", "S", outer, code="TL-S103", says="of which a copy of 'S' would hold two", shown=True)
+    some = tl.Schedule(table("qp", lambda q: tl.minimum(q, 3)))
+    outer, _ = some.split("S.q", 4)
+    refused(some, "cache_write", "S", outer, code="TL-S303", says="depends on more than where they are")
+
+
 def test_a_scatter_is_computed_whole() -> None:
     s = tl.Schedule(histogram(read=True))
     refused(s, "compute_inline", "S", code="TL-S301", says="writes the tensor of 'S' too")

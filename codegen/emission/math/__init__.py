@@ -48,7 +48,7 @@ from tensorlang.codegen.emission.math.values import Mask, Real
 from tensorlang.errors import InternalError
 from tensorlang.ir.dtype import FLOAT32, FLOAT64, DType
 
-__all__ = ["FUNCTIONS", "emit", "emit_fma"]
+__all__ = ["FUNCTIONS", "emit", "emit_fma", "emit_whole_power"]
 
 FUNCTIONS: Final[dict[str, Callable[..., Real | Mask]]] = {
     "exp": exponential.exp,
@@ -111,6 +111,11 @@ def emit(
         raise InternalError(f"{function} of {dtype}: only float32 and float64 have code, widen the operands first")
     lanes = _lanes(builder, args[0], has_fma=has_fma, has_round=has_round, has_scale=has_scale)
     return FUNCTIONS[function](*(Real(lanes, arg) for arg in args)).raw
+
+
+def emit_whole_power(builder: ir.IRBuilder, base: ir.Value, exponent: int) -> ir.Value:
+    """base ** exponent for a float or a vector of them, as a product; the exponent is not 0."""
+    return power.whole_power(Real(_lanes(builder, base, has_fma=False), base), exponent).raw
 
 
 def emit_fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value, *, has_fma: bool) -> ir.Value:

@@ -2,7 +2,8 @@
 
 x ** y = 2 ** (y * log2(|x|)), with log2(m) = s * L(s ** 2), s = (m - 1) / (m + 1). An error in the logarithm is multiplied by up to
 1075 * log(2) in the result, so float64 keeps the logarithm and its product with y as pairs, and float32 computes in float64. What C's
-pow (ISO C, annex F) says of zeros, infinities, NaN and negative bases is selected at the end.
+pow (ISO C, annex F) says of zeros, infinities, NaN and negative bases is selected at the end. Few factors are multiplied
+(`traverse.whole_power`): products have those values by themselves.
 
 Coefficients, fitted as in `exponential`, on z = s ** 2 <= 0.02945: float32 L itself, relative; float64 the rest of L after its terms
 1, z and z ** 2, which are pairs.
@@ -105,6 +106,18 @@ def _long(x: Real, y: Real) -> Real:
     low = select(within, low, 0.0)
     n, (high, low) = exp2_pair(high, low)
     return scale(high + low, n)
+
+
+def whole_power(x: Real, n: int) -> Real:
+    """x ** n as C's pow for float32 x and a whole number n, not 0: squares and products in float64, rounded once."""
+    square, value, factors = x.widen(), None, abs(n)
+    while factors:
+        if factors & 1:
+            value = square if value is None else value * square
+        factors >>= 1
+        square = square * square if factors else square
+    assert value is not None
+    return (1.0 / value if n < 0 else value).narrow()
 
 
 def power(x: Real, y: Real) -> Real:

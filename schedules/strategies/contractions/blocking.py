@@ -2,7 +2,8 @@
 
 Points are compared as sketches (`sketch`), of which some forty cost what one or two schedules do. One descent leads from the
 register tile of most arithmetic for each load, with whole sums and nothing packed, through packings, tiles and unrolling; another one from
-there, in parts of a middle depth, through orders and packings, depths and tiles.
+there, in parts of a middle depth, through orders and packings, depths and tiles. The other one is left out where whole sums take so little
+more than their arithmetic that no point in parts could be worth it: of most products whose operands fit the caches.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from itertools import product
 from typing import Any, Final
 
 from tensorlang.schedules.model.estimate import estimated
+from tensorlang.schedules.model.issue import INSTRUCTION
 from tensorlang.schedules.model.sketch import PACKED, Sketch, numbered
 from tensorlang.schedules.strategies.analysis.stages import size
 from tensorlang.schedules.strategies.contractions.register_tile import RegisterTiles
 from tensorlang.schedules.strategies.contractions.sketch import TilingSketches
 from tensorlang.schedules.strategies.descent import CODE_COST, descend
 from tensorlang.schedules.strategies.rows.stage_strategy import Constraint
+from tensorlang.system.lazy import cached_property
 
 DEPTH: Final = 256
 """The depth at which orders are compared beside whole sums: in the middle of those that panels in caches have."""
@@ -30,10 +33,12 @@ SHORT: Final = 3e-6
 PARTS_COST: Final = 1.1
 """What sums in parts of the depth are charged: their code is built in more than twice the time, and the model is not sure of less. Not
 where data pick panels: whole ones are not fetched ahead, so that they are slower than the model says."""
+ROUNDING: Final = 1e-9
+"""The share by which sums of floating-point numbers in another order may differ, generously."""
 PACKS: Final = ("pack_vector", "pack_row")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockingSearch:
     """The search for the cheapest point of a contraction whose knobs have the given `values` and hold to `constraints`.
 
@@ -59,7 +64,7 @@ class BlockingSearch:
         if self._seconds(start) < SHORT:
             return start
         whole = descend(start, (self._packings, self._tiles, self._unrolled), self._seconds)
-        if self._middle == depths[-1]:
+        if self._middle == depths[-1] or self._is_cheapest(whole):
             return whole
         orders = self._orders_and_depths if self._picked else self._orders
         middle = {**whole, "depth": self._middle, "unroll": 1}
@@ -69,10 +74,14 @@ class BlockingSearch:
     def tile_seconds(self) -> float:
         """What the cheapest tile takes, whole or in parts of a middle depth: enough to compare ways to run the same contraction."""
         whole = descend(self.start(), (self._packed_lanes, self._tiles), self._seconds)
-        if self._middle == whole["depth"]:
+        if self._middle == whole["depth"] or self._is_cheapest(whole):
             return self._seconds(whole)
         parts = {**whole, "depth": self._middle, "order": self.values["order"][1]}
         return min(self._seconds(whole), self._parts_cost * self._seconds(parts))
+
+    def _is_cheapest(self, whole: Mapping[str, Any]) -> bool:
+        """Is it known that no sums in parts are worth it beside whole ones, before any are sketched?"""
+        return self._seconds(whole) <= self._parts_cost * (self._arithmetic + self._consumer_seconds) * (1 - ROUNDING)
 
     @property
     def _middle(self) -> int:
@@ -117,12 +126,7 @@ class BlockingSearch:
 
     def _tiles(self, _: Mapping[str, Any]) -> Iterator[dict[str, int]]:
         """For each number of vectors the register tile of most value."""
-        tiles = self.tiles
-        for vectors in tiles.vector_sizes:
-            fitting = [rows for rows in tiles.row_sizes if tiles.fits(rows, vectors)]
-            if fitting:
-                rows = max(fitting, key=lambda rows: (tiles.value(rows, vectors), rows))
-                yield {"vectors": vectors, **self._rows(rows)}
+        return ({"vectors": vectors, **self._rows(rows)} for vectors, rows in self.tiles.worthiest.items())
 
     def _packed_lanes(self, _: Mapping[str, Any]) -> Iterator[dict[str, bool]]:
         """Both choices for the operand of the lanes."""
@@ -148,7 +152,7 @@ class BlockingSearch:
             return math.inf
         seconds = self._estimated(config)
         if config["depth"] < size(self.tiles.kernel.roles.depth):
-            seconds += self._consumer_seconds()
+            seconds += self._consumer_seconds
         body: int = config.get("rows", 1) * config["vectors"] * config["unroll"]
         return seconds * (1 + CODE_COST * body)
 
@@ -161,6 +165,27 @@ class BlockingSearch:
     def _is_point(self, config: Mapping[str, Any]) -> bool:
         return all(holds({"epilogue": "apart", **config}) for holds, _ in self.constraints)
 
+    @cached_property
+    def _arithmetic(self) -> float:
+        """Seconds below which no point is: all vectors of the contraction, of which only the last of a row is not full, on all ports.
+
+        A point computes these, more where tiles end within a vector, and what else it does takes time too.
+        """
+        core, kernel = self.tiles.machine.core, self.tiles.kernel
+        sketch = Sketch.of(self.sketches.plain, kernel.roles.stage.name)
+        iterations, lanes, each = (
+            math.prod(loop.trips for loop in sketch.loops),
+            core.lanes(sketch.statement.bits),
+            sketch.statement.operations,
+        )
+        if kernel.products > 1:
+            vectors, each = iterations / lanes / kernel.products, min(each, INSTRUCTION)
+        else:
+            row = math.prod(sketch.trips(loop.loop) for loop in kernel.roles.vector.loops)
+            vectors = iterations / row * math.ceil(row / lanes - ROUNDING)
+        return vectors * each / core.ports.arithmetic / core.hertz
+
+    @cached_property
     def _consumer_seconds(self) -> float:
         """What the consumer takes by itself, its last loop in vectors."""
         if not self.consumer:

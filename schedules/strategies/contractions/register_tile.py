@@ -77,6 +77,16 @@ class RegisterTiles:
         return float(used * independent * (2 * rows * vectors / tiles / loads) ** 0.25)
 
     @cached_property
+    def worthiest(self) -> dict[int, int]:
+        """For each number of vectors the rows of the most value that fit the registers; none where none do."""
+        found = {}
+        for vectors in self.vector_sizes:
+            fitting = [(self.value(rows, vectors), rows) for rows in self.row_sizes if self.fits(rows, vectors)]
+            if fitting:
+                found[vectors] = max(fitting)[1]
+        return found
+
+    @cached_property
     def best(self) -> tuple[int, int]:
         """The rows and vectors of the most value that fit the registers; of equal ones the most rows, which read panels less often."""
         if self.kernel.roles.row is None:
@@ -85,7 +95,7 @@ class RegisterTiles:
                 for count in self.vector_sizes
                 if count * self.kernel.roles.results <= max(MAX_VECTORS_ALONE, self.kernel.roles.results)
             )
-        tiles = [(rows, vectors) for rows in self.row_sizes for vectors in self.vector_sizes if self.fits(rows, vectors)]
+        tiles = [(rows, vectors) for vectors, rows in self.worthiest.items()]
         return max(tiles, key=lambda tile: (self.value(*tile), tile), default=(1, 1))
 
 

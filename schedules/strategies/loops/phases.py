@@ -16,11 +16,12 @@ from math import gcd, lcm
 from typing import Final
 
 from tensorlang.ir import Axis, Binary, Call, Compare, Const, Expr, For, Load, Select, Unary
+from tensorlang.ir.dtype import FLOAT32
 from tensorlang.ir.linear import linear
 from tensorlang.ir.traverse import axes_of, children, loads_of, walk
 from tensorlang.schedules.directives.loop_kinds import Unroll, Vectorize
 from tensorlang.schedules.directives.reorder import Reorder
-from tensorlang.schedules.legality.code_size import FUNCTIONS
+from tensorlang.schedules.legality.code_size import function_size
 from tensorlang.schedules.schedule import Schedule
 from tensorlang.schedules.strategies.analysis.stages import StageInfo, from_zero, is_literal
 
@@ -70,7 +71,7 @@ def _operations(expr: Expr) -> float:
     """Issue slots of the arithmetic on data."""
     own = {Call: 1.0, Binary: 1.0, Unary: 1.0, Compare: 1.0, Select: 1.0}.get(type(expr), 0.0)
     if isinstance(expr, Call):
-        own = float(FUNCTIONS[expr.function][0])
+        own = float(function_size(expr, FLOAT32))
     if not any(True for _ in loads_of(expr)):
         return 0.0
     inside = () if isinstance(expr, Load) else children(expr)

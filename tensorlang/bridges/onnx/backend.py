@@ -5,7 +5,6 @@ Importing this needs onnx, whose classes these extend; `tensorlang.graph.from_on
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
@@ -20,6 +19,7 @@ from tensorlang.bridges.onnx.scope import Imported
 from tensorlang.bridges.packages import required
 from tensorlang.graph import CompiledGraph, Value
 from tensorlang.graph.passes import apply, common_subexpressions, fold_batch_norm, fold_constants
+from tensorlang.system.object_cache import ObjectCache
 
 _base: Any = required("onnx.backend.base", "onnx")
 
@@ -34,7 +34,7 @@ class Prepared(_base.BackendRep):  # type: ignore[misc]  # onnx says no types
         self.model = model
         self.names = [entry.name for entry in model.graph.input if entry.name not in {one.name for one in model.graph.initializer}]
         self.deciding: dict[str, None] = {}
-        self._made: OrderedDict[object, tuple[Imported, CompiledGraph]] = OrderedDict()
+        self._made: ObjectCache[tuple[Imported, CompiledGraph]] = ObjectCache(KEPT)
         try:
             self._compiled({}, {})
         except ValueNeededError as error:
@@ -68,15 +68,13 @@ class Prepared(_base.BackendRep):  # type: ignore[misc]  # onnx says no types
     def _compiled(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[Imported, CompiledGraph]:
         """The graph where inputs have values that are known, and the types of arrays."""
         key = tuple((name, _spelled(value, name in known)) for name, value in arrays.items())
-        found = self._made.get(key)
-        if found is None:
+
+        def made() -> tuple[Imported, CompiledGraph]:
             values = {name: value for name, value in known.items() if isinstance(value, np.ndarray) and self._typed(name)}
             imported = read(self.model, values, {name: value for name, value in arrays.items() if name not in values})
-            graph = apply(imported.graph, fold_constants, common_subexpressions, fold_batch_norm)
-            found = self._made[key] = imported, graph.compile()
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        return found
+            return imported, apply(imported.graph, fold_constants, common_subexpressions, fold_batch_norm).compile()
+
+        return self._made.get(key, made)
 
     def _typed(self, name: str) -> bool:
         """Does the model say the shape of an input, so that what is wanted of it is its value?"""

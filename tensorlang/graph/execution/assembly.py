@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang import kernels
-from tensorlang.graph.execution.calling import shape_at
+from tensorlang.graph.definition import shape_at
 from tensorlang.graph.execution.lanes import Stage
 from tensorlang.graph.execution.ordering import Ordered, Work
-from tensorlang.graph.execution.places import Place
 from tensorlang.graph.execution.plan import Lifetime, Plan, plan
 from tensorlang.graph.execution.steps import KernelStep
+from tensorlang.graph.places import Place
 from tensorlang.graph.strided import Strided
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.graph.definition import shape_at
 from tensorlang.graph.ir import Array, Graph, Value
 
 
@@ -29,11 +30,6 @@ def bound(graph: Graph, inputs: Sequence[object]) -> tuple[list[Array], dict[str
     return arrays, sizes
 
 
-def shape_at(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The extents of a value where dims have these sizes."""
-    return tuple(extent.at(**sizes) if isinstance(extent, tl.Dim) else extent for extent in value.shape)
-
-
 def _fix(graph: Graph, value: Value, name: str, bounds: tuple[int, int], size: int, sizes: dict[str, int]) -> None:
     least, most = bounds
     if not least <= size <= most:
@@ -42,14 +38,20 @@ def _fix(graph: Graph, value: Value, name: str, bounds: tuple[int, int], size: i
         raise tl.CallError(f"{graph.name}: input {value}: the dim {name} is {size} here, and {sizes[name]} elsewhere")
 
 
-def _array(graph: Graph, value: Value, given: Any) -> Array:
+def _array(graph: Graph, value: Value, given: object) -> Array:
+    subject = f"{graph.name}: input {value}"
+    found = as_array(subject, given)
+    if found.dtype != value.dtype.numpy:
+        raise tl.CallError(f"{subject}: expected {value.dtype}, got {found.dtype}")
+    if found.ndim != len(value.shape):
+        raise tl.CallError(f"{subject}: expected {len(value.shape)} axes, got shape {found.shape}")
+    return found
+
+
+def as_array(subject: str, given: Any) -> Array:
+    """An array of what a caller passes, without a copy. Raises `CallError`, whose message begins with `subject`."""
     try:
         shares = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
-        found = np.from_dlpack(given) if shares else np.asarray(given)
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise tl.CallError(f"{graph.name}: input {value}: a {type(given).__name__} cannot be read as an array: {error}") from None
-    if found.dtype != value.dtype.numpy:
-        raise tl.CallError(f"{graph.name}: input {value}: expected {value.dtype}, got {found.dtype}")
-    if found.ndim != len(value.shape):
-        raise tl.CallError(f"{graph.name}: input {value}: expected {len(value.shape)} axes, got shape {found.shape}")
-    return found
+        return np.from_dlpack(given) if shares else np.asarray(given)
+    except (TypeError, AttributeError, ValueError, RuntimeError, BufferError) as error:
+        raise tl.CallError(f"{subject}: a {type(given).__name__} cannot be read as an array: {error}") from None

@@ -25,12 +25,11 @@ from tensorlang.graph.execution.calling import bound
 from tensorlang.graph.execution.grouping import Group, groups
 from tensorlang.graph.execution.lanes import in_turn, side_by_side
 from tensorlang.graph.execution.ordering import ordered
-from tensorlang.graph.execution.places import Place, places
 from tensorlang.graph.execution.plan import Plan
 from tensorlang.graph.execution.steps import KernelStep, Step
-from tensorlang.graph.execution.weights import with_weights
+from tensorlang.graph.execution.weights import held, with_weights
 from tensorlang.graph.ir import Array, Graph
-from tensorlang.graph.strided import in_order
+from tensorlang.graph.places import Place, places
 
 WORKERS: Final = 2
 """Kernels that are made at a time: one is scheduled while LLVM compiles another."""
@@ -112,8 +111,7 @@ class CompiledGraph:
         graph = with_weights(self.graph, weights)
         steps = []
         for step in self._kernel_steps:
-            packed = {value.name: in_order(array) for value in step.group.weights() if (array := graph.constant(value)) is not None}
-            changed = {name: array for name, array in packed.items() if name in weights}
+            changed = {value.name: held(graph, value) for value in step.group.weights() if value.name in weights}
             kernel: Any = step.kernel.repack(**changed) if changed else step.kernel
             steps.append(replace(step, kernel=kernel))
         with self._lock:
@@ -199,9 +197,7 @@ def _step(group: Group, lying: Mapping[str, Place], options: Mapping[str, Any]) 
         for value in group.inputs
         if value.name in lying and value.name not in names and not lying[value.name].lying.is_contiguous
     }
-    kernel = _kernel(results, operands, strides, {"constants": tuple(names), **options})
-    if weights:
-        kernel = kernel.prepack(**{value.name: in_order(array) for value in weights if (array := group.graph.constant(value)) is not None})
+    kernel = _kernel(results, operands, strides, {"constants": {value.name: held(group.graph, value) for value in weights}, **options})
     return KernelStep(group, kernel, tuple(value for value in group.inputs if value.name not in names))
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tensorlang as tl
-from tensorlang.graph.execution.calling import shape_at
-from tensorlang.graph.execution.places import Place
+from tensorlang.graph.definition import shape_at
 from tensorlang.graph.execution.steps import CopyStep, KernelStep, Step
 from tensorlang.graph.ir import Array, Graph, Value
 from tensorlang.graph.operators import find
+from tensorlang.graph.places import Place
 from tensorlang.graph.strided import Strided, in_order
 
 
@@ -100,7 +100,8 @@ class Ordered:
 
 def ordered(graph: Graph, steps: Sequence[KernelStep], lying: Mapping[str, Place], dims: Mapping[str, int]) -> Ordered:
     """All that one call does, for these sizes of dims, where values lie so."""
-    constants = {constant.value.name: in_order(constant.array) for constant in graph.constants}
+    read = {lying[value.name].memory for step in steps for value in step.operands} | {lying[value.name].memory for value in graph.outputs}
+    constants = {constant.value.name: in_order(constant.array) for constant in graph.constants if constant.value.name in read}
     made = Ordered(graph, lying, dims, constants)
     for step in steps:
         made.add_kernel(step)

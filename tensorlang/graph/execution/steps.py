@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from tensorlang import kernels
 from tensorlang.graph.execution.grouping import Group
-from tensorlang.graph.execution.places import Place
 from tensorlang.graph.ir import Value
+from tensorlang.graph.places import Place
 
 
 @dataclass(frozen=True, slots=True)

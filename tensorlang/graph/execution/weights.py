@@ -1,15 +1,25 @@
-"""Other values for the constants of a graph, by name."""
+"""The constants of a graph as kernels take them, and other values for them, by name."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 import tensorlang as tl
-from tensorlang.graph.ir import Array, Constant, Graph
+from tensorlang.errors import did_you_mean
+from tensorlang.graph.execution.calling import as_array
+from tensorlang.graph.ir import Array, Constant, Graph, Value
+
+
+def held(graph: Graph, value: Value) -> Array:
+    """A constant as it is given to a kernel: never written to, so that it is not copied where it is not packed."""
+    array = graph.constant(value)
+    assert array is not None, "it is constant"
+    found = array.view()
+    found.flags.writeable = False
+    return found
 
 
 def with_weights(graph: Graph, weights: Mapping[str, object]) -> Graph:
@@ -19,22 +29,17 @@ def with_weights(graph: Graph, weights: Mapping[str, object]) -> Graph:
     for name, given in weights.items():
         constant = known.get(name)
         if constant is None:
-            near = difflib.get_close_matches(name, known, 1)
-            raise tl.CallError(f"{graph.name} has no constant {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        made[name] = Constant(constant.value, _checked(graph, constant, given))
+            raise tl.CallError(f"{graph.name} has no constant {name!r}{did_you_mean(name, known)}")
+        made[name] = Constant(constant.value, _checked(graph, constant.value, given))
     return replace(graph, constants=tuple(made.get(constant.value.name, constant) for constant in graph.constants))
 
 
-def _checked(graph: Graph, constant: Constant, given: object) -> Array:
-    value = constant.value
+def _checked(graph: Graph, value: Value, given: object) -> Array:
+    """A copy of what is given, which stays as it is."""
+    subject = f"{graph.name}: constant {value}"
     if not value.shape:
-        raise tl.CallError(
-            f"{graph.name}: constant {value} is a number, which stands in the code of kernels; compile the graph with another"
-        )
-    try:
-        array = np.array(np.from_dlpack(given) if not isinstance(given, np.ndarray) else given, order="C")  # type: ignore[arg-type]
-    except (TypeError, AttributeError, ValueError, RuntimeError, BufferError) as error:
-        raise tl.CallError(f"{graph.name}: constant {value}: a {type(given).__name__} cannot be read as an array: {error}") from None
+        raise tl.CallError(f"{subject} is a number, which stands in the code of kernels; compile the graph with another")
+    array = as_array(subject, given)
     if array.dtype != value.dtype.numpy or array.shape != value.shape:
-        raise tl.CallError(f"{graph.name}: constant {value}: got {array.dtype}{list(array.shape)}")
-    return array
+        raise tl.CallError(f"{subject}: got {array.dtype}{list(array.shape)}")
+    return np.array(array, order="C")

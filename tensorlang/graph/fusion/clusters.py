@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from tensorlang.graph.definition import at_sizes
 from tensorlang.graph.fusion.group import Group
 from tensorlang.graph.ir import Graph, Node, Value
 from tensorlang.graph.operators import find
-from tensorlang.graph.strided import Strided
+from tensorlang.graph.places import copied_views
 
 
 class Clusters:
@@ -32,7 +31,7 @@ class Clusters:
         self.members: dict[int, tuple[int, ...]] = {}
         self._home: dict[str, int] = {}
         self._below: dict[int, frozenset[int]] = {}
-        self._live = live_nodes(graph)
+        self._live = frozenset(map(graph.place, graph.live))
         for place, node in enumerate(graph.nodes):
             if place in self._live and not self.transparent(node):
                 self.members[place] = (place,)
@@ -166,38 +165,3 @@ class Clusters:
             for user in self.below(part):
                 waiting[user].discard(part)
         return order
-
-
-def live_nodes(graph: Graph) -> frozenset[int]:
-    """The places of the nodes that reach an output."""
-    wanted = {value.name for value in graph.outputs}
-    found: set[int] = set()
-    for place in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[place]
-        if any(value.name in wanted for value in node.results):
-            found.add(place)
-            wanted.update(value.name for value in node.read)
-    return frozenset(found)
-
-
-def copied_views(graph: Graph) -> frozenset[str]:
-    """The results of views that cannot be seen where their operands lie, by name; with dims that is known at a call alone."""
-    if graph.dims:
-        return frozenset()
-    lying: dict[str, Strided] = {}
-    found: set[str] = set()
-    for node in graph.nodes:
-        view = find(node.operator).view
-        if view is None:
-            continue
-        read, result = node.read[0], node.results[0]
-        own = lying.get(read.name) or Strided.contiguous(_static(read))
-        seen = view(own, **at_sizes(node.attributes, {}))
-        if seen is None:
-            found.add(result.name)
-        lying[result.name] = seen or Strided.contiguous(_static(result))
-    return frozenset(found)
-
-
-def _static(value: Value) -> tuple[int, ...]:
-    return tuple(extent for extent in value.shape if isinstance(extent, int))

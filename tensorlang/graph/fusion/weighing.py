@@ -1,14 +1,13 @@
 """What a part of a graph costs as one kernel: `kernels.estimate` of its definition, and what a call costs that there would be one less of.
 
 A model has few different parts, so what was found is kept, by what a part computes: operators, attributes, types, who reads whom, and
-which results are wanted. Names do not count, nor do weights. A part of which there is no kernel, or no estimate, costs more than any.
+which results are wanted. Names do not count, nor do weights. The library keeps estimates for other processes too, where it keeps kernels.
+A part of which there is no kernel, or no estimate, costs more than any.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
 
@@ -16,28 +15,18 @@ import tensorlang as tl
 from tensorlang import kernels
 from tensorlang.graph.fusion.group import Group
 from tensorlang.graph.ir import Type
+from tensorlang.system.object_cache import ObjectCache
 
 CALL: Final = 1e-6
 """Seconds of one more kernel: its call, and operands that another one has just written."""
 KEPT: Final = 4096
 
-_kept: Final[OrderedDict[Hashable, float]] = OrderedDict()
-_lock: Final = threading.Lock()
+_kept: Final[ObjectCache[float]] = ObjectCache(KEPT)
 
 
 def seconds(group: Group, target: str) -> float:
     """What a group costs as one kernel, its call included; infinity where there is none. Raises `BuildError` for an unknown target."""
-    key = target, structure(group)
-    with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key]
-    found = _estimated(group, target) + CALL
-    with _lock:
-        _kept[key] = found
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-    return found
+    return _kept.get((target, structure(group)), lambda: _estimated(group, target) + CALL)
 
 
 def _estimated(group: Group, target: str) -> float:
@@ -78,5 +67,4 @@ def _most(extent: tl.Dim) -> int:
 
 def forget() -> None:
     """Forget what was found in this process."""
-    with _lock:
-        _kept.clear()
+    _kept.clear()

@@ -7,6 +7,7 @@ from typing import Final
 
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.ir import Constant, Graph, Node, Origin, Value
+from tensorlang.system import mapped
 
 SAMPLE: Final = 64
 """Elements by which constants are told apart before all of their bits are read."""
@@ -14,16 +15,11 @@ SAMPLE: Final = 64
 
 def dead_code(graph: Graph) -> Graph:
     """The graph without nodes and constants that reach no output. Its inputs stay: they are what a call passes."""
-    live = {value.name for value in graph.outputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if any(value.name in live for value in node.results):
-            kept.append(node)
-            live.update(value.name for value in node.read)
-    constants = tuple(constant for constant in graph.constants if constant.value.name in live)
-    if len(kept) == len(graph.nodes) and len(constants) == len(graph.constants):
+    read = {value.name for value in (*graph.outputs, *(value for node in graph.live for value in node.read))}
+    constants = tuple(constant for constant in graph.constants if constant.value.name in read)
+    if len(graph.live) == len(graph.nodes) and len(constants) == len(graph.constants):
         return graph
-    return Graph(graph.inputs, constants, tuple(reversed(kept)), graph.outputs, graph.name).verify()
+    return Graph(graph.inputs, constants, graph.live, graph.outputs, graph.name).verify()
 
 
 def common_subexpressions(graph: Graph) -> Graph:
@@ -69,4 +65,6 @@ def _equal(constants: tuple[Constant, ...]) -> list[tuple[Constant, Value]]:
 
 def _sample(constant: Constant) -> bytes:
     flat = constant.array.flat
-    return constant.array.flat[:: max(1, len(flat) // SAMPLE)].tobytes() if constant.array.size else b""
+    found = flat[:: max(1, len(flat) // SAMPLE)].tobytes() if constant.array.size else b""
+    mapped.give_back(constant.array)
+    return found

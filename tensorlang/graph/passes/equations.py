@@ -15,7 +15,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.ir import Array, Value
-from tensorlang.graph.pattern import Attr, Match, Op, Pattern, Tensor
+from tensorlang.graph.pattern import Absent, Attr, Match, Op, Pattern, Tensor
 
 After: TypeAlias = "Callable[[Rewriter, Match], Value | None]"
 
@@ -31,6 +31,7 @@ class Equation:
 
 
 x, y, z = Tensor().bind("x"), Tensor().bind("y"), Tensor().bind("z")
+bias = Tensor().bind("bias") | Absent()
 a, b = Tensor(constant=True).bind("a"), Tensor(constant=True).bind("b")
 
 
@@ -126,6 +127,13 @@ def _viewed(operator: str, attribute: str) -> After:
     return after
 
 
+def _layer_of_rows(made: Rewriter, match: Match) -> Value | None:
+    """A layer of all rows in one axis, of the rows as they were: what is around it joins it without views between them."""
+    if match["x"].shape[-1] != match["y"].shape[-1]:
+        return None
+    return made("linear", made[match["x"]], made[match["y"]], made[match["bias"]] if "bias" in match else None)
+
+
 def _expanded_twice(made: Rewriter, match: Match) -> Value:
     return made("expand", made[match["x"]], shape=match.root.shape)
 
@@ -186,6 +194,7 @@ EQUATIONS: Final[tuple[Equation, ...]] = (
     Equation("a permutation of nothing", _op("permute", x, dims=Attr("first")), _not_permuted),
     Equation("a reshape of a reshape", _op("reshape", _op("reshape", x), shape=Attr("second")), _viewed("reshape", "shape")),
     Equation("a reshape of axes of one", _op("reshape", _op("permute", x, dims=Attr("first")), shape=Attr("second")), _reshaped_in_order),
+    Equation("a layer between reshapes", _op("reshape", _op("linear", _op("reshape", x), y, bias)), _layer_of_rows),
     Equation("a reshape to the same", _op("reshape", x), _same),
     Equation("an expansion of an expansion", _op("expand", _op("expand", x)), _expanded_twice),
     Equation("an expansion to the same", _op("expand", x), _same),

@@ -27,6 +27,7 @@ from tensorlang.graph.operators import find
 from tensorlang.graph.passes.cleaning import dead_code
 from tensorlang.graph.passes.layout import sink_permutes
 from tensorlang.graph.strided import Strided, in_order
+from tensorlang.system import mapped
 
 SMALL: Final = 1 << 16
 """Bytes up to which a result is folded though it is larger than its operands."""
@@ -129,7 +130,7 @@ def _run(part: Graph, order: list[Node] | list[Group | Node]) -> dict[str, Array
             del operands
         left.subtract(value.name for value in dict.fromkeys(_reads(one)))
         for name in last:
-            del values[name]
+            mapped.give_back(values.pop(name))
         values |= zip((value.name for value in one.results), made, strict=True)
         del made
     return {value.name: _whole(values[value.name]) for value in part.outputs}
@@ -150,9 +151,12 @@ def _looked_at(node: Node, operands: Sequence[Array | None]) -> Array | None:
 
 
 def _whole(array: Array) -> Array:
-    """An array that keeps no other memory than that of its elements: of something larger, a copy."""
+    """An array that keeps no other memory than that of its elements: of something larger, and of what is small, a copy in order.
+
+    A transposed weight stays as it lies: whoever packs it reads each element once in any case.
+    """
     base = array.base if isinstance(array.base, np.ndarray) else array
-    return array if base.nbytes <= array.nbytes + ALIGNED and array.nbytes > EVALUATED else in_order(array)
+    return array if base.nbytes <= array.nbytes + ALIGNED and array.nbytes > SMALL else in_order(array)
 
 
 def _reads(one: Node | Group) -> tuple[Value, ...]:

@@ -16,7 +16,8 @@ from tensorlang.codegen.calling import sequence_ir
 from tensorlang.codegen.calling.entry_table import word
 from tensorlang.codegen.export.interface import BAD_POINTER
 from tensorlang.codegen.runtime import workspaces
-from tensorlang.kernels.bundles.image import COPY, LINE, NUMBER, PASSED, Image, Instruction
+from tensorlang.ir.machine import LINE_BYTES
+from tensorlang.kernels.bundles.image import COPY, NUMBER, PASSED, Image, Instruction
 from tensorlang.kernels.bundles.weights_file import MAGIC, VERSION
 from tensorlang.kernels.touched import nbytes
 
@@ -96,7 +97,7 @@ def _entry(image: Image, symbols: Sequence[str]) -> str:
     ports = (*image.inputs, *image.outputs)
     names = ["zero", "arena", "weights", *(f"p{place}" for place in range(len(ports)))]
     lines = [f'define i32 @"{image.name}"({", ".join(f"ptr %{name}" for name in names[1:3][::-1] + names[PASSED:])}) {{']
-    tests = [("weights", LINE, True), ("arena", LINE, image.arena > 0)]
+    tests = [("weights", LINE_BYTES, True), ("arena", LINE_BYTES, image.arena > 0)]
     tests += [(f"p{place}", port.dtype.bytes, nbytes(port) > 0) for place, port in enumerate(ports)]
     lines += [f"  %{name}.i = ptrtoint ptr %{name} to i64" for name in names[1:]]
     for name, alignment, needed in tests:

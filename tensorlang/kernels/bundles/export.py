@@ -7,7 +7,6 @@ name.so        the same as name.a, linked           tensorlang_vm.c   a machine 
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 from collections.abc import Sequence as SequenceOf
@@ -17,13 +16,14 @@ from typing import Final
 from tensorlang.codegen.cache import identifiers
 from tensorlang.codegen.cache.signature import c_name, c_type
 from tensorlang.codegen.export import libraries
+from tensorlang.codegen.export.writing import written
 from tensorlang.errors import BuildError, did_you_mean
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.kernels.bundles import bytecode, objects as made_objects, weights_file
 from tensorlang.kernels.bundles.entry import BAD_WEIGHTS
-from tensorlang.kernels.bundles.image import LINE, Image, image
+from tensorlang.kernels.bundles.image import Image, image
 from tensorlang.kernels.sequences import Sequence
 from tensorlang.kernels.steps import Port
-from tensorlang.system import files
 
 FORMATS: Final = ("a", "h", "weights", "tlbc", "c", "so")
 DEFAULT: Final = ("a", "h", "weights", "tlbc", "c")
@@ -58,7 +58,8 @@ def export(sequence: Sequence, directory: str | os.PathLike[str], formats: Seque
                 contents[form] = bytecode.encode(program)
             case _:
                 contents[form] = machine_source().encode()
-    return _write(directory, program.name, contents)
+    named = {form: (MACHINE if form == "c" else f"{program.name}.{form}", held) for form, held in contents.items()}
+    return written(directory, named, program.name)
 
 
 def machine_source() -> str:
@@ -111,7 +112,7 @@ def header(program: Image, words: SequenceOf[str], target: str) -> str:
             "#endif",
             f"#define {upper}_ARENA_BYTES {max(program.arena, 1)}",
             f"#define {upper}_WEIGHTS_BYTES {program.weights_bytes}",
-            f"#define {upper}_ALIGNMENT {LINE} /* of the arena and of the weights */",
+            f"#define {upper}_ALIGNMENT {LINE_BYTES} /* of the arena and of the weights */",
             "/* Errors: a pointer is null or not aligned; the weights are not those of this function, or not whole. */",
             "#ifndef TENSORLANG_SEQUENCE_ERRORS",
             "#define TENSORLANG_SEQUENCE_ERRORS",
@@ -138,17 +139,3 @@ def header(program: Image, words: SequenceOf[str], target: str) -> str:
 def _told(port: Port, word: str, kind: str) -> str:
     bits = f", as bits of {port.dtype}" if port.dtype in ("float16", "bfloat16") else ""
     return f"   {word}{''.join(f'[{extent}]' for extent in port.shape)}: {kind}{bits}"
-
-
-def _write(directory: str | os.PathLike[str], name: str, contents: dict[str, bytes]) -> dict[str, Path]:
-    try:
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = {form: folder / (MACHINE if form == "c" else f"{name}.{form}") for form in contents}
-        with contextlib.ExitStack() as written:
-            for form, path in paths.items():
-                written.enter_context(files.replacing(path)).write(contents[form])
-        return paths
-    except (OSError, TypeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BuildError(f"{name} cannot be exported to {str(directory)!r:.200}: {reason}") from None

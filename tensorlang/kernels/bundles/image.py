@@ -16,13 +16,13 @@ from tensorlang.codegen.cache.program import Program
 from tensorlang.codegen.runtime import arrays
 from tensorlang.codegen.runtime.workspaces import SUFFIX
 from tensorlang.errors import BuildError
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.kernels.sequences import Sequence, copy_form
 from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step
 from tensorlang.kernels.touched import spans
 
 NUMBER, ARENA, WEIGHTS, PASSED = range(4)
-LINE: Final = 64
-HEADER: Final = 64
+HEADER: Final = LINE_BYTES
 """Bytes of a file of weights before the first of them."""
 COPY: Final = "copy"
 
@@ -76,7 +76,7 @@ class _Making:
         if key not in self.offsets:
             self.offsets[key] = self.end
             self.weights.append((self.end, array))
-            self.end += -(-array.nbytes // LINE) * LINE
+            self.end += -(-array.nbytes // LINE_BYTES) * LINE_BYTES
         return self.offsets[key]
 
     def word(self, slot: Slot) -> tuple[int, int]:

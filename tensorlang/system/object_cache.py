@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from tensorlang.system import forks
@@ -24,12 +24,12 @@ class ObjectCache(Generic[T]):
 
     def __init__(self, size: int = KEPT) -> None:
         self.size = size
-        self._values: OrderedDict[str, T] = OrderedDict()
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = forks.short_lock()
         self.renew()
         forks.anew(self)
 
-    def get(self, name: str, make: Callable[[], T]) -> T:
+    def get(self, name: Hashable, make: Callable[[], T]) -> T:
         """The value of a name, made where it is missing. Raises what `make` raises."""
         found = self._known(name)
         if found is not None:
@@ -56,14 +56,14 @@ class ObjectCache(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def _known(self, name: str) -> T | None:
+    def _known(self, name: Hashable) -> T | None:
         with self._lock:
             found = self._values.get(name)
             if found is not None:
                 self._values.move_to_end(name)
             return found
 
-    def _keep(self, name: str, value: T) -> None:
+    def _keep(self, name: Hashable, value: T) -> None:
         dropped = []  # freed after the lock: what they refer to may take its time
         with self._lock:
             self._values[name] = value
@@ -72,4 +72,4 @@ class ObjectCache(Generic[T]):
 
     def renew(self) -> None:
         """Nobody builds: in a forked child, who did is not there any more."""
-        self._building: dict[str, threading.Lock] = {}
+        self._building: dict[Hashable, threading.Lock] = {}

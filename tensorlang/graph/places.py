@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorlang.graph.definition import at_sizes
-from tensorlang.graph.execution.calling import shape_at
+from tensorlang.graph.definition import at_sizes, shape_at
 from tensorlang.graph.ir import Graph, Value
 from tensorlang.graph.operators import find
 from tensorlang.graph.strided import Strided
@@ -39,3 +38,12 @@ def places(graph: Graph, sizes: Mapping[str, int]) -> dict[str, Place]:
             seen = None if view is None else view(source.lying, **at_sizes(node.attributes, sizes))
             found[value.name] = own(value) if seen is None else Place(source.memory, seen)
     return found
+
+
+def copied_views(graph: Graph) -> frozenset[str]:
+    """The results of views that cannot be seen where their operands lie, by name; with dims that is known at a call alone."""
+    if graph.dims:
+        return frozenset()
+    found = places(graph, {})
+    views = (node.results[0].name for node in graph.nodes if find(node.operator).view is not None)
+    return frozenset(name for name in views if found[name].memory == name)

@@ -1,0 +1,93 @@
+"""Pages of a file are given back and read again; memory that has no file is left alone. Constants that stay are not copied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import kernels
+from tensorlang.graph import Builder
+from tensorlang.graph.passes import fold_constants
+from tensorlang.system.mapped import give_back
+
+N, K = 96, 200
+
+
+@pytest.fixture
+def weight(tmp_path: Path) -> Path:
+    np.save(tmp_path / "weight.npy", np.random.default_rng(0).random((N, K), np.float32))
+    return tmp_path / "weight.npy"
+
+
+def test_what_is_given_back_is_read_again(weight: Path) -> None:
+    array, want = np.load(weight, mmap_mode="r"), np.load(weight)
+    for view in (array, array[3:5], array.T, np.asarray(array)[::2, 5:], array[:, 7]):
+        assert give_back(view)
+        np.testing.assert_array_equal(array, want)
+
+
+def test_memory_that_could_be_written_to_is_left_alone(weight: Path) -> None:
+    changed = np.load(weight, mmap_mode="c")
+    changed[0, 0] = 7
+    fixed = changed.view()
+    fixed.flags.writeable = False
+    plain = np.ones((N, K))
+    for array in (changed, fixed, plain, plain[:0], np.float32(3), np.load(weight, mmap_mode="r")[::-1]):
+        assert not give_back(np.asarray(array))
+    assert changed[0, 0] == 7 and plain.sum() == N * K
+
+
+def test_a_constant_that_cannot_be_written_to_is_not_copied(weight: Path) -> None:
+    table = np.load(weight, mmap_mode="r")
+    b = Builder("rows")
+    g = b.finish(b("embedding", b.input((5,), "int64", name="i"), b.constant(table, "table")))
+    compiled = g.compile(threads=1)
+    (bound,) = compiled.kernels[0].program.bound.values()
+    assert np.shares_memory(bound, table)
+    np.testing.assert_array_equal(compiled(np.arange(5))[0], table[:5])
+
+
+def test_a_transposed_weight_is_packed_from_where_it_lies(weight: Path) -> None:
+    """The same elements in the same order, of memory in another order, give the same kernel's operand."""
+    spec, x = kernels.Spec("matmul", ((64, K), (K, N))), np.random.default_rng(1).random((64, K), np.float32)
+    turned = np.load(weight, mmap_mode="r").T
+    one, other = (kernels.compile(spec, constants={"B": array}, threads=1) for array in (turned, np.ascontiguousarray(turned)))
+    (first,), (second,) = (kernel.program.bound.values() for kernel in (one, other))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(one(x), x @ turned, rtol=1e-4)
+
+
+def test_a_folded_view_of_a_large_weight_stays_where_it_lies(weight: Path) -> None:
+    table = np.load(weight, mmap_mode="r")
+    b = Builder("turned")
+    x = b.input((3, K), name="x")
+    g = fold_constants(b.finish(b("matmul", x, b("permute", b.constant(table, "w"), dims=(1, 0)))))
+    (constant,) = g.constants
+    assert np.shares_memory(constant.array, table)
+    given = np.ones((3, K), np.float32)
+    compiled = g.compile(threads=1)
+    np.testing.assert_allclose(compiled(given)[0], given @ table.T, rtol=1e-4)
+    compiled.load_weights({constant.value.name: np.ascontiguousarray(table.T * 2)})
+    np.testing.assert_allclose(compiled(given)[0], 2 * given @ table.T, rtol=1e-4)
+    np.testing.assert_allclose(compiled.graph.run(given)[0], 2 * given @ table.T, rtol=1e-4)
+
+
+def test_a_view_of_what_can_be_written_to_is_fixed_as_it_was() -> None:
+    """Of vectors nothing is packed; a read-only view says nothing of who else writes there."""
+    w, x = np.ones(9, np.float32), np.ones(9, np.float32)
+    fixed = w.view()
+    fixed.flags.writeable = False
+    read, other = tl.placeholder((9,), name="X"), tl.placeholder((9,), name="W")
+    kernel = kernels.compile(tl.compute((9,), lambda i: read[i] + other[i]), constants={"W": fixed})
+    w[:] = 5
+    np.testing.assert_array_equal(kernel(x), x + 1)
+
+
+def test_a_constant_array_that_is_written_to_later_is_packed_as_it_was() -> None:
+    b, x = np.ones((K, N), np.float32), np.ones((64, K), np.float32)
+    kernel = kernels.compile(kernels.Spec("matmul", (x.shape, b.shape)), constants={"B": b}, threads=1)
+    b[:] = 0
+    np.testing.assert_allclose(kernel(x), np.full((64, N), float(K)), rtol=1e-5)
