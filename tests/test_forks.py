@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _ctypes
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -251,6 +253,31 @@ def test_a_runtime_that_others_used_before_the_fork_is_not_waited_for(imported: 
         print(child(work), child(work))
     """)
     assert told.split() == ["0", "0"]
+
+
+def test_runtimes_are_found_while_another_thread_imports_extensions(tmp_path: Path) -> None:
+    """An import has the interpreter's lock and waits for the linker's: who has that one must not wait for the interpreter's."""
+    extension = shutil.copy(_ctypes.__file__, tmp_path)
+    told = run(f"""
+        import _ctypes, ctypes, sys
+        from tensorlang.codegen.runtime import openmp
+
+        sys.setswitchinterval(1e-6)
+        stop = threading.Event()
+
+        def load():
+            while not stop.is_set():
+                _ctypes.dlclose(ctypes.PyDLL({str(extension)!r})._handle)
+
+        other = threading.Thread(target=load, daemon=True)
+        other.start()
+        threaded()(DATA)
+        found = openmp.loaded()
+        print(len(found) > 0 and all(openmp.loaded() == found for _ in range(500)))
+        stop.set()
+        other.join()
+    """)
+    assert told == "True\n"
 
 
 def test_one_object_does_not_wait_for_what_another_makes() -> None:

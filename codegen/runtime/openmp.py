@@ -12,7 +12,6 @@ without: its parallel loops run on the calling thread, with the same results.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import importlib.util
 import os
@@ -21,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Library
@@ -32,15 +31,8 @@ SYMBOLS: Final = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 _NAMES: Final = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so")
 _LOADED: Final = re.compile(r"/.*/lib(?:gomp|omp|iomp5)[-.\w]*\.so[.\d]*")
-
-
-class _LoadedObject(ctypes.Structure):
-    """The head of `struct dl_phdr_info`: where an object is loaded, and its path."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
-
-
-_VISIT: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LoadedObject), ctypes.c_size_t, ctypes.c_void_p)
+_PATH_FIELD: Final = 5
+"""Fields before the path in a line of /proc/self/maps."""
 
 _PAUSE: Final = "omp_pause_resource_all"
 _PAUSE_HARD: Final = 2
@@ -93,7 +85,7 @@ def runtime() -> Runtime:
 
 def candidates() -> Iterator[str]:
     """Paths and names of runtimes to try, best first."""
-    yield from dict.fromkeys(loaded())
+    yield from loaded()
     yield from _NAMES
     found = importlib.util.find_spec("sklearn")
     for folder in (found.submodule_search_locations or []) if found is not None else []:
@@ -101,18 +93,17 @@ def candidates() -> Iterator[str]:
 
 
 def loaded() -> list[str]:
-    """Paths of the runtimes that this process has loaded already; none where the system does not tell."""
-    found: list[str] = []
+    """Paths of the runtimes that this process has loaded already; none where the system does not tell.
 
-    def note(info: Any, _size: int, _data: object) -> int:
-        path = os.fsdecode(info.contents.name or b"")
-        if _LOADED.fullmatch(path):
-            found.append(path)
-        return 0
-
-    with contextlib.suppress(AttributeError, OSError, MemoryError):  # not every C library can list what is loaded
-        ctypes.CDLL(None).dl_iterate_phdr(_VISIT(note), None)
-    return found
+    `dl_iterate_phdr` would call back into Python under the linker's lock, for which another thread may wait that imports an extension
+    and has the interpreter's lock: neither would go on. Mappings are listed without either. As a rule the oldest has the highest address.
+    """
+    try:
+        mappings = Path("/proc/self/maps").read_bytes().splitlines()
+    except OSError:
+        return []
+    paths = (os.fsdecode(mapping.split(maxsplit=_PATH_FIELD)[-1]) for mapping in reversed(mappings))
+    return list(dict.fromkeys(filter(_LOADED.fullmatch, paths)))
 
 
 def _gnu(path: str) -> ctypes.CDLL | None:
