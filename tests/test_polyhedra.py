@@ -13,7 +13,7 @@ from tensorlang import ir
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.polyhedra import find
 from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
-from tensorlang.ir.dtype import BOOL, INT32, INT64, DType
+from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tests.draws import examples
 from tests.work import work
 
@@ -89,7 +89,14 @@ def affine(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 
 
 INTEGERS = st.recursive(ATOMS, affine, max_leaves=5)
-ATOMIC = st.builds(Compare, st.sampled_from(ir.COMPARE), INTEGERS, INTEGERS)
+NUMBERS = st.sampled_from([INT64, FLOAT32, FLOAT64])
+ATOMIC = st.builds(
+    lambda op, left, right, of: Compare(op, *(side if of == INT64 else Cast(side, of) for side in (left, right))),
+    st.sampled_from(ir.COMPARE),
+    INTEGERS,
+    INTEGERS,
+    NUMBERS,
+)
 CONDITIONS = st.recursive(
     ATOMIC,
     lambda inner: st.builds(Binary, st.sampled_from(["and", "or"]), inner, inner) | st.builds(Unary, st.just("not"), inner),
@@ -138,6 +145,27 @@ def test_a_narrowing_cast_is_no_identity() -> None:
     large = Compare("ge", Cast(Cast(DATA, INT32), INT64), c(8))
     assert find(test("lt", DATA, 8), large) is not None
     assert find(test("lt", DATA, 8), test("ge", DATA, 0), large) is None
+
+
+def test_integers_compare_as_numbers_where_these_hold_them() -> None:
+    number = Cast(NARROW, FLOAT32)
+    assert find(Compare("gt", number, Const(127.0, FLOAT32))) is None
+    assert find(Compare("lt", number, Cast(NARROW, FLOAT32))) is None
+    assert find(Compare("ge", number, Const(5.0, FLOAT32)), test("lt", Cast(NARROW, INT64), 5)) is None
+    assert find(Compare("ge", number, Const(5.5, FLOAT32)), test("lt", Cast(NARROW, INT64), 5)) is not None  # not an integer: not decided
+    near, far = (Cast(op("add", DATA, by), FLOAT32) for by in (0, 1))
+    small = test("ge", DATA, 0), test("le", DATA, 2**24 - 1)
+    assert find(Compare("eq", near, far), *small) is None
+    assert find(Compare("eq", near, far), test("ge", DATA, 0), test("le", DATA, 2**24)) is not None  # 2**24 + 1 is rounded to 2**24
+
+
+def test_only_what_may_be_no_number_differs_from_itself() -> None:
+    data = Load(Buffer("G", (N,), FLOAT32), (X,))
+    assert find(Compare("ne", data, data)) is not None
+    assert find(Compare("eq", data, data)) is not None
+    number = Cast(DATA, FLOAT32)
+    assert find(Compare("ne", number, number)) is None
+    assert find(Unary("not", Compare("le", number, number))) is None
 
 
 def test_arithmetic_on_data_may_wrap() -> None:

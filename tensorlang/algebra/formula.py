@@ -2,8 +2,9 @@
 
 Arithmetic modulo the width of a type is affine: a sum that may wrap is the ideal sum, and a number of turns of 2**bits away. So are shifts
 and masks by a literal, narrowing casts, and quotients by a literal. A choice (`select`, the position of an `argmax`, a truth as a number)
-is a variable that equals one of its sides. What is left is opaque: a load, a quotient by a dim, a product of two variables. Equal
-expressions are one variable, within the interval that `bounds` finds, and of products and quotients a few laws are added.
+is a variable that equals one of its sides. Integers that are cast to a type which holds them compare as themselves. What is left is
+opaque: a load, a quotient by a dim, a product of two variables. Equal expressions are one variable, within the interval that `bounds`
+finds, and of products and quotients a few laws are added.
 
 So what a formula excludes is impossible, and a point of it is possible but for opaque variables.
 """
@@ -16,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, identity_loses, is_single, negated
-from tensorlang.algebra.interval import inside, whole
+from tensorlang.algebra.interval import exact_integers, inside, whole
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Reduce, Select, Unary
-from tensorlang.ir.dtype import BOOL, DType
+from tensorlang.ir.dtype import BOOL, INT64, DType
 from tensorlang.ir.traverse import dtype_of, substitute
 
 MAX_RUNS: Final = 8
@@ -55,10 +56,15 @@ class Formula:
             case Compare(op, Const(left, of), Const(right)) if of.is_floating:
                 numbers = of.numpy.type(left), of.numpy.type(right)  # as the type rounds them
                 return "1 = 1" if bool(getattr(operator, op)(*numbers)) == holds else "1 = 0"
+            case Compare(op, left, right) if left == right and dtype_of(left).is_floating and not here.floats(left).nan:
+                return "1 = 1" if (op != "ne") == holds else "1 = 0"
+            case Compare(op, left, right) if dtype_of(left).is_floating:
+                a_whole, b_whole = _held(left, here), _held(right, here)
+                if a_whole is not None and b_whole is not None:
+                    return self._compared(op, a_whole, b_whole, here, holds)
+                return f"{self.variable(expr)} = {int(holds)}"
             case Compare(op, left, right) if dtype_of(left).is_integer:
-                relation = op if holds else _NEGATED[op]
-                a, b = self.integer(left, here), self.integer(right, here)
-                return f"({a} < {b} or {a} > {b})" if relation == "ne" else f"{a} {_COMPARE[relation]} {b}"
+                return self._compared(op, left, right, here, holds)
             case Compare("eq" | "ne" as op, left, right) if dtype_of(left) == BOOL:
                 return self._same(left, right, here, equal=(op == "eq") == holds)
             case Binary("xor", left, right):
@@ -71,6 +77,12 @@ class Formula:
                 return self.boolean(Compare("ne", value, Const(0, dtype_of(value))), here, holds=holds)
             case _:
                 return f"{self.variable(expr)} = {int(holds)}"
+
+    def _compared(self, op: str, left: Expr, right: Expr, here: Bounds, holds: bool) -> str:
+        """Integers, of whatever types."""
+        relation = op if holds else _NEGATED[op]
+        a, b = self.integer(left, here), self.integer(right, here)
+        return f"({a} < {b} or {a} > {b})" if relation == "ne" else f"{a} {_COMPARE[relation]} {b}"
 
     def _same(self, left: Expr, right: Expr, here: Bounds, *, equal: bool) -> str:
         both = f"(({self.boolean(left, here)}) and ({self.boolean(right, here, holds=equal)}))"
@@ -304,6 +316,17 @@ class Formula:
                         f" or ({mine} > {theirs} and {product} + {by} <= {name})"
                     )
         return found[:MAX_PAIRS]
+
+
+def _held(expr: Expr, here: Bounds) -> Expr | None:
+    """The integer that a number of a floating-point type is, with nothing rounded; None where it may be another number."""
+    match expr:
+        case Cast(value, of) if dtype_of(value).is_integer and inside(here.values(value), exact_integers(of)):
+            return value
+        case Const(value, of) if float(value).is_integer() and inside((int(value), int(value)), exact_integers(of)):
+            return Const(int(value), INT64)
+        case _:
+            return None
 
 
 def _is_least(value: Expr, here: Bounds) -> bool:

@@ -144,6 +144,12 @@ _TINY: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149
 _LARGEST: Final = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38, "float64": math.inf}
 
 
+def exact_integers(of: DType) -> Interval:
+    """The range in which a floating-point type holds every integer."""
+    most = int(2 / _EPSILON[of])
+    return -most, most
+
+
 @dataclass(frozen=True, slots=True)
 class Floats:
     """`low <= value <= high`, or NaN where it may be."""
