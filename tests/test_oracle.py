@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.ir import Nest, Stmt, Store
+from tensorlang.ir import Axis, Binary, Buffer, Load, Nest, Stmt, Store, const
+from tensorlang.ir.dtype import DType
 from tensorlang.ir.traverse import map_statements
 from tensorlang.schedules.directives.join_reductions import JoinReductions
 from tests.fuzz.replay import unproved
@@ -273,3 +274,11 @@ def test_relations_that_take_isl_too_many_operations_to_read_are_too_much_and_ot
     monkeypatch.setattr(dependences, "listed", lambda *_: ["s0[0] => b0[0]"])
     with pytest.raises(islpy.Error, match="syntax error"):
         question.dependences(plain, arrays, {})
+
+
+def test_reads_that_cancel_are_not_missed() -> None:
+    """`x - x` is 0 in a copy that was simplified; `x - y` needs both."""
+    x = Load(Buffer("X", (const(8),), DType("int64")), (Axis("i"),))
+    y = dataclasses.replace(x, index=(const(3),))
+    assert dependences.without_effect(Binary("add", Binary("sub", x, x), y)) == {x}
+    assert dependences.without_effect(Binary("sub", x, y)) == frozenset()

@@ -18,7 +18,7 @@ from typing import Any
 
 from tensorlang.algebra.polyhedra import find
 from tensorlang.algebra.rules import FALSE, TRUE
-from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation, Stmt, Store, WindowRelation
+from tensorlang.ir import Axis, Binary, Compare, Expr, For, Nest, SplitRelation, Stmt, Store, WindowRelation, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import closure, in_scope
 from tensorlang.ir.traverse import axes_of, loads_of, read_in, written_in
@@ -151,10 +151,16 @@ def repeated(
     """Two different iterations of nested `loops` in which a store touches one element; None if each touches its own.
 
     `outer` are the loops around them, which are at one iteration; `inside` those within, which are at any. Given `first`, the earlier of
-    the two iterations is one in which this access is made.
+    the two iterations is one in which this access is made. An index that leaves the buffer is that of no element.
     """
-    around = (*outer, *loops, *inside)
-    target = Access(store.stage, store.buffers[0], store.index, writes=True, reducer=None, loops=around, conditions=(), position=0)
+    around, buffer = (*outer, *loops, *inside), store.buffers[0]
+    inside_buffer = tuple(
+        side
+        for part, extent in zip(store.index, buffer.shape, strict=True)
+        if not isinstance(part, Axis)
+        for side in (Compare("le", const(0), part), Compare("lt", part, extent))
+    )
+    target = Access(store.stage, buffer, store.index, writes=True, reducer=None, loops=around, conditions=inside_buffer, position=0)
     for position, loop in enumerate(loops):
         shared = frozenset(part.loop for part in (*outer, *loops[:position]))
         if _identity_apart(nest, loop, shared, target, target):

@@ -7,7 +7,8 @@ of two unknowns, and what follows from it is said in its place. Of one instance:
 
     f < count * extent             ->  outer - outer_lo < count
 
-and of two, f and g = (p - outer_lo) * extent + (j - inner_lo), with o and i the outer and inner axis of f:
+and of two, f and g = (p - outer_lo) * extent + (j - inner_lo), with o and i the outer and inner axis of f (g is a copy of f, or of the
+loop in a part that a directive has cut off):
 
     f < g                          ->  o < p, or o = p and i < j
     o = p                          ->  f - g = i - j
@@ -16,11 +17,12 @@ and of two, f and g = (p - outer_lo) * extent + (j - inner_lo), with o and i the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import reduce
 
 from tensorlang.ir import Binary, Compare, Const, Expr, FuseRelation, Nest, SplitRelation, WindowRelation
-from tensorlang.ir.relations import closure, in_scope, relation_names
+from tensorlang.ir.relations import bounds, closure, in_scope, relation_names
 from tensorlang.ir.traverse import axes_of
 from tensorlang.schedules.legality.instances import Instance
 
@@ -44,15 +46,18 @@ def fused_loop_facts(nest: Nest, one: Instance, two: Instance, shared: frozenset
                 counts = [count for count in _most_rows(nest, copy, relation) if is_fixed(count)]
                 digit = Binary("sub", copy.at(relation.outer), relation.outer_lo)
                 yield from (Compare("lt", digit, count) for count in counts)
-    for relation in scopes[0]:
+    for first, second in itertools.product(*scopes):
         if (
-            isinstance(relation, FuseRelation)
-            and not isinstance(relation.extent, Const)
-            and relation.fused in two.names.keys() & one.names.keys()
-            and relation in scopes[1]
-            and is_fixed(relation.extent, relation.outer_lo, relation.inner_lo)
+            isinstance(first, FuseRelation)
+            and isinstance(second, FuseRelation)
+            and not isinstance(first.extent, Const)
+            and bounds(first) == bounds(second)
+            and (first == second or (first not in scopes[1] and second not in scopes[0]))
+            and first.fused in one.names
+            and second.fused in two.names
+            and is_fixed(*bounds(first))
         ):
-            yield from _of_two(one, two, relation)
+            yield from _of_two(one, two, first, second)
 
 
 def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[Expr]:
@@ -73,13 +78,13 @@ def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[E
                 pass
 
 
-def _of_two(one: Instance, two: Instance, relation: FuseRelation) -> Iterator[Expr]:
-    (f, o, i), (g, p, j) = ([copy.at(axis) for axis in relation_names(relation)] for copy in (one, two))
+def _of_two(one: Instance, two: Instance, first: FuseRelation, second: FuseRelation) -> Iterator[Expr]:
+    (f, o, i), (g, p, j) = ([copy.at(axis) for axis in relation_names(of)] for copy, of in ((one, first), (two, second)))
     for a, b, c, d, e, h in ((f, g, o, p, i, j), (g, f, p, o, j, i)):
         yield _any(Compare("ge", a, b), Compare("lt", c, d), Binary("and", Compare("eq", c, d), Compare("lt", e, h)))
     yield _any(Compare("ne", f, g), Binary("and", Compare("eq", o, p), Compare("eq", i, j)))
     yield _any(Compare("ne", o, p), Compare("eq", Binary("sub", f, g), Binary("sub", i, j)))
-    far = [Compare("ge", Binary("sub", a, b), relation.extent) for a, b in ((f, g), (g, f))]
+    far = [Compare("ge", Binary("sub", a, b), first.extent) for a, b in ((f, g), (g, f))]
     yield _any(Compare("ne", i, j), Compare("eq", f, g), *far)
 
 

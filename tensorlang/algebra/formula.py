@@ -11,6 +11,7 @@ So what a formula excludes is impossible, and a point of it is possible but for 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tensorlang.ir.traverse import dtype_of, substitute
 MAX_RUNS: Final = 8
 MAX_PAIRS: Final = 6
 _COMPARE: Final = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
@@ -59,10 +61,10 @@ class Formula:
             case Compare(op, left, right) if left == right and dtype_of(left).is_floating and not here.floats(left).nan:
                 return "1 = 1" if (op != "ne") == holds else "1 = 0"
             case Compare(op, left, right) if dtype_of(left).is_floating:
-                a_whole, b_whole = _held(left, here), _held(right, here)
-                if a_whole is not None and b_whole is not None:
-                    return self._compared(op, a_whole, b_whole, here, holds)
-                return f"{self.variable(expr)} = {int(holds)}"
+                whole_numbers = _of_integers(op, left, right, here)
+                if whole_numbers is None:
+                    return f"{self.variable(expr)} = {int(holds)}"
+                return self.boolean(whole_numbers, here, holds=holds)
             case Compare(op, left, right) if dtype_of(left).is_integer:
                 return self._compared(op, left, right, here, holds)
             case Compare("eq" | "ne" as op, left, right) if dtype_of(left) == BOOL:
@@ -316,6 +318,23 @@ class Formula:
                         f" or ({mine} > {theirs} and {product} + {by} <= {name})"
                     )
         return found[:MAX_PAIRS]
+
+
+def _of_integers(op: str, left: Expr, right: Expr, here: Bounds) -> Expr | None:
+    """A comparison of numbers of a floating-point type as one of the integers that they are; None where they may be others."""
+    if isinstance(left, Const):
+        return _of_integers(_MIRRORED[op], right, left, here) if not isinstance(right, Const) else None
+    a, b = _held(left, here), _held(right, here)
+    if a is None:
+        return None
+    if b is not None:
+        return Compare(op, a, b)
+    number = float(dtype_of(right).numpy.type(right.value)) if isinstance(right, Const) else math.nan
+    if not abs(number) < INDEX_LIMIT or number.is_integer():
+        return None
+    if op in ("eq", "ne"):
+        return Const(op == "ne", BOOL)
+    return Compare("le" if op in ("lt", "le") else "gt", a, Const(math.floor(number), INT64))
 
 
 def _held(expr: Expr, here: Bounds) -> Expr | None:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import islpy
 
+from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Load, Nest, Select, Unary
 from tensorlang.ir.traverse import children, loads_of
 
@@ -183,8 +184,9 @@ class Relations:
             except Unknown:
                 kind += listed(tag, element, self.plain.writes.get(statement.label, []))
         self.order.append(self.order[-1].replace(tag, f"x{tag[1:]}", 1))
+        void = frozenset[Load]().union(*map(without_effect, store.values))
         for load, conditions, aside in reads_of(statement):
-            who, name = (here, tag) if not aside else (f"x{here[1:]}", f"x{tag[1:]}")
+            who, name = (here, tag) if not aside and load not in void else (f"x{here[1:]}", f"x{tag[1:]}")
             element = self.buffer(str(getattr(load.buffer, "name", "?")))
             try:
                 tests = [self.condition(cond, names, holds=holds) for cond, holds in conditions]
@@ -244,6 +246,17 @@ def _reads(expr: Expr, conditions: tuple[tuple[Expr, bool], ...], *, aside: bool
         case _:
             for part in children(expr):
                 yield from _reads(part, conditions, aside=aside)
+
+
+def without_effect(value: Expr) -> frozenset[Load]:
+    """The loads that a value does not depend on, since they cancel: `x - x` is 0. A directive may leave them out, as it may `x % 1`.
+
+    Where the simplified value spells some load of a buffer in another way, all loads of that buffer count as read.
+    """
+    found = {load: simplify(load) for load in loads_of(value)}
+    kept = {simplify(load) for load in loads_of(simplify(value))}
+    anew = {load.buffer for load in kept - set(found.values()) if isinstance(load, Load)}
+    return frozenset(load for load, simple in found.items() if simple not in kept and load.buffer not in anew)
 
 
 def decided(nest: Nest) -> bool:

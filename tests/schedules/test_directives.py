@@ -255,3 +255,18 @@ def test_threads_and_lanes_do_not_change_a_bit_of_a_pointwise_result() -> None:
     s.parallel("i")
     plain, x = tl.build(tl.Schedule(program)), np.random.default_rng(0).random((37, 41), "f4")
     np.testing.assert_array_equal(tl.build(s)(x), plain(x))
+
+
+def test_positions_of_a_tile_may_share_an_index_that_is_no_element() -> None:
+    """A copy of the tile neither loads nor stores there, so that it holds no element twice."""
+    h, v = tl.placeholder((4,), "int32", name="H"), tl.placeholder((8,), "int32", name="V")
+    p = tl.reduce_axis(8, name="p")
+
+    def place(p: Any) -> Any:
+        return tl.select(p < 3, p, 9)
+
+    s = tl.Schedule(tl.scatter(h, p, place, lambda p: v[p], where=lambda p: place(p) < 4, name="S"))
+    outer, lanes = s.split("S.p", 8)
+    s.vectorize(lanes)
+    s.accumulate("S", at=outer)
+    check(s)

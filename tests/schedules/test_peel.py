@@ -110,3 +110,15 @@ def test_copies_of_a_producer_do_not_move_alone() -> None:
             "TL-S301",
             "'h' has several copies, of which none can move alone; move it before peel or specialize",
         )
+
+
+def test_lanes_across_the_cut_of_a_fused_loop_are_told_apart() -> None:
+    """Both parts are pieces of one fused loop of run-time extents: an iteration of the one is none of the other, whatever they are."""
+    A = tl.placeholder((tl.dim("n"), tl.dim("m")), "int32", name="A")
+    s = tl.Schedule(tl.compute((tl.dim("m"), tl.dim("n")), lambda j, i: A[i, j] + 1, name="B"))
+    s.fuse("j", "i")
+    s.split("j_i", 5)
+    s.reorder("j_i_i", "j_i_o")
+    s.peel("j_i_o", first=1)
+    s.vectorize("j_i_i")
+    check(s, dims={"n": 3, "m": 4})
