@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.cache import object_files
-from tensorlang.codegen.cache.interface_symbol import with_interface
-from tensorlang.codegen.cache.program import Program
-from tensorlang.codegen.cache.program_key import digest
-from tensorlang.codegen.cache.signature import Signature
 from tensorlang.codegen.calling import sequence_ir
+from tensorlang.codegen.calling.handwritten import linked
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.runtime import symbols
-from tensorlang.codegen.target import target
+from tensorlang.codegen.llvm.linked_once import LinkedOnce
 
 ABSOLUTE = 0
 """The base of numbers, and of addresses that stay."""
@@ -53,16 +47,9 @@ def driver(words: int = 0) -> binding.Library:
     return _linked(sequence_ir.USUAL if words <= sequence_ir.USUAL[-1] else sequence_ir.CONVENTIONS)
 
 
-@cache
+@LinkedOnce
 def _linked(conventions: tuple[int, ...]) -> binding.Library:
-    here, text = target(), sequence_ir.module(conventions)
-
-    def compiled() -> Program:
-        nothing = Signature("run", (), ())
-        return Program(nothing, here, binding.compile_module(with_interface(text, nothing, here), here.machine, handwritten=True))
-
-    code = object_files.cached_program(digest(here, text), compiled).compiled.object
-    return symbols.load_object(code, sequence_ir.EXPORTS)
+    return linked(sequence_ir.module(conventions), sequence_ir.EXPORTS)
 
 
 def table(stages: Iterable[Sequence[Lane]], arena: int, counter: int) -> npt.NDArray[np.int64]:

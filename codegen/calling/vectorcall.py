@@ -16,15 +16,12 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tensorlang.codegen.cache import object_files
-from tensorlang.codegen.cache.interface_symbol import with_interface
-from tensorlang.codegen.cache.program import Program
-from tensorlang.codegen.cache.program_key import digest
 from tensorlang.codegen.cache.signature import Argument, Signature
 from tensorlang.codegen.calling import entry_table, handed, results_ir, vectorcall_ir
+from tensorlang.codegen.calling.handwritten import linked
 from tensorlang.codegen.llvm import binding
+from tensorlang.codegen.llvm.linked_once import LinkedOnce
 from tensorlang.codegen.runtime import arrays, exchange
-from tensorlang.codegen.target import target
 from tensorlang.definition.extent import MAX_EXTENT
 from tensorlang.ir import Dim
 from tensorlang.ir.dtype import DType
@@ -167,20 +164,13 @@ def _layout_is_known() -> bool:
     )
 
 
-@cache
+@LinkedOnce
 def _linked_vectorcall(table_offset: int, by_array: bool) -> tuple[int, binding.Library]:
     """The address of the compiled entry, and what keeps it loaded."""
-    here, text = target(), vectorcall_ir.entry_module(table_offset, by_array=by_array)
-
-    def compiled() -> Program:
-        nothing = Signature("entry", (), ())
-        return Program(nothing, here, binding.compile_module(with_interface(text, nothing, here), here.machine, handwritten=True))
-
-    code = object_files.cached_program(digest(here, text), compiled).compiled.object
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in vectorcall_ir.PYTHON_FUNCTIONS}
     libc = {"memcpy": ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0}
     objects = {name: id(value) for name, value in _OBJECTS.items()} | {vectorcall_ir.EXPORTERS: exchange.address()}
-    library = binding.link(code, ("entry",), functions | objects | libc)
+    library = linked(vectorcall_ir.entry_module(table_offset, by_array=by_array), ("entry",), functions | objects | libc)
     return library.address("entry"), library
 
 

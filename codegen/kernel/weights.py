@@ -6,6 +6,8 @@ share its pages, and one that starts packs nothing.
 
 A file is read like an entry of the object cache: only one that its owner alone can change, and only if its contents match their digest.
 Whatever is wrong with it, the operand is packed again and the file replaced, with one line in the log.
+
+Digests are made with a key (`content_hash`), which a folder keeps in a file of its own: a name means nothing where that is another one.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import mmap
 import os
 import stat
 import weakref
-import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlang.codegen.cache import object_files
+from tensorlang.codegen.kernel.content_hash import KEY_BYTES, content_digest, new_key
 from tensorlang.codegen.runtime import arrays
 from tensorlang.ir.dtype import DType
 from tensorlang.system import files, forks
@@ -39,24 +42,24 @@ LIMIT: Final = 8 << 30
 """Bytes of all files; the ones that were not used for longest go when there are more."""
 
 _SUFFIX: Final = ".tlw"
-_MAGIC: Final = b"tensorlang weight 2\n".ljust(32, b"\0")
+_MAGIC: Final = b"tensorlang weight 3\n".ljust(32, b"\0")
 _START: Final = 4096
 """Where the elements begin: at a page, and so at a cache line, wherever the file is mapped."""
-_BLOCK: Final = 1 << 20
-"""Bytes that one sum of 32 bits stands for."""
+_KEY: Final = "weights.key"
 
 _log: Final = logging.getLogger("tensorlang")
 _lock: Final = forks.short_lock()
 _shared: Final[weakref.WeakValueDictionary[str, Array]] = weakref.WeakValueDictionary()
+_own_key: Final = new_key()
+"""The key where no file keeps one."""
 
 
 def digest(operand: Array, steps: Sequence[str]) -> str:
     """The name of what steps of these names make of an operand, which has no gaps."""
     axes = arrays.axes_in_memory(operand)
     assert axes is not None, "a constant operand has no gaps"
-    found = hashlib.sha256(operand.transpose(axes).reshape(-1).view(np.uint8).data if operand.size else b"")
-    found.update(repr((operand.shape, axes, str(operand.dtype), tuple(steps))).encode())
-    return found.hexdigest()
+    elements = content_digest(operand.transpose(axes).reshape(-1).view(np.uint8).data, _key()) if operand.size else b""
+    return hashlib.sha256(elements + repr((operand.shape, axes, str(operand.dtype), tuple(steps))).encode()).hexdigest()
 
 
 def shared(name: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], Array]) -> Array:
@@ -78,20 +81,63 @@ def shared(name: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], A
         return _shared.setdefault(name, array)
 
 
+def _key() -> bytes:
+    """The key of the folder of the moment."""
+    home = object_files.folder()
+    kept = None if home is None else _kept_key(home)
+    return _own_key if kept is None else kept
+
+
+@cache
+def _kept_key(home: Path) -> bytes | None:
+    """The key in a folder, made if there is none; None where none can be kept, or others may have changed it.
+
+    Of two processes that make one at once, the names of the first mean nothing to the second: each packs for itself, once.
+    """
+    path = home / _KEY
+    for _ in range(2):
+        try:
+            with files.opened(path) as file:
+                if not _is_own(file.fileno()):
+                    _log.warning("%s is not read: others may change it", path)
+                    return None
+                key = file.read(KEY_BYTES + 1)
+            if len(key) == KEY_BYTES:
+                return key
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _log.warning("%s is not read: %s", path, error)
+            return None
+        try:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with files.replacing(path, durable=False, private=True) as new:
+                new.write(new_key())
+        except OSError as error:
+            _log.warning("%s is not kept: %s", path, error)
+            return None
+    return None
+
+
+def _is_own(descriptor: int) -> bool:
+    """Is this a file that its owner, who runs this process, alone can change?"""
+    status = os.fstat(descriptor)
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & stat.S_IWOTH
+
+
 def _path_of(name: str, size: int) -> Path | None:
     home = object_files.folder()
-    return None if home is None or size < LEAST else home / "weights" / f"{name}{_SUFFIX}"
+    return None if home is None or size < LEAST or _kept_key(home) is None else home / "weights" / f"{name}{_SUFFIX}"
 
 
 def _mapped(path: Path, name: str, shape: tuple[int, ...], dtype: DType) -> Array | None:
     """The elements in a file, mapped; None where there is none, and, with a line in the log, where it is not to be trusted."""
     try:
         with files.opened(path) as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+            if not _is_own(file.fileno()):
                 _log.warning("%s is not read: others may change it", path)
                 return None
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except (OSError, ValueError):
         return None
     size = math.prod(shape) * dtype.bytes
@@ -121,6 +167,5 @@ def _written(path: Path, name: str, array: Array) -> bool:
 
 
 def _seal(name: str, elements: memoryview) -> bytes:
-    """What tells that a file is whole, and that it is the file of this name: damage is looked for, not malice, and a start reads it all."""
-    sums = [zlib.crc32(elements[start : start + _BLOCK]) for start in range(0, len(elements), _BLOCK)]
-    return hashlib.sha256(bytes.fromhex(name) + np.array(sums, "<u4").tobytes()).digest()
+    """What tells that a file is whole, and that it is the file of this name."""
+    return hashlib.sha256(bytes.fromhex(name) + content_digest(elements, _key())).digest()

@@ -18,12 +18,12 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Library
+from tensorlang.codegen.llvm.linked_once import LinkedOnce
 from tensorlang.codegen.runtime.threads import is_alone, stay_alone
 
 SYMBOLS: Final = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
@@ -68,7 +68,7 @@ class Runtime:
         return self.addresses[name]
 
 
-@cache
+@LinkedOnce
 def runtime() -> Runtime:
     """The runtime of this process, chosen once."""
     for candidate in candidates():
@@ -137,7 +137,7 @@ _past: Final = _ForkHistory(distrusted=_came_by_fork())
 
 def _rest() -> bool:
     """End the threads that the runtime keeps for this thread; have they ended? One whose threads are gone would wait for them."""
-    if runtime.cache_info().currsize:
+    if runtime.is_made():
         keep = runtime().keep
         if not isinstance(keep, ctypes.CDLL) or hasattr(keep, _OF_LLVM):
             return True
@@ -156,7 +156,7 @@ def _before_fork() -> None:
 
 def _in_child() -> None:
     if not _past.rested:  # also where nobody announced the fork
-        if runtime.cache_info().currsize:
+        if runtime.is_made():
             stay_alone()
         else:
             _past.distrusted = True
@@ -170,7 +170,7 @@ def _in_parent() -> None:
 os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
-@cache
+@LinkedOnce
 def serial() -> Runtime:
     """The stub that runs the body of a parallel loop once, on the calling thread."""
     machine = binding.host()

@@ -19,11 +19,11 @@ import ctypes
 import operator
 import os
 import weakref
-from functools import cache
 from typing import Final, SupportsIndex
 
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Library, Passes
+from tensorlang.codegen.llvm.linked_once import LinkedOnce
 from tensorlang.errors import CallError
 
 TAKE: Final = "tensorlang_take"
@@ -282,7 +282,7 @@ given:
 _limit: Final = ctypes.c_int64(-1)
 
 
-@cache
+@LinkedOnce
 def _pool() -> Library:
     """The pool of this process."""
     from tensorlang.codegen.runtime.symbols import address_of  # noqa: PLC0415 - it looks up what generated code calls, and so this
@@ -305,13 +305,13 @@ def released_with(library: Library) -> None:
 
 def release_workspaces() -> None:
     """Give the memory that kernels keep between calls back to the system. Calls that run go on; later ones take new memory."""
-    if _pool.cache_info().currsize:
+    if _pool.is_made():
         ctypes.CFUNCTYPE(None)(address(_RELEASE))()
 
 
 def kept_workspaces() -> int:
     """Bytes that kernels keep between calls now, all together."""
-    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(address(_HELD))()) if _pool.cache_info().currsize else 0
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(address(_HELD))()) if _pool.is_made() else 0
 
 
 def set_workspace_limit(size: SupportsIndex) -> None:

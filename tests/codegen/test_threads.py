@@ -144,4 +144,4 @@ def test_without_a_runtime_a_parallel_loop_runs_once() -> None:
 
 def test_no_runtime_found_means_the_stub(monkeypatch: Any) -> None:
     monkeypatch.setattr(openmp, "candidates", lambda: iter(["/nowhere/libgomp.so", "libc.so.6"]))
-    assert openmp.runtime.__wrapped__() == openmp.serial()
+    assert openmp.runtime.make() == openmp.serial()

@@ -150,6 +150,32 @@ def test_a_file_that_cannot_be_trusted_is_packed_again_with_one_line_in_the_log(
     np.testing.assert_allclose(again(a), a @ b, rtol=1e-4)
 
 
+@pytest.mark.parametrize("key", ["another", "cut", "open to all", "a folder"])
+def test_under_another_key_all_is_packed_again(
+    key: str, kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A key that others may have changed is not used, and what it does not open is not kept."""
+    a, b = operands()
+    kernel = kernels.compile(spec(96), constants=("B",), threads=1)
+    want, path = held(kernel.prepack(B=b)).tobytes(), kept.parent / weights._KEY
+    assert path.stat().st_mode & 0o077 == 0
+    if key == "a folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(bytes(128 if key == "another" else 127))
+        path.chmod(0o666 if key == "open to all" else 0o600)
+    monkeypatch.setattr(weights, "_shared", type(weights._shared)())
+    weights._kept_key.cache_clear()
+    with caplog.at_level(logging.WARNING, "tensorlang"):
+        again = kernel.prepack(B=b)
+    assert held(again).tobytes() == want
+    np.testing.assert_allclose(again(a), a @ b, rtol=1e-4)
+    trusted = key in ("another", "cut")
+    assert len(caplog.records) == (not trusted)
+    assert len(list(kept.iterdir())) == 1 + trusted
+
+
 def test_what_is_held_cannot_be_written_to_and_small_operands_have_no_file(kept: Path) -> None:
     small = kernels.compile(kernels.Spec("matmul", ((8, 9), (9, 10)))).prepack(B=np.ones((9, 10), "f4"))
     assert not held(small).flags.writeable
