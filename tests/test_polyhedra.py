@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from tensorlang import ir
 from tensorlang.algebra.bounds import interval
 from tensorlang.algebra.polyhedra import find
-from tensorlang.ir import Axis, Binary, Buffer, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
+from tensorlang.ir import Axis, Binary, Buffer, Call, Cast, Compare, Const, Dim, Expr, Load, Select, Unary
 from tensorlang.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tests.draws import examples
 from tests.work import work
@@ -162,6 +162,23 @@ def test_integers_compare_as_numbers_where_these_hold_them() -> None:
     small = test("ge", DATA, 0), test("le", DATA, 2**24 - 1)
     assert find(Compare("eq", near, far), *small) is None
     assert find(Compare("eq", near, far), test("ge", DATA, 0), test("le", DATA, 2**24)) is not None  # 2**24 + 1 is rounded to 2**24
+
+
+def test_a_choice_compares_as_what_is_chosen() -> None:
+    """A constant that stands for what is outside decides where nothing is read."""
+    data = Load(Buffer("G", (N,), FLOAT32), (X,))
+    chosen, other = Select(test("lt", X, 2), data, Const(0.0, FLOAT32)), Select(test("lt", X, 3), data, Load(data.buffer, (Y,)))
+    below = Const(-1.5, FLOAT32)
+    assert find(Compare("le", chosen, below), test("ge", X, 2)) is None
+    assert find(Compare("ge", below, chosen), test("ge", X, 2)) is None
+    assert find(Compare("le", chosen, below), test("lt", X, 2)) is not None
+    assert find(Unary("not", Compare("gt", chosen, below)), test("ge", X, 2)) is None
+    assert find(Compare("lt", other, other)) is None and find(Compare("lt", other, Select(FLAG, other.no, other.yes))) is not None
+
+
+def test_an_integer_is_a_number() -> None:
+    assert find(Call("isnan", (Cast(DATA, FLOAT32),), BOOL)) is None
+    assert find(Call("isnan", (Load(Buffer("G", (N,), FLOAT32), (X,)),), BOOL)) is not None
 
 
 def test_only_what_may_be_no_number_differs_from_itself() -> None:

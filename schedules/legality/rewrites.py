@@ -19,7 +19,7 @@ from tensorlang.algebra.simplify import simplify
 from tensorlang.ir import Axis, Binary, Compare, Expr, For, FuseRelation, Nest, Param, Reducer, Select, Store, Unary, WindowRelation, const
 from tensorlang.ir.linear import linear
 from tensorlang.ir.mentions import allocations
-from tensorlang.ir.relations import closure, equations, in_scope, sides
+from tensorlang.ir.relations import closure, derived_values, equations, in_scope, sides
 from tensorlang.ir.traverse import axes_of, expressions, loads_of, map_children, statements
 from tensorlang.schedules.legality.accesses import Access, facts_of
 from tensorlang.schedules.legality.instances import Instance, rename
@@ -202,8 +202,8 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     """Does the element tell every axis that the stored value speaks of, so that iterations which write one element write one value?
 
     The tiles of a "shift" split write an element twice, and so does storage that is filled in every iteration. An index tells an axis
-    that it is but for what stays the same in the chain. It does not tell what it was derived from: `p = f // 5` leaves open which f, and
-    `q = q_s - p` both of q_s and p.
+    that it is but for what stays the same in the chain, and what is derived from such axes alone. It does not tell what it was derived
+    from: `p = f // 5` leaves open which f, and `q = q_s - p` both of q_s and p.
     """
     store = next(part for part in statements(chain[0]) if id(part) == write.source)
     assert isinstance(store, Store)
@@ -218,7 +218,14 @@ def told(nest: Nest, chain: Sequence[For], write: Access) -> bool:
     hidden = any(load.buffer in private for value in store.values for load in loads_of(value))
     spoken = [expr for part in statements(chain[-1].body) for expr in expressions(part)] if hidden else store.values
     loops = {loop.loop for loop in chain}
-    return all(axis in known or not closure(nest, (axis,)) & loops for expr in spoken for axis in axes_of(expr))
+    derived = {axis: value for relation in nest.relations for axis, value in derived_values(relation).items()}
+
+    def is_told(axis: str) -> bool:
+        if axis in known or not closure(nest, (axis,)) & loops:
+            return True
+        return axis in derived and all(map(is_told, axes_of(derived[axis])))
+
+    return all(is_told(axis) for expr in spoken for axis in axes_of(expr))
 
 
 def idempotent(reducer: Reducer) -> bool:

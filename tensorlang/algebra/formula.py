@@ -19,7 +19,7 @@ from typing import Final
 
 from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, identity_loses, is_single, negated
 from tensorlang.algebra.interval import exact_integers, inside, whole
-from tensorlang.ir import Axis, Binary, Cast, Compare, Const, Dim, Expr, Reduce, Select, Unary
+from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Reduce, Select, Unary
 from tensorlang.ir.dtype import BOOL, INT64, DType
 from tensorlang.ir.traverse import dtype_of, substitute
 
@@ -60,6 +60,12 @@ class Formula:
                 return "1 = 1" if bool(getattr(operator, op)(*numbers)) == holds else "1 = 0"
             case Compare(op, left, right) if left == right and dtype_of(left).is_floating and not here.floats(left).nan:
                 return "1 = 1" if (op != "ne") == holds else "1 = 0"
+            case Compare(op, Select(cond, yes, no) as left, right) if dtype_of(right).is_floating and _or_constant(left):
+                return self.boolean(Select(cond, Compare(op, yes, right), Compare(op, no, right)), here, holds=holds)
+            case Compare(op, left, right) if dtype_of(left).is_floating and _or_constant(right):
+                return self.boolean(Compare(_MIRRORED[op], right, left), here, holds=holds)
+            case Call("isnan", (value,)) if not here.floats(value).nan:
+                return "1 = 0" if holds else "1 = 1"
             case Compare(op, left, right) if dtype_of(left).is_floating:
                 whole_numbers = _of_integers(op, left, right, here)
                 if whole_numbers is None:
@@ -318,6 +324,11 @@ class Formula:
                         f" or ({mine} > {theirs} and {product} + {by} <= {name})"
                     )
         return found[:MAX_PAIRS]
+
+
+def _or_constant(expr: Expr) -> bool:
+    """Is this a choice between a constant and something else? Of choices between other things there may be many in one another."""
+    return isinstance(expr, Select) and any(isinstance(side, Const) for side in (expr.yes, expr.no))
 
 
 def _of_integers(op: str, left: Expr, right: Expr, here: Bounds) -> Expr | None:

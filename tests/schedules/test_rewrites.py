@@ -14,6 +14,7 @@ from tensorlang.ir import Axis, Binary, Compare, Const, Dim, Expr
 from tensorlang.schedules.legality.accesses import accesses
 from tensorlang.schedules.legality.fused_loops import fused_loop_facts
 from tensorlang.schedules.legality.instances import instance
+from tensorlang.schedules.legality.rewrites import told
 from tests.schedules.programs import check
 from tests.schedules.test_inside import right
 from tests.thinned import few
@@ -108,6 +109,25 @@ def test_a_copy_that_every_iteration_fills_alike_is_full_after_the_first() -> No
     check(s)
     s.fuse_loops("A_cache.i", "C.i")
     check(s)
+
+
+def test_an_element_tells_what_is_derived_from_the_axes_that_it_tells() -> None:
+    """Where `d = d_s - 1` and the element is `d_s - 1`, one element is of one `d`; that of `i // 2` is of two `i`."""
+    a = tl.placeholder((6, 5), "int32", name="A")
+    s = tl.Schedule(tl.compute((6, 5), lambda i, j: a[tl.clamp(a[i, j], 0, 5), j], name="S"))
+    s.cache_read("A", at="S.j")
+    s.store_at("A_cache", "S.i", reuse="none")
+    s.shift("A_cache.d1", 2)
+    s.cache_write("A_cache", at="A_cache.d1_s")
+    s.reverse_compute_inline("A_cache_cache.store")
+    assert "A_cache[d0, d1_s - 2] = A[d0, d1]" in str(s)
+    write = next(access for access in accesses(s.nest.body) if access.stage == "A_cache" and access.writes)
+    assert told(s.nest, write.loops[1:], write)
+    s.fission("S.j")
+    fits(s, A=np.arange(30, dtype="int32").reshape(6, 5) % 7)
+    s = tl.Schedule(setting(index=lambda p, q: p // 2, where=lambda p, q: q < 4))
+    write = next(access for access in accesses(s.nest.body) if access.stage == "H" and access.writes)
+    assert not told(s.nest, write.loops, write)
 
 
 def test_storage_that_holds_another_row_later_is_not_filled_first() -> None:
