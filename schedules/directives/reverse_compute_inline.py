@@ -33,7 +33,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageNa
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.dependences import conflict
-from tensorlang.schedules.legality.in_bounds import is_whole_axis, left_out, place_facts
+from tensorlang.schedules.legality.in_bounds import left_out, place_facts, visits_all
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import (
     edit_stores,
@@ -239,10 +239,8 @@ class ReverseComputeInline(Directive):
         path = path_to(nest.body, lambda part: part is last)
         loops = [part for part in path if isinstance(part, For)]
         fixed = closure(nest, frozenset().union(*map(axes_of, last.index))) & {part.loop for part in shared}
-        if len({*last.index}) == len(last.index) and not fixed and not any(isinstance(part, If) for part in path):
-            shape = zip(last.index, last.buffers[0].shape, strict=True)
-            if all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in shape):
-                return
+        if not fixed and not any(isinstance(part, If) for part in path) and visits_all(nest, last, loops):
+            return
         around = [part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
         facts = place_facts(nest, loops, conditions_around(nest, last))
         where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))

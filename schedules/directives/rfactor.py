@@ -226,14 +226,16 @@ class Rfactor(Directive):
             )
 
     def _scattered(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> bool:
-        """Can the loops that move the element not sweep over the partial results, because data or conditions say where it is?"""
+        """Can the loops that move the element not sweep over the partial results, because data or conditions say where it is?
+
+        Partial results of a scatter start from the identity as those of any reduction do, and are combined into at its index.
+        """
         if _moved(nest, store, self.loop) or any(True for part in store.index for _ in loads_of(part)):
             return True
-        if not _is_scatter(nest, store):
-            return False
         moving = moving_loops(nest, store.index, chain)
-        left = access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0]))
-        return left is not None or repeated(nest, store, moving, outer) is not None
+        if access_guard(nest, store.buffers[0], store.index, (*outer, *moving), conditions_around(nest, chain[0])) is not None:
+            return True
+        return _is_scatter(nest, store) and repeated(nest, store, moving, outer) is not None
 
     def _moving(self, nest: Nest, chain: list[For], outer: list[For], store: Store) -> list[For]:
         """The loops of the chain that move the element."""
@@ -302,8 +304,8 @@ def reduction_in(nest: Nest, loop: For) -> Store:
 def _is_scatter(nest: Nest, store: Store) -> bool:
     """Does a reduction combine into a tensor that another stage has filled, at elements that need not be all of it?
 
-    One that starts from its identity, in place or in a tile, visits each of its elements. A scatter has no such start, also where another
-    stage has taken the place of the one that copies its first value.
+    One that starts from its identity, in place or in a tile, visits each of its elements, unless these are partial results of a scatter. A
+    scatter has no such start, also where another stage has taken the place of the one that copies its first value.
     """
     every = list(stores(nest.body))
     if any(part.stage == f"{store.stage}.start" for part in every) or any(True for part in store.index for _ in loads_of(part)):

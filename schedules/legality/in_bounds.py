@@ -17,9 +17,27 @@ from functools import reduce
 
 from tensorlang import ir
 from tensorlang.algebra.polyhedra import find, uncovered
-from tensorlang.ir import Axis, Binary, Buffer, Compare, Expr, For, If, Load, Nest, Relation, Select, SplitRelation, Stmt, Store, Unary
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Compare,
+    Expr,
+    For,
+    FuseRelation,
+    If,
+    Load,
+    Nest,
+    Relation,
+    Select,
+    SplitRelation,
+    Stmt,
+    Store,
+    Unary,
+)
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import equations, in_scope
+from tensorlang.ir.relations import closure, equations, in_scope, tile_count
 from tensorlang.ir.traverse import children
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import facts_of
@@ -56,11 +74,41 @@ def guarded(test: Expr | None, stmt: Stmt) -> Stmt:
 
 def covers(nest: Nest, store: Store, start: Store, loops: Sequence[For]) -> bool:
     """Do the `loops` around a reduction visit every element that its initialisation writes? A scatter may leave some out."""
-    dimensions = zip(store.index, store.buffers[0].shape, strict=True)
-    if len({*store.index}) == len(store.index) and all(is_whole_axis(part, extent, loops, nest.relations) for part, extent in dimensions):
+    if visits_all(nest, store, loops):
         return True
     above = [part for part in path_to(nest.body, lambda part: part is start) if isinstance(part, For)]
     return left_out(nest, above, place_facts(nest, loops), list(zip(start.index, store.index, strict=True))) is None
+
+
+def visits_all(nest: Nest, store: Store, loops: Sequence[For]) -> bool:
+    """Do loops by their bounds alone visit every element of what is stored? Where they do, no integer set is needed.
+
+    Each index is an axis that has loops to itself: nothing else cuts their iterations, as the condition of a split does of which one
+    digit is in an index and the other is not.
+    """
+    shape = zip(store.index, store.buffers[0].shape, strict=True)
+    own = [_loops_of(nest, part.name, ir.const(0), extent, loops) if isinstance(part, Axis) else None for part, extent in shape]
+    names = {loop.loop for loop in loops}
+    conditional = [relation for relation in in_scope(nest, names) if not isinstance(relation, FuseRelation)]
+    cut = [closure(nest, (relation.parent,)) & names for relation in conditional]
+    return all(
+        part is not None
+        and not any(part & other for other in own[:place] if other is not None)
+        and all(part.isdisjoint(together) or together <= part for together in cut)
+        for place, part in enumerate(own)
+    )
+
+
+def _loops_of(nest: Nest, axis: str, lo: Expr, hi: Expr, loops: Sequence[For]) -> frozenset[str] | None:
+    """The loops whose iterations together visit an axis from `lo` to `hi`; None where they do not."""
+    if any(loop.loop == axis and (loop.lo, loop.hi) == (lo, hi) for loop in loops):
+        return frozenset([axis])
+    for relation in nest.relations:
+        if isinstance(relation, SplitRelation) and relation.parent == axis and (relation.lo, relation.hi) == (lo, hi):
+            parts = (relation.outer, simplify(tile_count(relation))), (relation.inner, ir.const(relation.factor))
+            outer, inner = (_loops_of(nest, digit, ir.const(0), end, loops) for digit, end in parts)
+            return None if outer is None or inner is None or outer & inner else outer | inner
+    return None
 
 
 def left_out(nest: Nest, around: Sequence[For], facts: Sequence[Expr], pairs: Sequence[tuple[Expr, Expr]]) -> str | None:

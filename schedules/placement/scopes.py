@@ -21,7 +21,7 @@ from tensorlang.ir.printer import short
 from tensorlang.ir.traverse import map_statements
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses
-from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loops, path_to, path_to_loop
+from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loops, path_to, path_to_loop, stores
 
 
 def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
@@ -29,7 +29,7 @@ def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
     own = frozenset[str]().union(*map(allocated_names, parts))
     wanted = {access.buffer.name for part in parts for access in accesses(part) if not access.writes} - own
     for name in sorted(wanted & allocated_names(nest.body)):
-        path, target = _path_to_storage(nest, name), path_to_loop(nest, loop)
+        path, target = _path_to_storage(nest, name, parts), path_to_loop(nest, loop)
         home = path[-1]
         assert isinstance(home, Alloc)
         common = sum(1 for one, other in zip(path, target, strict=False) if one is other)
@@ -42,8 +42,12 @@ def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
     return nest
 
 
-def _path_to_storage(nest: Nest, name: str) -> tuple[Stmt, ...]:
-    return path_to(nest.body, lambda part: isinstance(part, Alloc) and any(buffer.name == name for buffer in part.buffers))
+def _path_to_storage(nest: Nest, name: str, parts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The path to the storage of a name that is around `parts`: each version of a nest may have one of its own."""
+    inside = next(store for part in parts for store in stores(part))
+    path = path_to(nest.body, lambda part: part is inside)
+    last = max(place for place, part in enumerate(path) if isinstance(part, Alloc) and any(buffer.name == name for buffer in part.buffers))
+    return path[: last + 1]
 
 
 def _widened(stmt: Stmt, home: Alloc, name: str, holder: Stmt) -> Stmt:

@@ -3,7 +3,7 @@
 Each statement that computes something adds an element of an operand of its own, the *mark*, at the values of its loops: `C[i] = A[i] + 1`
 becomes `C[i] = A[i] + 1 + mark0[i]`. A directive takes that for any other read: wherever it moves, copies, inlines or renames the
 statement, it rewrites the index of the mark with the rest, and what the index is when the scheduled nest runs tells the instance. Loops
-that say nothing of a value which is made of operands alone are 0 there: which of its iterations came last makes no difference. Marks
+that say nothing of a value which reads nothing that they change are 0 there: which of their iterations came last makes no difference. Marks
 are 0, so all values stay. Statements that only copy, or that store constants, have none: they hand on what others made.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tensorlang.ir import Alloc, Axis, Binary, Block, Buffer, Expr, For, If, Load, Nest, Prefetch, Stmt, Store, const
-from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, walk
+from tensorlang.ir.traverse import axes_of, dtype_of, loads_of, map_children, statements, walk
 
 PREFIX: Final = "mark of "
 
@@ -31,7 +31,7 @@ class Statement:
     time: tuple[int | str, ...]
     """Positions and loops in turn: what orders instances."""
     apart: tuple[bool, ...] = ()
-    """For each loop, whether it tells instances apart: where a value is of operands alone, only the loops that it speaks of do."""
+    """For each loop, whether it tells instances apart: where nothing that a value reads changes meanwhile, only those it speaks of do."""
 
     def instance(self, at: tuple[int, ...]) -> tuple[int, ...]:
         """The iteration that stands for all those that store the same."""
@@ -59,13 +59,18 @@ def statements_of(nest: Nest) -> tuple[Statement, ...]:
     for statement in _inside(nest.body, (), (), (), itertools.count()):
         taken = sum(other.label.split("#")[0] == statement.label for other in found)
         label = f"{statement.label}#{taken}" if taken else statement.label
-        found.append(dataclasses.replace(statement, label=label, apart=_apart(statement, nest.inputs)))
+        found.append(dataclasses.replace(statement, label=label, apart=_apart(statement)))
     return tuple(found)
 
 
-def _apart(statement: Statement, inputs: tuple[Buffer, ...]) -> tuple[bool, ...]:
+def _apart(statement: Statement) -> tuple[bool, ...]:
     store = statement.store
-    every = store.reducer is not None or any(load.buffer not in inputs for value in store.values for load in loads_of(value))
+    changing = (
+        {buffer for part in statements(statement.loops[0]) if isinstance(part, Store) for buffer in part.buffers}
+        if statement.loops
+        else set()
+    )
+    every = store.reducer is not None or any(load.buffer in changing for value in store.values for load in loads_of(value))
     spoken = frozenset[str]().union(*map(axes_of, store.values))
     return tuple(every or loop.loop in spoken for loop in statement.loops)
 

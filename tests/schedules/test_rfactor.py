@@ -310,3 +310,28 @@ def test_a_scatter_whose_start_went_into_another_stage_is_one_still() -> None:
     s.reverse_compute_inline("H.start")
     s.rfactor("H.p")
     check(s)
+
+
+def test_partial_results_of_partial_results_of_a_scatter_stay_inside() -> None:
+    """They start from the identity as those of any reduction, and are combined into only where a condition holds."""
+    start = tl.compute((4,), lambda x: tl.cast(x, "float32"), name="Z")
+    p, q = tl.reduce_axis(5, name="p"), tl.reduce_axis(6, name="q")
+    value, inside = (lambda p, q: tl.cast(p + q, "float32")), (lambda p, q: (q >= 2) & (q < 6))
+    s = tl.Schedule(tl.scatter(start, (p, q), lambda p, q: q - 2, value, where=inside, name="H"))
+    s.rfactor("H.q")
+    s.rfactor("H_rf.p")
+    assert "[p, q, q - 2]" in str(s) and "H_rf_rf[p, d0, d1] = 0.0" in str(s)
+    check(s)
+
+
+@pytest.mark.parametrize("depth", [9, 16, 7])
+def test_a_tile_of_partial_results_starts_wherever_they_are_read(depth: int) -> None:
+    """The end of the reduction cuts iterations of the factored digit: their partial results are the identity all the same."""
+    s = tl.Schedule(matmul(3, 4, depth))
+    s.split("k", 8)
+    s.split("k_i", 2)
+    s.reorder("k_o", "i", "k_i_o", "k_i_i", "j")
+    s.accumulate("C", at="i", partial=True)
+    s.rfactor("k_i_i")
+    s.accumulate("C_acc_rf", at="C_rf.j")
+    check(s)

@@ -203,3 +203,17 @@ def test_every_statement_of_a_copy_is_its_own() -> None:
     s.specialize("n >= 9")
     found = list(statements(s.nest.body))
     assert len({id(part) for part in found}) == len(found)
+
+
+def test_a_moved_stage_finds_the_storage_of_its_own_version() -> None:
+    n = tl.dim("n")
+    x = tl.placeholder((n, 6), name="X")
+    h = tl.compute((n, 6), lambda i, j: x[i, j] + 1, name="H")
+    s = tl.Schedule(tl.compute((n, 6), lambda i, j: h[i, j] * 2, name="Y"))
+    s.specialize("n == 3")
+    s.cache_read("H", at="Y.i_generic")
+    s.split("Y.i_generic", 2)
+    s.compute_at("H_cache", "Y.i_generic_o")
+    assert str(s).count("H: float32") == 2
+    check(s, dims={"n": 3})
+    check(s, dims={"n": 4})
