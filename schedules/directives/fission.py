@@ -56,7 +56,7 @@ from tensorlang.ir.traverse import axes_of, map_children, map_expressions, map_s
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
 from tensorlang.schedules.directives.compute_root import ComputeRoot
 from tensorlang.schedules.directives.split import Split
-from tensorlang.schedules.legality.accesses import accesses
+from tensorlang.schedules.legality.accesses import accesses, conditions_around
 from tensorlang.schedules.legality.dependences import overtaken
 from tensorlang.schedules.placement.local_copies import fresh_buffer
 from tensorlang.schedules.placement.producer_placement import greatest
@@ -78,9 +78,10 @@ class Fission(Directive):
         loop = path[-1]
         assert isinstance(loop, For)
         outer = [part for part in path[:-1] if isinstance(part, For)]
+        held = conditions_around(nest, loop)
         loop, expanded = self._expanded(nest, loop, outer)
         parts = _parts(loop)
-        self._require_order(nest, loop, parts, outer)
+        self._require_order(nest, loop, parts, outer, held)
         labels = [next(reversed(list(stores(part)))).stage for part in parts]
         own = [position for position, label in enumerate(labels) if label == stage_of(self.loop)]
         keeper = own[-1] if own else len(parts) - 1
@@ -153,10 +154,10 @@ class Fission(Directive):
             return ir.const(max(0, int(extent.value)))
         return extent if find(Compare("lt", extent, ir.const(0))) is None else simplify(Binary("max", extent, ir.const(0)))
 
-    def _require_order(self, nest: Nest, loop: For, parts: list[Stmt], outer: list[For]) -> None:
+    def _require_order(self, nest: Nest, loop: For, parts: list[Stmt], outer: list[For], held: tuple[Expr, ...]) -> None:
         for position, part in enumerate(parts):
             for later in parts[position + 1 :]:
-                example = overtaken(nest, loop, outer, part, later)
+                example = overtaken(nest, loop, outer, held, part, later)
                 if example is not None:
                     raise Refusal(
                         "TL-S103",

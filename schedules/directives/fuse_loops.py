@@ -25,7 +25,7 @@ from tensorlang.ir.printer import equation, short, text
 from tensorlang.ir.relations import bounds, equations, in_scope, renamed, sides
 from tensorlang.ir.traverse import axes_of, map_statements
 from tensorlang.schedules.directive import Directive, LoopName, Refusal
-from tensorlang.schedules.legality.accesses import facts_of
+from tensorlang.schedules.legality.accesses import conditions_around, facts_of
 from tensorlang.schedules.legality.dependences import overtaken
 from tensorlang.schedules.rewriting.copies import over, pruned
 from tensorlang.schedules.rewriting.edit import find_loop, path_to_loop
@@ -76,7 +76,7 @@ class FuseLoops(Directive):
             return map_statements(stmt, rewrite)
 
         result = pruned(replace(nest, body=rewrite(nest.body), relations=relations))
-        example = overtaken(result, joined, outer, earlier, second.body)
+        example = overtaken(result, joined, outer, conditions_around(nest, second), earlier, second.body)
         if example is not None:
             raise Refusal(
                 "TL-S103",

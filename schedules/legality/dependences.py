@@ -171,14 +171,14 @@ def repeated(
     return None
 
 
-def overtaken(nest: Nest, loop: For, outer: Sequence[For], first: Stmt, second: Stmt) -> dict[str, Any] | None:
+def overtaken(nest: Nest, loop: For, outer: Sequence[For], held: tuple[Expr, ...], first: Stmt, second: Stmt) -> dict[str, Any] | None:
     """Of two statements in a loop: an iteration of the second and a later one of the first that touch one element; None if none do.
 
-    Running all iterations of the first before the second would swap them, running them together again would swap them back.
+    Running all iterations of the first before the second would swap them, running them together again would swap them back. The loop
+    runs inside `outer`, where the conditions `held` hold.
     """
     around = (*outer, loop)
     shared = frozenset(part.loop for part in outer)
-    held = conditions_around(nest, loop)
     own = refilled(nest, (first, second), around)
     found = [
         [access for access in accesses(part, around, held) if access.buffer.name not in _private(part) | own] for part in (second, first)

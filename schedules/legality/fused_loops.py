@@ -21,6 +21,7 @@ import itertools
 from collections.abc import Iterator
 from functools import reduce
 
+from tensorlang import ir
 from tensorlang.ir import Binary, Compare, Const, Expr, FuseRelation, Nest, SplitRelation, WindowRelation
 from tensorlang.ir.relations import bounds, closure, in_scope, relation_names
 from tensorlang.ir.traverse import axes_of
@@ -74,6 +75,8 @@ def _most_rows(nest: Nest, copy: Instance, relation: FuseRelation) -> Iterator[E
                 yield count
             case Binary("mul", extent, count) if extent == relation.extent:
                 yield count
+            case extent if extent == relation.extent:
+                yield ir.const(1)
             case _:
                 pass
 
