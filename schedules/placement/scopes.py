@@ -27,9 +27,9 @@ from tensorlang.schedules.rewriting.edit import allocated_names, edit_loops, loo
 def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
     """The nest in which everything that `parts` read is declared around `loop`. Raises `Refusal` where a loop lies between."""
     own = frozenset[str]().union(*map(allocated_names, parts))
-    wanted = {access.buffer.name for part in parts for access in accesses(part) if not access.writes} - own
-    for name in sorted(wanted & allocated_names(nest.body)):
-        path, target = _path_to_storage(nest, name, parts), path_to_loop(nest, loop)
+    readers = {access.buffer.name: part for part in parts for access in accesses(part) if not access.writes}
+    for name in sorted((readers.keys() - own) & allocated_names(nest.body)):
+        path, target = _path_to_storage(nest, name, readers[name]), path_to_loop(nest, loop)
         home = path[-1]
         assert isinstance(home, Alloc)
         common = sum(1 for one, other in zip(path, target, strict=False) if one is other)
@@ -42,9 +42,9 @@ def visible(nest: Nest, parts: Sequence[Stmt], stage: str, loop: str) -> Nest:
     return nest
 
 
-def _path_to_storage(nest: Nest, name: str, parts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """The path to the storage of a name that is around `parts`: each version of a nest may have one of its own."""
-    inside = next(store for part in parts for store in stores(part))
+def _path_to_storage(nest: Nest, name: str, reader: Stmt) -> tuple[Stmt, ...]:
+    """The path to the storage of a name that is around what reads it: each version of a nest may have one of its own."""
+    inside = next(stores(reader))
     path = path_to(nest.body, lambda part: part is inside)
     last = max(place for place, part in enumerate(path) if isinstance(part, Alloc) and any(buffer.name == name for buffer in part.buffers))
     return path[: last + 1]
