@@ -44,7 +44,7 @@ def violation(wanted: Needs, scheduled: Nest, arrays: Arrays, dims: Mapping[str,
     if ran.faults:
         return ran.faults[0]
     for step in ran.executed:
-        alien = step.instances - wanted.keys()
+        alien = [instance for instance in step.instances if instance not in wanted]
         if alien:
             return f"{shown(min(alien))} is executed, which is no instance of the program"
         needed = [wanted[instance] for instance in step.instances]
