@@ -53,13 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
     engines = [name for name in given.engines if missing(name) is None]
     left = {name: reason for name in given.engines if (reason := missing(name)) is not None}
     found: list[Mapping[str, Any]] = []
+    calls = child.run("-m", "bench.models.calls")
     for name in given.models:
         found.append(measured(given.folder.resolve(), name, engines, given.rounds, given.size))
         print(page.tables(found[-1:], left), flush=True)
         if given.steps:
             print(child.text("-m", "bench.models.steps", given.folder.resolve() / f"{name}-{given.size}"), flush=True)
     if given.page:
-        sections.written(sections.PAGE, {("graphs", sections.name_of(machine())): page.tables(found, left)})
+        sections.written(sections.PAGE, {("graphs", sections.name_of(machine())): f"{page.tables(found, left)}\n{page.of_calls(calls)}"})
+    print(page.of_calls(calls))
     return found
 
 

@@ -6,12 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.models.calls import SIDE, TINY
+
 OURS = "tensorlang"
 
 
 def tables(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> str:
     """All of them as Markdown."""
     return "\n".join(_lines(found, left))
+
+
+def of_calls(found: Mapping[str, float]) -> str:
+    """What `bench.models.calls` found, in a sentence."""
+    return (
+        f"A call of a graph of {TINY} tiny kernels takes {found['overhead']:.2f} of what the kernels take, bound and called one by one "
+        f"(processor time); two products of {SIDE} rows by `run_async` {found['side_by_side']:.2f} of the same in sequence (by the clock)."
+    )
 
 
 def _lines(found: Sequence[Mapping[str, Any]], left: Mapping[str, str]) -> Iterator[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import statistics
 import threading
-import time
 from concurrent.futures import Future
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import tensorlang as tl
+from bench.models import calls
 from tensorlang.graph import Builder, Graph
 from tests.graph.graphs import arguments, array, batched, random_graphs
 from tests.thinned import few
@@ -92,30 +91,7 @@ def test_calls_run_beside_each_other() -> None:
 
 @pytest.mark.slow
 def test_a_call_costs_at_most_half_of_its_kernels_called_one_by_one() -> None:
-    b = Builder("tiny")
-    value = b.input((4, 8), name="x")
-    for seed in range(50):
-        value = b("linear", value, array(8, 8, seed=seed) * np.float32(0.3))
-    compiled = b.finish(value).compile(threads=1)
-    x = array(4, 8)
-    buffers = [x, *(np.empty((4, 8), np.float32) for _ in compiled.kernels)]
-    calls = [kernel.bind(source, out=out) for kernel, source, out in zip(compiled.kernels, buffers[:-1], buffers[1:], strict=True)]
-
-    def one_by_one() -> None:
-        for call in calls:
-            call()
-
-    one_by_one()
-    np.testing.assert_array_equal(compiled(x)[0], buffers[-1])
-
-    def seconds(function) -> float:
-        begin = time.thread_time()
-        for _ in range(200):
-            function()
-        return time.thread_time() - begin
-
-    ratios = [seconds(lambda: compiled(x)) / seconds(one_by_one) for _ in range(15)]
-    assert statistics.median(ratios) <= 0.5
+    assert calls.overhead() <= 0.5
 
 
 @pytest.mark.usefixtures("node_by_node")
