@@ -8,8 +8,9 @@ meets its rarest code: "Cannot select" ends the process, as does a shuffle of su
 from __future__ import annotations
 
 import json
+import logging
 import re
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cache
 from typing import Final, Literal
 
@@ -21,6 +22,7 @@ from tensorlang.ir.machine import LINE_BYTES
 QUICK: Final = 1 << 20
 """Bytes of text that LLVM compiles in a few seconds at most; a longer one gets a deadline."""
 
+_log: Final = logging.getLogger("tensorlang")
 _VECTOR: Final = re.compile(r"<(\d+) x ")
 
 
@@ -65,9 +67,14 @@ def rendered(text: str, machine: TargetMachine, form: Literal["llvm", "asm"], pa
 
 
 def _isolated(kind: str, text: str, machine: TargetMachine, passes: Passes, why: str) -> bytes:
+    """What the process that may die makes of a module; where it does, without optimisation, by which LLVM takes other ways."""
     try:
         return isolated.ask(kind, *words(machine, passes), text=text)[0]
     except isolated.Died as death:
+        if passes.level > 0 and "lanes" in why:
+            made = _isolated(kind, text, machine, replace(passes, level=0), why)
+            _log.warning("code for %s is not optimised, since LLVM ended on it: %s; %s: use a power of two", machine.cpu, death, why)
+            return made
         advice = "; vectorize by a power of two lanes" if "lanes" in why else ""
         raise BuildError(
             f"the code for {machine.cpu} cannot be built: {death}. It was compiled in a process of its own, since {why}{advice}"

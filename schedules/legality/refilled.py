@@ -18,21 +18,23 @@ from collections.abc import Sequence
 
 from tensorlang.algebra.bounds import conjuncts
 from tensorlang.algebra.polyhedra import uncovered
-from tensorlang.ir import Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, const
+from tensorlang.ir import Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import in_scope
 from tensorlang.ir.traverse import loads_of
 from tensorlang.schedules.legality.accesses import Access, accesses
 from tensorlang.schedules.legality.in_bounds import place_facts
+from tensorlang.schedules.legality.instances import instance
+from tensorlang.schedules.legality.rewrites import before
 from tensorlang.schedules.rewriting.edit import loops
 
 
 def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[str]:
     """The storage that nothing but `parts` uses, each reading only what it has itself written before in one iteration of `around`.
 
-    Every read needs one plain store that comes before it in the same iteration of all loops that the two share, and that writes, in all
-    its instances there, every element that the read may ask for. What is written in between to such an element was written in this
-    iteration, too. A combining store reads what it combines into.
+    Every read needs one plain store that comes before it, in the same iteration of all loops that the two share or in an earlier one of
+    those inside `around`, and that writes, in all its instances there, every element that the read may ask for. What is written in between
+    to such an element was written in this iteration, too. A combining store reads what it combines into.
     """
     uses = [[*accesses(part, tuple(around))] for part in parts]
     everywhere = Counter(access.buffer.name for access in accesses(nest.body))
@@ -40,36 +42,45 @@ def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[st
     bounds = {getattr(load.buffer, "name", "") for loop in loops(nest.body) for end in (loop.lo, loop.hi) for load in loads_of(end)}
     inside = {buffer.name for part in parts for buffer in allocations(part)}
     own = {buffer.name for buffer in allocations(nest.body)} - inside - bounds
-    return {name for name in own if here[name] == everywhere[name] > 0 and all(_is_refilled(nest, name, part) for part in uses)}
+    return {name for name in own if here[name] == everywhere[name] > 0 and all(_is_refilled(nest, name, part, around) for part in uses)}
 
 
-def _is_refilled(nest: Nest, name: str, uses: Sequence[Access]) -> bool:
+def _is_refilled(nest: Nest, name: str, uses: Sequence[Access], around: Sequence[For]) -> bool:
     found = [access for access in uses if access.buffer.name == name]
     reads = [access for access in found if not access.writes or access.reducer is not None]
     writes = [access for access in found if access.writes and access.reducer is None]
-    return all(any(_comes_first(nest, write, read) for write in writes) for read in reads)
+    return all(any(_comes_first(nest, write, read, around) for write in writes) for read in reads)
 
 
-def _comes_first(nest: Nest, write: Access, read: Access) -> bool:
-    """Does a store write all elements that a read asks for, before it, in the same iteration of the loops that both stand in?
+def _comes_first(nest: Nest, write: Access, read: Access, around: Sequence[For]) -> bool:
+    """Does a store write all elements that a read asks for, before it, in the same iteration of the loops `around`?
 
     Where data say which element that is, it is any that there is: a read is in bounds wherever it is made.
     """
     told = (*write.index, *write.conditions)
-    if write.position >= read.position or any(map(_is_told_by_data, told)) or not _is_exact(nest, write, read):
+    if write.position >= read.position or any(map(_is_told_by_data, told)) or not _is_exact(nest, write, read.loops):
         return False
     known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
     index = [Axis(f"?{place}") if _is_told_by_data(part) else part for place, part in enumerate(read.index)]
     for part, extent in zip(index, read.buffer.shape, strict=True):
         if part not in read.index:
             known += [Compare("le", const(0), part), Compare("lt", part, extent)]
-    pairs = list(zip(index, write.index, strict=True))
-    return uncovered(place_facts(nest, read.loops, known), place_facts(nest, write.loops, write.conditions), pairs) is None
+    wanted = place_facts(nest, read.loops, known)
+    if uncovered(wanted, place_facts(nest, write.loops, write.conditions), list(zip(index, write.index, strict=True))) is None:
+        return True
+    outer = frozenset(loop.loop for loop in around)
+    inner = [loop.loop for loop in read.loops if loop in write.loops and loop.loop not in outer]
+    if not inner or not _is_exact(nest, write, around):
+        return False
+    copy = instance(nest, write, "^", outer)
+    names = {loop: loop for loop in inner}
+    not_later = Unary("not", before(inner, names, copy.names))
+    return uncovered(wanted, [*copy.facts, not_later], list(zip(index, copy.index, strict=True))) is None
 
 
-def _is_exact(nest: Nest, write: Access, read: Access) -> bool:
-    """Do relations say which iterations of the loops of a store alone there are? Those of a fused loop of run-time extents say less."""
-    own, other = (set(in_scope(nest, [loop.loop for loop in access.loops])) for access in (write, read))
+def _is_exact(nest: Nest, write: Access, loops: Sequence[For]) -> bool:
+    """Do relations say which iterations there are of a store's loops beyond these? Those of a fused loop of run-time extents say less."""
+    own, other = (set(in_scope(nest, [loop.loop for loop in every])) for every in (write.loops, loops))
     return not any(isinstance(relation, FuseRelation) and not isinstance(relation.extent, Const) for relation in own - other)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -44,14 +45,40 @@ def test_powers_of_two_for_this_processor_are_proven_and_nothing_else_is() -> No
 
 
 def test_a_death_is_a_build_error_and_the_next_request_has_a_new_process() -> None:
-    safe_compilation.compiled(ODD, host())
+    other = tl.codegen.target.target("x86-64-v2").machine
+    safe_compilation.compiled(handmade.ADD_16, other)
     before = pid()
     os.kill(before, signal.SIGSTOP)
     threading.Timer(0.3, os.kill, (before, signal.SIGKILL)).start()
-    with pytest.raises(tl.BuildError, match=r"cannot be built: LLVM ended on SIGKILL.* since it has vectors of 7 lanes; vectorize by"):
-        safe_compilation.compiled(ODD, host())
-    safe_compilation.compiled(ODD, host())
+    with pytest.raises(tl.BuildError, match=r"cannot be built: LLVM ended on SIGKILL.* since it is for another processor"):
+        safe_compilation.compiled(handmade.ADD_16, other)
+    safe_compilation.compiled(handmade.ADD_16, other)
     assert pid() != before
+
+
+@pytest.mark.parametrize("survives", [True, False])
+def test_odd_lanes_on_which_llvm_ends_are_compiled_without_optimisation(
+    survives: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask, levels = isolated.ask, list[int]()
+
+    def dying(kind: str, *words: str, text: str) -> tuple[bytes, str]:
+        levels.append(json.loads(words[-1])[0])
+        if levels[-1] or not survives:
+            raise isolated.Died("LLVM ended on SIGABRT: Cannot select")
+        return ask(kind, *words, text=text)
+
+    monkeypatch.setattr(isolated, "ask", dying)
+    with caplog.at_level("WARNING", "tensorlang"):
+        if survives:
+            assert safe_compilation.compiled(ODD, host()).object
+            (record,) = caplog.records
+            assert f"code for {host().cpu} is not optimised, since LLVM ended on it" in record.message
+            assert "Cannot select; it has vectors of 7 lanes: use a power of two" in record.message
+        else:
+            with pytest.raises(tl.BuildError, match="Cannot select.* since it has vectors of 7 lanes; vectorize by a power of two lanes"):
+                safe_compilation.compiled(ODD, host())
+    assert levels == [2, 0]
 
 
 def test_a_request_that_takes_too_long_is_given_up() -> None:

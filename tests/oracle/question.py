@@ -48,10 +48,12 @@ def violation(wanted: Needs, scheduled: Nest, arrays: Arrays, dims: Mapping[str,
         if alien:
             return f"{shown(min(alien))} is executed, which is no instance of the program"
         needed = [wanted[instance] for instance in step.instances]
-        missing = NOTHING.union(*(need.value for need in needed)) - step.all - step.instances
+        found = step.all | step.instances
+        # Operands are there from the start: where one is not read, nobody asks for what it would be part of.
+        missing = frozenset(source for need in needed for source in need.value if source not in found and source in wanted)
         strange = step.value - NOTHING.union(*(need.all for need in needed)) - CONSTANT
         if not strange and not step.all & CONSTANT:  # what is simplified away is not read: x % 1 is 0
-            missing = frozenset(source for source in missing if wanted.get(source, Need()).combines)
+            missing = frozenset(source for source in missing if wanted[source].combines)
         if missing or strange:
             return told(missing, strange, step.instances, ran, f"at {step.time}")
     for output, content in ran.outputs.items():

@@ -217,3 +217,17 @@ def test_iterations_meet_in_elements_that_there_are(bins: int) -> None:
     if bins == 0:
         s.parallel("H.p")
     judge(s)
+
+
+def test_what_the_first_of_the_loops_inside_fills_is_there_for_the_others() -> None:
+    """`R` is computed where `j` is 0 and read in every iteration of `j`: rows of `Y` may stand in any order."""
+    a, k = tl.placeholder((4, 6), "int32", name="A"), tl.reduce_axis(6, name="k")
+    r = tl.compute((4,), lambda i: tl.sum(a[i, k], axis=k), name="R")
+    s = tl.Schedule(tl.compute((6, 5), lambda i, j: r[tl.clamp(i - 1, 0, 3)] * r[0] + j, name="Y"))
+    s.compute_at("R", "Y.j")
+    s.store_root("R")
+    assert "range(select(j > 0, 4, 0), 4)" in str(s)
+    s.split("Y.i", 2)
+    s.reorder("Y.i_i", "Y.i_o")
+    judge(s)
+    assert s.can("reorder", "j", "Y.i_i", "Y.i_o").error.code == "TL-S103"
