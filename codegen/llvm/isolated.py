@@ -105,7 +105,7 @@ class _Helper:
         self.process.returncode = 0
 
 
-class _Seat:
+class _HelperSlot:
     """The helper of this process, if there is one, and whose turn it is."""
 
     def __init__(self) -> None:
@@ -127,9 +127,9 @@ class _Seat:
             helper.log.close()
 
 
-_seat: Final = _Seat()
-forks.anew(_seat)
-atexit.register(_seat.end)
+_slot: Final = _HelperSlot()
+forks.anew(_slot)
+atexit.register(_slot.end)
 
 
 def ask(kind: str, *words: str, text: str = "", limit: float = LIMIT, fresh: bool = False) -> tuple[bytes, str]:
@@ -138,17 +138,17 @@ def ask(kind: str, *words: str, text: str = "", limit: float = LIMIT, fresh: boo
     Raises `Died` where LLVM ends or takes longer than `limit` seconds, `BuildError` where no process can be started, and what LLVM or
     our use of it raised there.
     """
-    with _seat.lock:
+    with _slot.lock:
         if fresh:
-            _seat.end()
+            _slot.end()
         try:
-            helper = _seat.helper = _seat.helper or _Helper()
+            helper = _slot.helper = _slot.helper or _Helper()
         except OSError as error:
             raise BuildError(f"the process in which LLVM runs cannot be started: {error}") from None
         try:
             status, found = helper.ask(kind, words, text, limit)
         except BaseException as error:
-            _seat.helper = None
+            _slot.helper = None
             code = helper.end(kill=not isinstance(error, (ConnectionError, BrokenPipeError)))
             last = _last_words(helper.printed())
             helper.log.close()

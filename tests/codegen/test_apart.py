@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def pid() -> int:
     """The number of the process that may die."""
-    assert isolated._seat.helper is not None
-    return isolated._seat.helper.process.pid
+    assert isolated._slot.helper is not None
+    return isolated._slot.helper.process.pid
 
 
 def test_the_object_is_the_same_wherever_it_is_made() -> None:
@@ -108,14 +108,14 @@ from tensorlang.codegen.llvm import safe_compilation
 from tensorlang.codegen.llvm.binding import host
 text = {ODD!r}
 safe_compilation.compiled(text, host())
-first = isolated._seat.helper.process.pid
+first = isolated._slot.helper.process.pid
 child = os.fork()
 if not child:
     safe_compilation.compiled(text, host())
-    os._exit(int(isolated._seat.helper.process.pid == first))
+    os._exit(int(isolated._slot.helper.process.pid == first))
 assert os.waitpid(child, 0)[1] == 0
 safe_compilation.compiled(text, host())
-assert isolated._seat.helper.process.pid == first
+assert isolated._slot.helper.process.pid == first
 print(first)
 """
     words = [sys.executable, "-W", "error", "-c", code]
