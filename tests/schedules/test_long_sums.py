@@ -199,3 +199,13 @@ def test_what_blocks_serve_is_a_sum_of_floating_numbers() -> None:
         body = tl.Schedule(tl.compute((1,), lambda i, value=value: value)).nest.body
         found.append([rounds(store) for store in stores(body) if store.reducer is not None])
     assert found == [[True], [False], [False], [False]]
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096, 1 << 20), (1, 1 << 40, 1 << 40), (8192, 8192, 1 << 16)])
+def test_partial_sums_of_a_large_result_are_kept_of_a_part_or_not_at_all(shape: tuple[int, int, int]) -> None:
+    """All of it at once was refused, and the product kept its plain loops."""
+    m, n, depth = shape
+    a, b, k = tl.placeholder((m, depth), name="A"), tl.placeholder((depth, n), name="B"), tl.reduce_axis(depth, name="k")
+    strategy = choose(tl.compute((m, n), lambda i, j: tl.sum(a[i, k] * b[k, j], axis=k), name="C"), target("znver4"), 1)
+    made = strategy.schedule(strategy.default)
+    assert not made.faults and "vector" in str(made)

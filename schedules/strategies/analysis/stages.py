@@ -184,7 +184,12 @@ def _is_empty(loop: For) -> bool:
 
 def utilization(extent: int, tile: int) -> float:
     """The share of the elements of whole tiles that are wanted; an extent of 0 counts as 1."""
-    return max(1, extent) / (-(-max(1, extent) // tile) * tile)
+    return max(1, extent) / whole_tiles(max(1, extent), tile)
+
+
+def whole_tiles(extent: int, tile: int) -> int:
+    """An extent, rounded up to tiles."""
+    return -(-extent // tile) * tile
 
 
 def is_literal(loop: For) -> bool:

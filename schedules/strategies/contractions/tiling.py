@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tensorlang.schedules.directives.accumulate import MAX_PARTIAL_BYTES
 from tensorlang.schedules.placement.local_copies import tile_name
 from tensorlang.schedules.schedule import Schedule
-from tensorlang.schedules.strategies.analysis.stages import LoopGroup, is_literal, label, size, tail_of, tensor_of
+from tensorlang.schedules.strategies.analysis.stages import LoopGroup, is_literal, label, size, tail_of, tensor_of, whole_tiles
 from tensorlang.schedules.strategies.contractions.micro_kernel import MicroKernel
 from tensorlang.schedules.strategies.contractions.packing import pack
 from tensorlang.schedules.strategies.contractions.tile_order import LANES, ROWS, TileOrder
@@ -29,7 +30,7 @@ from tensorlang.schedules.strategies.loops.blocked_sums import (
 )
 
 COLUMNS: Final = 1024
-"""Columns of the output whose partial sums are kept at a time where their number is known only at run time."""
+"""Columns of the output whose partial sums are kept at a time where there may be too many, or their number is known only at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Tiling:
         cuts: Sequence[str] = ()
         depth = min(config["depth"], size(roles.depth))
         if depth < size(roles.depth):
-            k, outer["k"], *cuts = self._split_depth(s, depth) if inexact else reversed(s.split(k, depth, tail))
+            k, outer["k"], *cuts = self._split_depth(s, depth, config) if inexact else reversed(s.split(k, depth, tail))
         k, products, replaced = kernel.split_products(s, k)
         unrolled = [] if roles.interleaved is None else [roles.interleaved.loop]
         if config["unroll"] > 1:
@@ -67,7 +68,8 @@ class Tiling:
             unrolled.append(outer.pop("r"))
         unrolled += vectors
         present = self.order.present(config)
-        columns = () if not cuts or roles.vector.literal else s.split(j_o, max(1, COLUMNS // (config["vectors"] * kernel.lanes)))
+        narrow = not cuts or (roles.vector.literal and self._fits(config))
+        columns = () if narrow else s.split(j_o, max(1, COLUMNS // (config["vectors"] * kernel.lanes)))
         j_o, outer["j"] = columns or (j_o, j_o)
         before = {outer.get("k"): reversed(cuts)}
         around = [*columns[:1], *(part for loop in self.order.around(present, outer) for part in (*before.get(loop, ()), loop))]
@@ -104,16 +106,24 @@ class Tiling:
             at, along = self.pack_at if whole else outer[panel.place], inside[panel.along] if panel.along else None
             pack(s, operand, at, self.kernel.packed_lanes(panel.load), along)
 
-    def _split_depth(self, s: Schedule, depth: int) -> Sequence[str]:
+    def _split_depth(self, s: Schedule, depth: int, config: Mapping[str, Any]) -> Sequence[str]:
         """The loops over a part of the depth and over the parts, then those over groups of parts with a partial sum; innermost first."""
         roles, loop = self.kernel.roles, self.kernel.roles.depth
         parts = None if not is_literal(loop) else -(-size(loop) // depth)
         (chosen,) = levels([parts], min(max(depth, GROUP), TILE_BLOCK))
-        known = roles.row is None or (roles.vector.literal and roles.row.literal)  # is the part literal that all its tiles add to?
+        # Is the part literal, and no larger than partial sums may be, that all its tiles add to?
+        known = roles.row is None or (roles.vector.literal and roles.row.literal and self._fits(config))
         tail = tail_of(is_literal(loop), "guard")
         if len(chosen) == 1 or not known:
             return tuple(reversed(s.split(loop.loop, depth, tail)))
         return split_levels(s, loop.loop, (ChainLoop(depth, starts=False), *chosen), "0", tail)
+
+    def _fits(self, config: Mapping[str, Any]) -> bool:
+        """May all rows and columns, in whole tiles, have partial sums?"""
+        roles, width = self.kernel.roles, config["vectors"] * self.kernel.lanes
+        rows = 1 if roles.row is None else whole_tiles(roles.row.size, config["rows"])
+        each = sum(buffer.dtype.bytes for buffer in roles.stage.store.buffers)
+        return rows * whole_tiles(roles.vector.size, width) * each <= MAX_PARTIAL_BYTES
 
     def _split_rows(self, s: Schedule, row: LoopGroup, config: Mapping[str, Any]) -> dict[str, str]:
         """The loops over the rows: of cache blocks (b), if there are any, of tiles (i), of a tile (r)."""
