@@ -31,6 +31,7 @@ it was, and loops around that run in parallel are proved again.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang import ir
@@ -82,7 +83,7 @@ class Accumulate(Directive):
         inside = [part for part in path_to(loop.body, lambda part: part is store) if isinstance(part, For)]
         tile = moving(nest, store.index, inside)
         require_early_indices(loop, [store.index], self.tensor)
-        first, removable = self._first(nest, store, outer)
+        first, removable = self._first(nest, store, outer, tile)
         if removable or not self.partial or any(part.kind not in ("serial", "unroll") for part in tile):
             require_distinct(nest, loop, store, tile, outer, self.tensor)
         require_fixed(nest, tile, inside, f"accumulate of {self.tensor!r}")
@@ -206,11 +207,12 @@ class Accumulate(Directive):
     def _target(self, store: Store) -> Buffer:
         return next(buffer for buffer in store.buffers if buffer.name == self.tensor)
 
-    def _first(self, nest: Nest, store: Store, outer: list[For]) -> tuple[Expr, bool]:
+    def _first(self, nest: Nest, store: Store, outer: list[For], tile: Sequence[For]) -> tuple[Expr, bool]:
         """When an iteration is the first to touch its tile, and whether that makes the separate initialisation superfluous.
 
         It does where the loops between the two visit each tile once for each iteration of those that do not move it, and no tile is left
         out: neither in the first of these iterations nor because a loop that places tiles runs over the reduction too and may be empty.
+        What the loops inside leave out of a tile does not matter: it is started and stored whole.
         """
         version = version_of(nest.body, self.at)
         starts = _initialisations(version, store)
@@ -231,7 +233,7 @@ class Accumulate(Directive):
             return first, False
         inside = [part for part in path_to(outer[-1], lambda part: part is store)[1:] if isinstance(part, For)]
         fixed, placing = [loop for loop in outer if loop.loop in around], [loop for loop in free if loop.loop in index]
-        if not covers(nest, store, starts[0], [*outer, *inside]):
+        if not covers(nest, store, starts[0], [*outer, *tile]):
             return first, False
         moved = [loop for loop in (*placing, *inside) if loop.loop in index]
         bounds = closure(nest, frozenset().union(*(axes_of(bound) for loop in moved for bound in (loop.lo, loop.hi))))
