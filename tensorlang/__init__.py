@@ -77,7 +77,8 @@ if TYPE_CHECKING:
     from tensorlang import ops as ops
     from tensorlang.autotune.jobs.compile import compile as compile
     from tensorlang.codegen.kernel.build import build as build
-    from tensorlang.codegen.kernel.kernel import Kernel as Kernel, load as load
+    from tensorlang.codegen.kernel.kernel import Kernel as Kernel
+    from tensorlang.codegen.kernel.loading import load as load
     from tensorlang.codegen.pictures.page import visualize as visualize
     from tensorlang.codegen.runtime.threads import get_threads as get_threads, set_threads as set_threads
     from tensorlang.codegen.runtime.workspaces import (
@@ -105,7 +106,7 @@ _ON_USE = {
     "einsum": "tensorlang.language.einstein",
     "evaluate": "tensorlang.semantics.evaluate",
     "get_threads": "tensorlang.codegen.runtime.threads",
-    "load": "tensorlang.codegen.kernel.kernel",
+    "load": "tensorlang.codegen.kernel.loading",
     "ops": "tensorlang.ops",
     "tc": "tensorlang.language.notation",
     "release_workspaces": "tensorlang.codegen.runtime.workspaces",

@@ -20,7 +20,8 @@ from tensorlang.autotune.log.database import Database
 from tensorlang.autotune.log.log import Log
 from tensorlang.autotune.log.merge import merge
 from tensorlang.autotune.reporting import html
-from tensorlang.codegen.kernel.kernel import Kernel, forget, load
+from tensorlang.codegen.kernel.kernel import Kernel, forget
+from tensorlang.codegen.kernel.loading import load
 from tensorlang.system import files
 
 FIXTURE = Path(__file__).parent / "autotune" / "fixtures" / "v1.jsonl"

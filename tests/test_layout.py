@@ -1,8 +1,14 @@
-"""The four top-level folders are one package: the list, the mapping and the links of docs/decisions/0001-layout.md agree."""
+"""The four top-level folders are one package: the list, the mapping and the links of docs/decisions/0001-layout.md agree.
 
+And no file needs one that needs it (docs/decisions/0024-rooms.md).
+"""
+
+import ast
 import os
 import re
 import tomllib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +16,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("autotune", "codegen", "schedules")
+METHODS = {
+    "tensorlang.ir.nodes": ("tensorlang.ir.printer",),
+    "tensorlang.definition.tensor": ("tensorlang.definition.listing",),
+    "tensorlang.kernels.sequences": ("tensorlang.kernels.bundles",),
+    "tensorlang.graph.ir": ("tensorlang.graph",),
+    "tensorlang.graph.pattern.matches": ("tensorlang.graph.pattern",),
+    "tensorlang.graph": ("tensorlang.bridges",),
+}
+"""Methods of values, and the front doors of a room, that call what stands on these values: imported when they are called."""
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +88,37 @@ def test_each_test_of_an_extra_is_marked() -> None:
     assert len(files) > 8
     alone = re.compile(rf"^ +.*importorskip\(.{extra}", re.MULTILINE)  # the mark skips a test; this, at the top, a file
     assert [path.name for path in files if "pytest.mark.extras(" not in path.read_text() or alone.search(path.read_text())] == []
+
+
+def imports(path: Path, own: str, modules: dict[str, Path]) -> Iterator[tuple[str, bool]]:
+    """The modules that a file imports, wherever it does, and whether it does so on use; what types alone need does not count."""
+    tree = ast.parse(path.read_text())
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, late = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        late = late or isinstance(node, ast.FunctionDef)
+        waiting += [(part, late) for part in ast.iter_child_nodes(node)]
+        names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name}" if f"{node.module}.{name}" in modules else str(node.module) for name in names]
+        yield from ((name, late) for name in names if name in modules and name not in (own, "tensorlang"))
+
+
+def test_no_file_needs_one_that_needs_it() -> None:
+    """Whether imported at once or on use: but for the facade, which offers everything, and the methods above."""
+    paths = {}
+    for package in packages_on_disk():
+        folder = ROOT / package.replace(".", "/")
+        paths |= {package if path.stem == "__init__" else f"{package}.{path.stem}": path for path in folder.glob("*.py")}
+    needed: dict[str, set[str]] = {}
+    methods = set()
+    for module, path in paths.items():
+        found = set(imports(path, module, paths))
+        up = {(name, late) for name, late in found if late and name.startswith(METHODS.get(module, ("?",)))}
+        methods |= {module} if up else set()
+        needed[module] = {name for name, late in found - up}
+    assert len(paths) > 500
+    assert methods == METHODS.keys()
+    list(TopologicalSorter(needed).static_order())  # raises `CycleError`, which names the files

@@ -142,18 +142,3 @@ def forget() -> None:
 
 def _from_bytes(data: bytes) -> Kernel:
     return Kernel(archive.decode(data))
-
-
-def load(path: str | PathLike[str]) -> Kernel:
-    """The kernel in a file that `Kernel.save` wrote.
-
-    One from another version, or for another processor, is built again from the definition and the schedule in it, which is logged: for
-    its own target where that runs here, else for this machine. The file holds machine code: load only what you trust. Raises
-    `BuildError` for a file that is missing or damaged, and for one that cannot be built again.
-    """
-    try:
-        return Kernel(archive.read(path))
-    except archive.Outdated as outdated:
-        from tensorlang.codegen.kernel.again import built_again  # noqa: PLC0415 - the compiler is the slow import
-
-        return built_again(outdated)

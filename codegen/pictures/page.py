@@ -23,8 +23,8 @@ from tensorlang.codegen.pictures.walk import Walked, walk
 from tensorlang.codegen.pictures.walk_plan import NotDrawn
 from tensorlang.codegen.pictures.working_sets import working_sets
 from tensorlang.codegen.target import machine as find_machine, target as find_target
-from tensorlang.codegen.target.cores import is_description
 from tensorlang.codegen.target.description import Target
+from tensorlang.codegen.target.machines import is_description
 from tensorlang.definition.tensor import Tensor
 from tensorlang.errors import BuildError, ScheduleError, TensorlangError
 from tensorlang.ir.printer import print_nest

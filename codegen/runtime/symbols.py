@@ -6,13 +6,11 @@ The names are read from the object itself, not from the module it was compiled f
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from functools import cache
 from typing import Final, NamedTuple
 
 from tensorlang.codegen.llvm import binding
-from tensorlang.codegen.runtime import openmp, workspaces
+from tensorlang.codegen.runtime import c_library, openmp, workspaces
 from tensorlang.codegen.runtime.threads import COUNTER_SYMBOL, counter_address
 from tensorlang.errors import BuildError
 
@@ -34,7 +32,6 @@ _FORMS: Final = {
 }
 _SYMBOL_TABLE: Final = 2
 _UNDEFINED: Final = 0
-_LIBRARIES: Final = (None, "libc.so.6", "libm.so.6", "libgcc_s.so.1")
 
 
 def undefined_symbols(code: bytes) -> tuple[str, ...]:
@@ -75,14 +72,6 @@ def _symbols(code: bytes) -> set[tuple[str, int]]:
     return names
 
 
-@cache
-def _library(name: str | None) -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(name)
-    except OSError:
-        return None
-
-
 def address_of(name: str, threads: int | None = None) -> int:
     """Where a symbol is in this process; `threads` is a number of the code's own. Raises `BuildError` for one that no library has."""
     if name == COUNTER_SYMBOL:
@@ -91,10 +80,7 @@ def address_of(name: str, threads: int | None = None) -> int:
         return workspaces.address(name)
     if name in openmp.SYMBOLS:
         return openmp.runtime().address(name)
-    for library in map(_library, _LIBRARIES):
-        if library is not None and hasattr(library, name):
-            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-    raise BuildError(f"the machine code calls {name!r}, which this system's C library does not have")
+    return c_library.address(name)
 
 
 def load_object(code: bytes, exports: tuple[str, ...], threads: int | None = None) -> binding.Library:

@@ -24,6 +24,7 @@ from typing import Final, SupportsIndex
 from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.llvm.binding import Library, Passes
 from tensorlang.codegen.llvm.linked_once import LinkedOnce
+from tensorlang.codegen.runtime import c_library
 from tensorlang.errors import CallError
 
 TAKE: Final = "tensorlang_take"
@@ -285,10 +286,8 @@ _limit: Final = ctypes.c_int64(-1)
 @LinkedOnce
 def _pool() -> Library:
     """The pool of this process."""
-    from tensorlang.codegen.runtime.symbols import address_of  # noqa: PLC0415 - it looks up what generated code calls, and so this
-
     get_workspace_limit()
-    outside = {name: address_of(name) for name in ("posix_memalign", "free")}
+    outside = {name: c_library.address(name) for name in ("posix_memalign", "free")}
     made = binding.compile_module(_POOL, binding.host(), Passes(level=0))  # optimising this takes longer than it will ever save
     return binding.link(made.object, (*SYMBOLS, _RELEASE, _HELD), {**outside, _LIMIT: ctypes.addressof(_limit)})
 

@@ -61,7 +61,7 @@ def place() -> Path:
     wanted = os.environ.get(VARIABLE, "").strip()
     if wanted and wanted.lower() not in OFF:
         return Path(os.path.expanduser(wanted))  # noqa: PTH111 - raises for no user
-    return (cache_folder.chosen() or cache_folder.of_user()) / "machines" / f"{_native().cpu}.json"
+    return (cache_folder.chosen() or cache_folder.of_user()) / "machines" / f"{_host()[1]}.json"
 
 
 def _found(wanted: str) -> tuple[Path, Described] | None:
@@ -86,15 +86,17 @@ def _found(wanted: str) -> tuple[Path, Described] | None:
 
 def why_foreign(described: Described) -> str | None:
     """Why a description is not of this machine; None where it is."""
-    here, caches = _native(), host_caches()
-    if (described.arch, described.cpu) != (here.arch, here.cpu):
-        return f"describes {described.cpu} ({described.arch}), and this machine is {here.cpu} ({here.arch})"
+    (arch, cpu), caches = _host(), host_caches()
+    if (described.arch, described.cpu) != (arch, cpu):
+        return f"describes {described.cpu} ({described.arch}), and this machine is {cpu} ({arch})"
     sizes = tuple(cache.size for cache in described.machine.caches)
     ours = (caches.l1, caches.l2, caches.l3) if caches.l3 > caches.l2 else (caches.l1, caches.l2)
     return None if sizes == ours else f"describes a {described.cpu} with caches of {sizes} bytes, and those of this machine have {ours}"
 
 
-def _native() -> Target:
-    from tensorlang.codegen.target.description import target  # noqa: PLC0415 - it imports this file on use
+def _host() -> tuple[str, str]:
+    """The architecture and the CPU of this machine."""
+    from tensorlang.codegen.llvm import binding  # noqa: PLC0415 - it loads LLVM
 
-    return target("native")
+    host = binding.host()
+    return host.triple.split("-", 1)[0], host.cpu

@@ -20,11 +20,9 @@ scheduling models of LLVM (`X86Schedule*.td`, `AArch64Sched*.td`); `measured` a 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import astuple, replace
 from functools import cache
-from os import PathLike
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tensorlang.codegen.target import calibrated
 from tensorlang.ir.machine import LINE_BYTES
@@ -112,29 +110,6 @@ FORK: Final = 4e-6
 """Seconds of a parallel loop that does nothing. Two threads of libgomp that are awake take 1.3 us on a Zen 3; more take longer."""
 
 _BY_NAME: Final = {(arch, name): core for arch, cores in TABLE.items() for core in cores for name in core.names.split()}
-
-
-def machine(spec: str | PathLike[str] | Target | Machine | None = None) -> Machine:
-    """The description of a target's core: what `tl.build` takes, or the path of a description, which `autotune calibrate` writes.
-
-    "native" is described as it was measured, where it was; a named CPU as the table has it, on every machine. Raises `BuildError` for an
-    unknown target and for a file that holds no description. See `docs/machines.md`.
-    """
-    if isinstance(spec, Machine):
-        return spec
-    if is_description(spec):
-        from tensorlang.codegen.target import described  # noqa: PLC0415 - few have a file
-
-        return described.read(spec).machine
-    from tensorlang.codegen.target.description import target  # noqa: PLC0415 - it imports this file on use
-
-    assert not isinstance(spec, PathLike)
-    return machine_of(target(spec))
-
-
-def is_description(spec: object) -> TypeGuard[str | PathLike[str]]:
-    """Is it the path of a description, and not a target?"""
-    return isinstance(spec, PathLike) or (isinstance(spec, str) and (os.sep in spec or spec.endswith(".json")))
 
 
 def machine_of(target: Target) -> Machine:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._dynamo import aot_compile_types
 
-from tensorlang.bridges import torch_compile
+from tensorlang.bridges import torch_lowering
 
 _Graph: Any = aot_compile_types.GraphModuleSerializableCallable
 
@@ -38,7 +38,7 @@ class SavedCallable(aot_compile_types.SerializableCallable):  # type: ignore[mis
         with self._lock:
             found = self._by_signature.get(key)
             if found is None:
-                found = self._by_signature[key] = torch_compile.lowered(self.module, arguments)
+                found = self._by_signature[key] = torch_lowering.lowered(self.module, arguments)
             return found
 
     @classmethod

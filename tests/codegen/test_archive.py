@@ -11,7 +11,8 @@ import pytest
 from tensorlang import ir
 from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.signature import Signature
-from tensorlang.codegen.kernel.kernel import Kernel, load
+from tensorlang.codegen.kernel.kernel import Kernel
+from tensorlang.codegen.kernel.loading import load
 from tensorlang.codegen.target import target
 from tensorlang.errors import BuildError
 from tests.codegen import handmade

@@ -17,7 +17,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.interface_symbol import matches
-from tensorlang.codegen.kernel.kernel import load
+from tensorlang.codegen.kernel.loading import load
 from tensorlang.codegen.llvm import features
 from tests.codegen.cached import edited
 

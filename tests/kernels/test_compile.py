@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import tensorlang as tl
 from tensorlang import kernels
-from tensorlang.codegen.kernel.kernel import load
+from tensorlang.codegen.kernel.loading import load
 from tensorlang.kernels import compilation
 from tensorlang.system.object_cache import ObjectCache
 from tests.draws import examples

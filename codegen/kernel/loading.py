@@ -1,22 +1,43 @@
-"""A kernel from a file of another version, or for another processor: built again from the recipe in the file."""
+"""The kernel in a file; one of another version, or for another processor, is built again from the recipe in the file.
+
+What is loaded as it is needs no compiler, which is imported where something is built again.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from os import PathLike
+from typing import TYPE_CHECKING, Final
 
+from tensorlang.codegen.cache import archive
 from tensorlang.codegen.cache.archive import Outdated
 from tensorlang.codegen.cache.signature import Signature
-from tensorlang.codegen.kernel.build import build
 from tensorlang.codegen.kernel.kernel import Kernel
-from tensorlang.codegen.target import Target, target
 from tensorlang.errors import BuildError
+
+if TYPE_CHECKING:
+    from tensorlang.codegen.target import Target
 
 _log: Final = logging.getLogger("tensorlang")
 
 
-def built_again(outdated: Outdated) -> Kernel:
+def load(path: str | PathLike[str]) -> Kernel:
+    """The kernel in a file that `Kernel.save` wrote.
+
+    One from another version, or for another processor, is built again from the definition and the schedule in it, which is logged: for
+    its own target where that runs here, else for this machine. The file holds machine code: load only what you trust. Raises
+    `BuildError` for a file that is missing or damaged, and for one that cannot be built again.
+    """
+    try:
+        return Kernel(archive.read(path))
+    except Outdated as outdated:
+        return _built_again(outdated)
+
+
+def _built_again(outdated: Outdated) -> Kernel:
     """The kernel of a file that cannot be used as it is. Raises `BuildError` where it cannot be built from what the file holds either."""
+    from tensorlang.codegen.kernel.build import build  # noqa: PLC0415 - see the module docstring
+
     wanted = outdated.rebuild
     if wanted is None:
         raise BuildError(str(outdated))
@@ -42,6 +63,8 @@ def _renamed(built: Signature, wanted: Signature) -> Signature:
 
 def _machine(name: str) -> Target:
     """The target that a file names, where its code runs here; else this machine."""
+    from tensorlang.codegen.target import target  # noqa: PLC0415 - as above
+
     try:
         named = target(name)
     except BuildError:
