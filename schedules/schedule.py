@@ -219,13 +219,16 @@ class Schedule(Methods):
         """The frozen value of a method call by name. Raises `Refusal`, also for arguments that the method does not take."""
         if kind not in DIRECTIVES:
             raise Refusal("TL-S007", f"{kind!r:.60} is no directive{did_you_mean(kind, DIRECTIVES)}")
+        self._require_call(kind, *args, **options)
+        return DIRECTIVES[kind].of(self._names, *args, **options)
+
+    def _require_call(self, kind: str, *args: Any, **options: Any) -> None:
         signature = inspect.signature(getattr(self, kind))
         try:
             signature.bind(*args, **options)
         except TypeError as error:
             spelled = str(signature).partition(" -> ")[0].replace("'", "")
             raise Refusal("TL-S005", f"{kind} is called as {kind}{spelled}: {error}") from None
-        return DIRECTIVES[kind].of(self._names, *args, **options)
 
     def undo(self, steps: int = 1) -> None:
         """Take back the last `steps` directives. Raises `ScheduleError` where there are not so many."""
@@ -239,6 +242,8 @@ class Schedule(Methods):
 
     def can(self, directive: Directive | str, *args: Any, **options: Any) -> Verdict:
         """Would a directive, or a method call by name, be accepted? Changes nothing."""
+        if directive == "tile":
+            return self._can_tile(*args, **options)
         made = None
         try:
             made = self._asked(directive, *args, **options) if isinstance(directive, str) else directive
@@ -247,6 +252,20 @@ class Schedule(Methods):
             asked, why, step = self.copy(), refusal, made
             return Verdict(lambda: asked._error(why, step))  # noqa: SLF001 - the schedule of this moment
         return Verdict()
+
+    def _can_tile(self, *args: Any, **options: Any) -> Verdict:
+        """As `can`: each of its three directives is asked where those before have been accepted."""
+        asked = self.copy()
+        try:
+            self._require_call("tile", *args, **options)
+            asked.tile(*args, **options)
+        except Refusal as refusal:
+            error = self._error(refusal, None)
+        except ScheduleError as refused:
+            error = refused
+        else:
+            return Verdict()
+        return Verdict(lambda: error)
 
     def attempt(self, directive: Directive) -> bool:
         """Apply a directive if it is accepted; was it? As `can` and then `apply`, at the price of one of them."""

@@ -84,8 +84,10 @@ class Accumulate(Directive):
         tile = moving(nest, store.index, inside)
         require_early_indices(loop, [store.index], self.tensor)
         first, removable = self._first(nest, store, outer, tile)
-        if removable or not self.partial or any(part.kind not in ("serial", "unroll") for part in tile):
+        if removable or not self.partial:
             require_distinct(nest, loop, store, tile, outer, self.tensor)
+        else:
+            self._require_apart(nest, loop, store, tile, outer)
         require_fixed(nest, tile, inside, f"accumulate of {self.tensor!r}")
         shape = literal_shape(tile, "accumulate")
         size = sum(buffer.dtype.bytes for buffer in store.buffers)
@@ -165,6 +167,12 @@ class Accumulate(Directive):
                     stage=store.stage,
                     loop=self.at,
                 )
+
+    def _require_apart(self, nest: Nest, loop: For, store: Store, tile: tuple[For, ...], outer: list[For]) -> None:
+        """Raise `Refusal` where what runs at the same time would be combined with one element."""
+        for place, part in enumerate(tile):
+            if part.kind not in ("serial", "unroll"):
+                require_distinct(nest, loop, store, (part,), [*outer, *tile[:place]], self.tensor, tile[place + 1 :])
 
     def _store(self, nest: Nest, loop: For, outer: list[For]) -> Store:
         found = [store for store in stores(loop.body) if any(buffer.name == self.tensor for buffer in store.buffers)]

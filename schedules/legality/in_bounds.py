@@ -113,7 +113,7 @@ def _loops_of(nest: Nest, axis: str, lo: Expr, hi: Expr, loops: Sequence[For]) -
 
 def left_out(nest: Nest, around: Sequence[For], facts: Sequence[Expr], pairs: Sequence[tuple[Expr, Expr]]) -> str | None:
     """An iteration of the loops `around` for which nothing that `facts` hold of makes the pairs equal, as text; None if there is none."""
-    missing = uncovered(place_facts(nest, around), facts, pairs)
+    missing = uncovered(place_facts(nest, around), (facts, pairs))
     if missing is None:
         return None
     at = [f"{short(part.loop)} = {missing[Axis(part.loop)]}" for part in around if Axis(part.loop) in missing]

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tensorlang.algebra.bounds import conjuncts
-from tensorlang.algebra.polyhedra import uncovered
+from tensorlang.algebra.polyhedra import Image, uncovered
 from tensorlang.ir import Axis, Compare, Const, Expr, For, FuseRelation, Nest, Stmt, Unary, const
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.relations import in_scope
@@ -32,9 +32,9 @@ from tensorlang.schedules.rewriting.edit import loops
 def refilled(nest: Nest, parts: Sequence[Stmt], around: Sequence[For]) -> set[str]:
     """The storage that nothing but `parts` uses, each reading only what it has itself written before in one iteration of `around`.
 
-    Every read needs one plain store that comes before it, in the same iteration of all loops that the two share or in an earlier one of
-    those inside `around`, and that writes, in all its instances there, every element that the read may ask for. What is written in between
-    to such an element was written in this iteration, too. A combining store reads what it combines into.
+    Every read needs plain stores that come before it, in the same iteration of all loops that they share with it or in an earlier one of
+    those inside `around`, and that write, in all their instances there, every element that the read may ask for. What is written in
+    between to such an element was written in this iteration, too. A combining store reads what it combines into.
     """
     uses = [[*accesses(part, tuple(around))] for part in parts]
     everywhere = Counter(access.buffer.name for access in accesses(nest.body))
@@ -49,33 +49,43 @@ def _is_refilled(nest: Nest, name: str, uses: Sequence[Access], around: Sequence
     found = [access for access in uses if access.buffer.name == name]
     reads = [access for access in found if not access.writes or access.reducer is not None]
     writes = [access for access in found if access.writes and access.reducer is None]
-    return all(any(_comes_first(nest, write, read, around) for write in writes) for read in reads)
+    writes = [write for write in writes if not any(map(_is_told_by_data, (*write.index, *write.conditions)))]
+    return all(_come_first(nest, writes, read, around) for read in reads)
 
 
-def _comes_first(nest: Nest, write: Access, read: Access, around: Sequence[For]) -> bool:
-    """Does a store write all elements that a read asks for, before it, in the same iteration of the loops `around`?
+def _come_first(nest: Nest, writes: Sequence[Access], read: Access, around: Sequence[For]) -> bool:
+    """Do some of the stores write all elements that a read asks for, before it, in the same iteration of the loops `around`?
 
     Where data say which element that is, it is any that there is: a read is in bounds wherever it is made.
     """
-    told = (*write.index, *write.conditions)
-    if write.position >= read.position or any(map(_is_told_by_data, told)) or not _is_exact(nest, write, read.loops):
-        return False
+    earlier = [write for write in writes if write.position < read.position]
     known = [condition for condition in conjuncts(read.conditions) if not _is_told_by_data(condition)]
     index = [Axis(f"?{place}") if _is_told_by_data(part) else part for place, part in enumerate(read.index)]
     for part, extent in zip(index, read.buffer.shape, strict=True):
         if part not in read.index:
             known += [Compare("le", const(0), part), Compare("lt", part, extent)]
     wanted = place_facts(nest, read.loops, known)
-    if uncovered(wanted, place_facts(nest, write.loops, write.conditions), list(zip(index, write.index, strict=True))) is None:
+    here = [
+        (place_facts(nest, write.loops, write.conditions), list(zip(index, write.index, strict=True)))
+        for write in earlier
+        if _is_exact(nest, write, read.loops)
+    ]
+    if here and uncovered(wanted, *here) is None:
         return True
     outer = frozenset(loop.loop for loop in around)
+    before_it = [_not_later(nest, write, read, outer, index) for write in earlier if _is_exact(nest, write, around)]
+    images = [image for image in before_it if image is not None]
+    return bool(images) and uncovered(wanted, *images) is None
+
+
+def _not_later(nest: Nest, write: Access, read: Access, outer: frozenset[str], index: Sequence[Expr]) -> Image | None:
+    """The instances of a store in no later iteration of the loops inside `outer` than a read is; None where the two share none of these."""
     inner = [loop.loop for loop in read.loops if loop in write.loops and loop.loop not in outer]
-    if not inner or not _is_exact(nest, write, around):
-        return False
+    if not inner:
+        return None
     copy = instance(nest, write, "^", outer)
-    names = {loop: loop for loop in inner}
-    not_later = Unary("not", before(inner, names, copy.names))
-    return uncovered(wanted, [*copy.facts, not_later], list(zip(index, copy.index, strict=True))) is None
+    not_later = Unary("not", before(inner, {loop: loop for loop in inner}, copy.names))
+    return [*copy.facts, not_later], list(zip(index, copy.index, strict=True))
 
 
 def _is_exact(nest: Nest, write: Access, loops: Sequence[For]) -> bool:

@@ -127,12 +127,15 @@ def require_fixed(nest: Nest, tile: Sequence[For], inside: Sequence[For], what: 
             )
 
 
-def require_distinct(nest: Nest, loop: For, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str) -> None:
+def require_distinct(
+    nest: Nest, loop: For, store: Store, tile: Sequence[For], outer: Sequence[For], tensor: str, inside: Sequence[For] = ()
+) -> None:
     """Raise `Refusal` where two iterations of the tile's loops write one element (a scatter): the copy would hold it twice.
 
-    `loop` is the one whose iterations have the tile. Elements are loaded and stored in the order of the tile, so that what the last of the
-    two has is what stays: it does where the condition of a combining store never lets the first one combine anything. Copies that are not
-    made in order have to be distinct.
+    `loop` is the one whose iterations have the tile, `outer` are the loops around those in question and `inside` those within, which may
+    be at any iteration. Elements are loaded and stored in the order of the tile, so that what the last of the two has is what stays: it
+    does where the condition of a combining store never lets the first one combine anything. Copies that are not made in order have to be
+    distinct.
     """
     if store.reducer is None and all(isinstance(part, Axis) for part in store.index):
         return
@@ -140,12 +143,12 @@ def require_distinct(nest: Nest, loop: For, store: Store, tile: Sequence[For], o
     if store.reducer is not None and all(part.kind in ("serial", "unroll") for part in tile):
         found = accesses(loop, tuple(outer[:-1]), conditions_around(nest, loop))
         combining = next(access for access in found if access.source == id(store) and access.writes)
-    example = repeated(nest, store, tile, outer, first=combining)
+    example = repeated(nest, store, tile, outer, inside, first=combining)
     if example is not None:
         raise Refusal(
             "TL-S103",
             f"two iterations of {short(tile[-1].loop)!r} write {example['element']}, of which a copy of {tensor!r} would hold two",
             stage=store.stage,
-            loop=outer[-1].loop,
+            loop=loop.loop,
             counterexample=example,
         )

@@ -11,19 +11,23 @@ islpy is loaded on use: it costs import time, and most definitions are decided b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tensorlang.algebra.bounds import Bounds
 from tensorlang.algebra.formula import Formula
 from tensorlang.ir import Axis, Dim, Expr, Select
+from tensorlang.ir.traverse import walk
 from tensorlang.system import forks
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 MAX_OPERATIONS: Final = 500_000
+Image: TypeAlias = tuple[Sequence[Expr], Sequence[tuple[Expr, Expr]]]
+"""Facts of points, and pairs of which these points cover what they make equal."""
 
 
 @cache
@@ -88,31 +92,41 @@ def _exists(names: Sequence[str], parts: Sequence[str]) -> str:
     return f"exists ({', '.join(names)} : {joint})" if names else joint
 
 
-def uncovered(wanted: Sequence[Expr], facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> dict[Expr, int] | None:
-    """A point that holds all of `wanted`, and for which no point that `facts` hold of makes the pairs `equal`; None if there is none.
+def uncovered(wanted: Sequence[Expr], *images: Image) -> dict[Expr, int] | None:
+    """A point that holds all of `wanted`, and for which no point that the facts of an image hold of makes its pairs equal; None if none is.
 
-    The first of a pair speaks of the axes of `wanted`, the second of those of `facts`; axes and dims that occur in both are the same. The
-    answer is empty where that cannot be decided: where data decide, or the question is too large.
+    The first of a pair speaks of the axes of `wanted`, the second of those of the facts; axes and dims that occur in both are the same.
+    The answer is empty where that cannot be decided: where data decide, or the question is too large.
     """
-    here, image = Formula(Bounds().under(wanted)), Formula(Bounds().under(facts))
+    here = Formula(Bounds().under(wanted))
     parts = [here.boolean(condition) for condition in wanted]
-    image.variables = dict(here.variables)
-    some = [image.boolean(fact) for fact in facts] + [f"{image.integer(left)} = {image.integer(right)}" for left, right in equal]
-    if here.products or image.products or not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
+    told = (expr for facts, equal in images for expr in (*facts, *itertools.chain(*equal)))
+    for dim in dict.fromkeys(part for expr in told for part in walk(expr) if isinstance(part, Dim)):
+        here.variable(dim)
+    reached = [_reached(here, *image) for image in images]
+    if here.products or not all(isinstance(part, (Axis, Dim, Select)) for part in here.variables) or None in reached:
         return {}
-    every = {part: name for part, name in image.variables.items() if part in here.variables or isinstance(part, Dim)}
-    own = [name for part, name in image.variables.items() if part not in every]
-    parts += [f"{part.least} <= {name} <= {part.most}" for part, name in every.items() if isinstance(part, Dim)]
-    space = f"[{', '.join(every.values())}]"
+    space = f"[{', '.join(here.variables.values())}]"
     isl, context = _isl(), _context()
     context.reset_operations()
     try:
         left = isl.Set.read_from_str(context, f"{{ {space} : {_exists(here.helpers, [*parts, *here.constraints])} }}")
-        reached = _exists([*own, *image.helpers], [*some, *image.constraints])
-        left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {reached} }}"))
+        for covered in reached:
+            left = left.subtract(isl.Set.read_from_str(context, f"{{ {space} : {covered} }}"))
         if left.is_empty():
             return None
         point = left.sample_point()
     except isl.Error:
         return {}
-    return {part: int(point.get_coordinate_val(isl.dim_type.set, position).to_python()) for position, part in enumerate(every)}
+    return {part: int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place, part in enumerate(here.variables)}
+
+
+def _reached(here: Formula, facts: Sequence[Expr], equal: Sequence[tuple[Expr, Expr]]) -> str | None:
+    """What holds of the variables of `here` where a point that facts hold of makes pairs equal; None where data decide."""
+    image = Formula(Bounds().under(facts))
+    image.variables = dict(here.variables)
+    some = [image.boolean(fact) for fact in facts] + [f"{image.integer(left)} = {image.integer(right)}" for left, right in equal]
+    if image.products or not all(isinstance(part, (Axis, Dim, Select)) for part in image.variables):
+        return None
+    own = [name for part, name in image.variables.items() if part not in here.variables]
+    return _exists([*own, *image.helpers], [*some, *image.constraints])

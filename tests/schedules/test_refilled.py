@@ -53,6 +53,37 @@ def test_a_copy_of_one_element_inside_more_loops_does_so_too() -> None:
     judge(s)
 
 
+@pytest.mark.parametrize("n", [5, tl.dim("n")])
+def test_a_copy_that_several_loops_make_together_does_so_too(n: Any) -> None:
+    """Each of them fills a part of the row, and no part is left out."""
+    s = product(n)
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_root("A_cache", reuse="none")
+    s.peel("A_cache.d1", first=1, last=2)
+    s.reorder("C.j", "C.i")
+    judge(s, dims={} if n == 5 else {"n": 5})
+
+
+def test_a_part_of_a_row_that_is_left_out_ties_iterations_together() -> None:
+    s = product()
+    s.decompose_reduction("C.k")
+    s.cache_read("A", at="C.j")
+    s.store_root("A_cache", reuse="none")
+    s.peel("A_cache.d1", first=1, last=2)
+
+    def refilled_up_to(end: int) -> set[str]:
+        def cut(part: Stmt) -> Stmt:
+            part = map_statements(part, cut)
+            return replace(part, hi=const(end)) if isinstance(part, For) and part.loop == "A_cache.d1_last" else part
+
+        nest = replace(s.nest, body=cut(s.nest.body))
+        i, j = (part for part in statements(nest.body) if isinstance(part, For) and part.loop in ("C.i", "C.j"))
+        return refilled(nest, [j.body], [i, j])
+
+    assert [refilled_up_to(end) for end in (5, 4)] == [{"A_cache"}, set()]
+
+
 def test_a_copy_of_run_time_extent_does_so_too() -> None:
     s = product(tl.dim("n"))
     s.decompose_reduction("C.k")

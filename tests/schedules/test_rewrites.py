@@ -157,6 +157,14 @@ def test_a_partial_tile_may_hold_an_element_of_a_scatter_in_several_places(reduc
     assert s.can("vectorize", "H_acc.add.q").error.code == "TL-S102"
 
 
+def test_a_lane_of_its_own_may_stand_among_loops_that_meet_in_an_element() -> None:
+    """Only what runs at the same time has to be apart: here it is one lane, and the loops within meet one after the other."""
+    s = tl.Schedule(scattered(None))
+    s.vectorize(s.split("H.q", 1)[1])
+    s.accumulate("H", at="H.p", partial=True)
+    fits(s, I=EVERYWHERE, V=TABLE)
+
+
 def test_a_tile_may_hold_an_element_twice_where_only_the_last_place_is_combined_into() -> None:
     last, first = (tl.Schedule(scattered(where)) for where in (lambda p, q: q == 3, lambda p, q: q == 0))
     last.accumulate("H", at="H.p")

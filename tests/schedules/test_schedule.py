@@ -246,3 +246,19 @@ def test_the_page_of_refusals_is_the_table_in_the_code() -> None:
     from docs import make_errors
 
     assert make_errors.PAGE.read_text() == make_errors.page()
+
+
+def test_whether_a_tile_would_be_accepted_is_what_its_method_says() -> None:
+    x = tl.placeholder((8, 8), name="X")
+    s = tl.Schedule(tl.compute((8, 8), lambda i, j: x[i, j] + 1, name="Y"))
+    before = s.nest
+    assert s.can("tile", "Y.i", "Y.j", 2, 4)
+    codes = {
+        ("Y.i", "Y.i", 2, 4): "TL-S301", ("Y.i", "Y.q", 2, 4): "TL-S301", ("Y.i", "Y.j", 0, 4): "TL-S202", ("Y.i",): "TL-S005",
+    }  # fmt: skip
+    found = {given: s.can("tile", *given).error.code for given in codes}
+    assert s.nest is before and not s.directives
+    for given, code in found.items():
+        with pytest.raises((tl.ScheduleError, TypeError)) as refused:
+            s.tile(*given)
+        assert getattr(refused.value, "code", "TL-S005") == code
