@@ -278,3 +278,16 @@ def test_literals_of_floating_types_compare_as_their_type_rounds_them(
     asked = Compare(relation, Const(left, DType(of)), Const(right, DType(of)))
     assert (find(asked) is not None) == holds
     assert (find(Unary("not", asked)) is not None) != holds
+
+
+def test_loads_of_one_element_are_equal_however_its_index_is_spelled() -> None:
+    """A clamp that changes nothing within what is known is none; one that may change something is."""
+    p, data = Axis("p"), Buffer("A", (c(7),), DType("int16"))
+    clamped = Load(data, (Binary("min", Binary("max", Binary("sub", p, c(0)), c(0)), c(6)),))
+    plain, known = Load(data, (p,)), [Compare("ge", p, c(0)), Compare("lt", p, c(7))]
+    assert find(*known, Compare("lt", plain, clamped)) is None
+    assert find(known[0], Compare("lt", plain, clamped)) is not None
+    nested = [Load(data, (Cast(part, INT64),)) for part in (plain, clamped)]
+    assert find(*known, Compare("ne", *nested)) is None
+    point = find(*known, Compare("eq", clamped, Const(3, DType("int16"))), Compare("eq", p, c(2)))
+    assert point == {clamped: 3, p: 2}

@@ -19,9 +19,10 @@ from typing import Final
 
 from tensorlang.algebra.bounds import INDEX_LIMIT, Bounds, chooses, identity_loses, is_single, negated
 from tensorlang.algebra.interval import exact_integers, inside, whole
-from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Reduce, Select, Unary
+from tensorlang.algebra.simplify import simplify
+from tensorlang.ir import Axis, Binary, Call, Cast, Compare, Const, Dim, Expr, Load, Reduce, Select, Unary
 from tensorlang.ir.dtype import BOOL, INT64, DType
-from tensorlang.ir.traverse import dtype_of, substitute
+from tensorlang.ir.traverse import dtype_of, map_children, substitute
 
 MAX_RUNS: Final = 8
 MAX_PAIRS: Final = 6
@@ -41,6 +42,8 @@ class Formula:
     products: dict[tuple[Expr, Expr], str] = field(default_factory=dict)
     _extents: set[Expr] = field(default_factory=set)
     _dims: set[tuple[str, int, int]] = field(default_factory=set)
+    _loads: dict[Expr, Expr] = field(default_factory=dict)
+    """The first spelling of each element that is loaded."""
 
     def boolean(self, expr: Expr, bounds: Bounds | None = None, *, holds: bool = True) -> str:
         """The condition, or its negation, as text."""
@@ -98,6 +101,8 @@ class Formula:
 
     def variable(self, expr: Expr) -> str:
         """The variable of an axis, a dim or an opaque expression."""
+        if isinstance(expr, Load):
+            expr = self._loads.setdefault(self._unclamped(expr), expr)
         name = self.variables.get(expr)
         if name is None:
             name = self.variables[expr] = f"v{len(self.variables)}"
@@ -107,6 +112,18 @@ class Formula:
             self._dims.add((expr.name, expr.least, expr.most))
             self.constraints.append(f"{expr.least} <= {name} <= {expr.most}")
         return name
+
+    def _unclamped(self, expr: Expr) -> Expr:
+        """An expression without extrema that change nothing, so that loads of one element are one variable however it is spelled."""
+        expr = simplify(map_children(expr, self._unclamped))
+        match expr:
+            case Binary("min" | "max" as op, left, right) if not dtype_of(left).is_floating:
+                (least, most), (low, high) = self.bounds.values(left), self.bounds.values(right)
+                if most <= low:
+                    return left if op == "min" else right
+                if high <= least:
+                    return right if op == "min" else left
+        return expr
 
     def _constrain(self, name: str, expr: Expr) -> None:
         """What holds of an opaque expression."""

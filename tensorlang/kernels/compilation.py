@@ -126,6 +126,8 @@ def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> l
     """
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= MOST_WORKERS:
         raise BuildError(f"workers= is a number from 1 to {MOST_WORKERS}, not {workers!r:.60}")
+    if not isinstance(specs, Iterable):
+        raise BuildError(f"compile_many takes several specs, as in compile_many([spec, other]), not {specs!r:.60}")
     with ThreadPoolExecutor(workers, thread_name_prefix="tensorlang compile") as pool:
         futures = [pool.submit(compile, spec, **(options | own)) for spec, own in map(_with_options, specs)]
         try:
