@@ -16,6 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import tensorlang as tl
+from tensorlang import graph, kernels
 from tensorlang.autotune import Database, Log, tune
 from tensorlang.schedules.catalogue import DIRECTIVES as STEPS
 
@@ -68,6 +69,16 @@ def kernel(name: str = "C") -> tl.Kernel:
     return KERNELS[name]
 
 
+def builder() -> tuple[graph.Builder, graph.Value]:
+    """A builder of graphs, and a value in it."""
+    made = graph.Builder("g")
+    x = made.input((4, 6), name="x")
+    return made, made("relu", made("linear", x, np.ones((3, 6), "f4")))
+
+
+BUILT: Final = builder()
+GRAPH: Final = BUILT[0].finish(BUILT[1])
+SPEC: Final = kernels.Spec("relu", ((4, 6),))
 NUMBERS: Final[tuple[Any, ...]] = (
     0, 1, 2, 3, -1, 4, 6, 8, 2**31, 2**48, 2**62, 2**63, 2**70, -(2**70), True, False, 0.5, -0.0, 1e308, float("nan"), float("inf"),
     1j, Fraction(1, 3), np.int64(3), np.uint8(200), np.float32(0.5), np.float64("nan"), np.bool_(True), np.datetime64("2020-01-01"),
@@ -164,6 +175,11 @@ RIGHT: Final[dict[str, st.SearchStrategy[Any]]] = {
     "timeout": some(1.0, 30),
     "cache": some("warm", "cold"),
     "dims": some(None, {"n": 5}),
+    **dict.fromkeys(("wanted", "asked", "spec_or_tensors"), some(SPEC, C, (C, H))),
+    "specs": some([SPEC], [SPEC, (C, {"threads": 1})], ()),
+    "graph": some(GRAPH),
+    "g": some(GRAPH),
+    "operator": some("relu", "linear", "add"),
 }
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 NEVER: Final = ("repeats",)
@@ -257,6 +273,15 @@ def entries() -> list[Entry]:
     found += [Entry(f"tl.ops.{name}", lambda name=name: getattr(tl.ops, name)) for name in tl.ops.__all__]  # type: ignore[misc]
     found += [Entry("tl.Schedule", lambda: tl.Schedule), Entry("tl.Instruction", lambda: tl.Instruction)]
     found += [Entry("Log", lambda: Log), Entry("Database", lambda: Database), Entry("tune", lambda: tune)]
+    found += [
+        Entry(f"{room.__name__.removeprefix('tensorlang.')}.{name}", lambda room=room, name=name: getattr(room, name))  # type: ignore[misc]
+        for room in (kernels, graph, graph.passes, graph.pattern)
+        for name in room.__all__
+        if inspect.isfunction(getattr(room, name)) and name != "register"  # which stays for good
+    ]
+    found += [Entry("kernels.Spec", lambda: kernels.Spec)]
+    found += [Entry(f"Graph.{name}", lambda name=name: getattr(GRAPH, name)) for name in public(graph.Graph)]  # type: ignore[misc]
+    found += [Entry(f"Builder.{name}", lambda name=name: getattr(builder()[0], name)) for name in public(graph.Builder)]  # type: ignore[misc]
     for label, base in (("Schedule", S), ("Schedule(n)", OTHER)):
         found += [Entry(f"{label}.{name}", lambda name=name, base=base: getattr(base.copy(), name)) for name in public(tl.Schedule)]  # type: ignore[misc]
     found += [Entry(f"Kernel.{name}", lambda name=name: getattr(kernel(), name)) for name in public(tl.Kernel)]  # type: ignore[misc]

@@ -108,7 +108,7 @@ def imports(path: Path, own: str, modules: dict[str, Path]) -> Iterator[tuple[st
 
 def test_no_file_needs_one_that_needs_it() -> None:
     """Whether imported at once or on use: but for the facade, which offers everything, and the methods above."""
-    paths = {}
+    paths: dict[str, Path] = {}
     for package in packages_on_disk():
         folder = ROOT / package.replace(".", "/")
         paths |= {package if path.stem == "__init__" else f"{package}.{path.stem}": path for path in folder.glob("*.py")}

@@ -69,6 +69,7 @@ def test_where_gives_ranges() -> None:
         ("def f(float(N) A) -> (C) {\n C(i) = A(i) +* 2 }", r"line 2, column 15: expected a value, found '\*'"),
         ("def f(float(N) A) -> (C) { C(i) = A(i) $ 2 }", "column 40: '\\$' has no meaning"),
         ("def f(flot(N) A) -> (C) { C(i) = A(i) }", "column 7: 'flot' is no type; did you mean 'float'"),
+        ("def f(float(N) A) -> () { C(i) = A(i) }", r"at least one result, as in -> \(C\)"),
         ("def f(float(N) A) -> (D) { C(i) = A(i) }", "the result D is defined by no statement"),
         ("def f(float(N) A) -> (C) { C(i) += A(i) }", "expected one of =, "),
         ("def f(float(N) A) -> (C) { C(i,i) = A(i) }", "an index twice"),

@@ -265,3 +265,21 @@ def test_several_tensors_see_only_earlier_elements_of_each_other() -> None:
 def test_a_body_says_how_many_tensors_it_defines(make: Any, message: str) -> None:
     with pytest.raises(tl.DefinitionError, match=message):
         make()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32", "float64"])
+def test_a_tensor_that_reads_only_the_others_is_of_the_type_that_they_give_it(dtype: str) -> None:
+    x = tl.placeholder((6,), dtype, name="X")
+    found = tl.recurrence((6,), lambda t, a, b, c: (x[t] + b[t - 1], a[t - 1] + b[t - 1], b[t - 1] * 2 + 1))
+    assert [part.dtype for part in found] == [tl.dtype(dtype)] * 3
+    given = np.arange(6).astype(dtype)
+    a, b, c = [0], [0], [0]
+    for value in given.tolist():
+        a, b, c = [*a, value + b[-1]], [*b, a[-1] + b[-1]], [*c, b[-1] * 2 + 1]
+    for got, wanted in zip(tl.build(found)(given), (a, b, c), strict=True):
+        np.testing.assert_array_equal(got, np.array(wanted[1:], dtype))
+
+
+def test_tensors_of_no_type_of_their_own_are_of_that_of_numbers() -> None:
+    found = tl.recurrence((4,), lambda t, a, b: (b[t - 1] + 1, a[t - 1] + b[t - 1]))
+    assert [part.dtype for part in found] == [tl.dtype("int64")] * 2

@@ -135,12 +135,13 @@ def _roomy(buffer: Buffer, shape: tuple[Expr, ...]) -> Buffer:
 
 
 def _stored(part: Stmt, local: dict[str, Buffer], leading: tuple[Expr, ...]) -> Stmt:
-    def store(found: Store) -> Stmt:
-        if any(buffer.name in local for buffer in found.buffers):
-            return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=(*leading, *found.index))
-        return found
-
-    return edit_stores(part, store)
+    match part:
+        case Store(buffers=buffers) if any(buffer.name in local for buffer in buffers):
+            return replace(part, buffers=tuple(local[buffer.name] for buffer in buffers), index=(*leading, *part.index))
+        case Prefetch(buffer, index) if buffer.name in local:
+            return Prefetch(local[buffer.name], (*leading, *index))
+        case _:
+            return map_statements(part, lambda inner: _stored(inner, local, leading))
 
 
 def unplaced(nest: Nest, place: Placement, loop: str = "") -> Nest:
@@ -201,8 +202,17 @@ def _covering(nest: Nest, place: Placement, box: StoredBox, local: dict[str, Buf
             index = tuple(Axis(axis) for axis in dims[id(found)])
             return replace(found, buffers=tuple(local[buffer.name] for buffer in found.buffers), index=index)
 
-        parts.append(edit_loops(edit_stores(part, store), lambda found, ends=ends: found.loop in ends, whole))  # type: ignore[misc]
+        moved = edit_loops(edit_stores(part, store), lambda found, ends=ends: found.loop in ends, whole)  # type: ignore[misc]
+        parts.append(_unhinted(moved, local))
     return parts
+
+
+def _unhinted(part: Stmt, local: dict[str, Buffer]) -> Stmt:
+    """The statement without hints about what it computes: they are about the box."""
+    if isinstance(part, Prefetch) and part.buffer.name in local:
+        return Block(())
+    rest = map_statements(part, lambda inner: _unhinted(inner, local))
+    return rest.body if isinstance(rest, For) and rest.body == Block(()) else rest
 
 
 def _require_readable(nest: Nest, place: Placement, parts: Sequence[Stmt], outer: tuple[For, ...], loop: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.graph.arguments import require
 from tensorlang.graph.definition import defined
 from tensorlang.graph.ir import Array, Constant, Extent, Graph, Node, Origin, Type, Value
 from tensorlang.graph.operators import find
@@ -45,26 +46,34 @@ class Builder:
 
     def input(self, shape: Sequence[Extent], dtype: object = "float32", name: str = "x") -> Value:
         """An input, in the order of a call. Raises `DefinitionError` for extents or a type that are none."""
-        like = tl.placeholder(tuple(shape), dtype)
+        require("name= of an input", "a string", name, str)
+        like = tl.placeholder(shape, dtype)
         value = self._new(name, Type.of(like), given=True)
         self._inputs.append(value)
         return value
 
     def constant(self, array: object, name: str | None = None, origins: tuple[Origin, ...] = ()) -> Value:
         """An array, or a number, that is known; it is not copied, and must not change. Raises `GraphError` for anything else."""
-        found = np.asarray(array)
+        require("name= of a constant", "a string, or None", name, (str, type(None)))
         try:
+            found = np.asarray(array)
             kind = Type.of(found)
-        except tl.DefinitionError as error:
-            raise tl.GraphError(f"the constant {name or array!r:.60}: {error}") from None
+        except (tl.DefinitionError, ValueError, TypeError) as error:
+            raise tl.GraphError(f"the constant {array if name is None else name!r:.60}: {error}") from None
         value = self._new(name or "c", kind, given=name is not None)
         self._constants.append(Constant(value, found, origins))
         self._arrays[value.name] = found
         return value
 
     def scalar(self, number: object, dtype: str) -> Value:
-        """A number as an operand without axes, of a type."""
-        return self.constant(np.asarray(number).astype(tl.dtype(dtype).numpy))
+        """A number as an operand without axes, of a type. Raises `GraphError` for what is no number of it."""
+        wanted = tl.dtype(dtype)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # what is too large for it is infinite, as in NumPy
+                found = np.asarray(number).astype(wanted.numpy)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise tl.GraphError(f"{number!r:.60} is no {wanted}: {error!s:.100}") from None
+        return self.constant(found)
 
     def __call__(self, operator: str, *operands: Operand, **attributes: object) -> Value:
         """The only result of a node. Raises `GraphError`, also for an operator of several results."""
@@ -86,6 +95,8 @@ class Builder:
         A number among the operands is of the type of the first tensor; arrays become constants. Raises `GraphError`.
         """
         entry = find(operator)
+        for what, given in (("operands", operands), ("origins=", () if origins is None else origins)):
+            require(f"{what} of {operator}", "a list or a tuple", given, (list, tuple))
         where = self.origins if origins is None else origins
         first = next((one for one in operands if isinstance(one, Value)), None)
         try:
@@ -96,6 +107,9 @@ class Builder:
         except tl.DefinitionError as error:
             place = f" ({where[0]})" if where and str(where[0]) else ""
             raise tl.GraphError(f"{operator}{place}: {error}") from None
+        every = (name,) if isinstance(name, str | None) else name
+        if not isinstance(every, (list, tuple)) or not all(isinstance(one, str | None) for one in every):
+            raise tl.GraphError(f"name= of {operator} is a string, or one for each result, not {name!r:.60}")
         names = [name or operator.rpartition(".")[2]] if isinstance(name, str | None) else list(name)
         labels = names if len(names) == len(results) else [names[0]] * len(results)
         made = tuple(self._new(label, kind, given=name is not None) for label, kind in zip(labels, results, strict=True))
@@ -105,15 +119,16 @@ class Builder:
 
     def maker(self, value: Value) -> Node | None:
         """The node that makes a value; None for an input or a constant."""
-        return self._makers.get(value.name)
+        return self._makers.get(_known(value).name)
 
     def array(self, value: Value) -> Array | None:
         """The array of a constant; None for any other value."""
-        return self._arrays.get(value.name)
+        return self._arrays.get(_known(value).name)
 
     def finish(self, *outputs: Value) -> Graph:
         """The graph of what was added, verified. Raises `GraphError`."""
-        return Graph(tuple(self._inputs), tuple(self._constants), tuple(self._nodes), tuple(outputs), self.name).verify()
+        every = tuple(map(_known, outputs))
+        return Graph(tuple(self._inputs), tuple(self._constants), tuple(self._nodes), every, self.name).verify()
 
     def _operand(self, one: Any, first: Value | None) -> Value | None:
         if one is None or isinstance(one, Value):
@@ -135,6 +150,11 @@ class Builder:
         self._numbers[stem] = number
         value = self._values[label] = Value(label, kind)
         return value
+
+
+def _known(value: Value) -> Value:
+    require("a builder", "values that it has made", value, Value)
+    return value
 
 
 def identifier(name: str) -> str:

@@ -207,7 +207,9 @@ class Graph:
         return {node.results[0].name: place for place, node in enumerate(self.nodes)}
 
     def place(self, node: Node) -> int:
-        """Where a node stands among the nodes."""
+        """Where a node stands among the nodes. Raises `GraphError` for one of another graph."""
+        if not isinstance(node, Node) or node.results[0].name not in self._places:
+            raise tl.GraphError(f"{self.name} has no such node: {node!s:.60}")
         return self._places[node.results[0].name]
 
     @cached_property
@@ -223,19 +225,19 @@ class Graph:
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes a value; None for an input or a constant."""
-        return self._producers.get(value.name)
+        return self._producers.get(_name_of(value))
 
     def users(self, value: Value) -> tuple[Node, ...]:
         """The nodes that read a value, each once, in order."""
-        return self._users.get(value.name, ())
+        return self._users.get(_name_of(value), ())
 
     def is_output(self, value: Value) -> bool:
         """Is it one of the results of the graph?"""
-        return value.name in self._results
+        return _name_of(value) in self._results
 
     def constant(self, value: Value) -> Array | None:
         """The array of a value that is constant, else None."""
-        found = self._arrays.get(value.name)
+        found = self._arrays.get(_name_of(value))
         return None if found is None else found.array
 
     @cached_property
@@ -321,5 +323,13 @@ class Graph:
         from tensorlang.graph.execution.compiled import compiled  # noqa: PLC0415 - as above
         from tensorlang.graph.passes import apply, standard  # noqa: PLC0415 - as above
 
+        if not (passes is None or callable(passes) or isinstance(passes, Sequence)):
+            raise tl.GraphError(f"passes= is a pass, or several, not {passes!r:.60}")
         run = (standard,) if passes is None else (passes,) if callable(passes) else tuple(passes)
         return compiled(apply(self.verify(), *run), target, database, threads)
+
+
+def _name_of(value: object) -> str:
+    if not isinstance(value, Value):
+        raise tl.GraphError(f"a graph is asked about its values, as g.outputs[0], not about {value!r:.60}")
+    return value.name

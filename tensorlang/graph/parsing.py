@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.graph.arguments import require
 from tensorlang.graph.builder import Builder
 from tensorlang.graph.ir import Array, Attribute, Constant, Graph, Type, Value
 
@@ -32,7 +33,9 @@ def from_let(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
     Raises `GraphError`, which names the line, for a text that is no graph, and for arrays that are missing or others.
     """
     lines = [(number, line) for number, raw in enumerate(str(text).splitlines(), 1) if (line := _uncommented(raw))]
-    reader = _Reader(constants or {})
+    if constants is not None:
+        require("from_let", "a mapping from names to arrays", constants, Mapping)
+    reader = _Reader({} if constants is None else constants)
     for number, line in lines:
         try:
             reader.read(line)

@@ -8,6 +8,7 @@ and named, which takes a millisecond; their kernel shares the code.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -84,7 +85,7 @@ def compile(
     """
     machine, books = find_target(target), _database(database)
     fixed, constants = (constants, tuple(constants)) if isinstance(constants, Mapping) else ({}, constants)
-    if level not in LEVELS:
+    if not isinstance(level, str) or level not in LEVELS:
         raise BuildError(f"level= is one of {', '.join(LEVELS)}, not {level!r:.60}{did_you_mean(str(level), LEVELS)}")
     own = keys.checked_threads(threads)
     count = own or get_threads()
@@ -116,6 +117,9 @@ def compile(
     return _by_spec.get(known, made)
 
 
+_OPTIONS: Final = tuple(inspect.signature(compile).parameters)[1:]
+
+
 def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> list[ServedKernel]:
     """The kernels of many specs, or tensors, in their order, `workers` at a time; `options` are those of `compile`, for all of them.
 
@@ -126,10 +130,16 @@ def compile_many(specs: Iterable[object], workers: int = 2, **options: Any) -> l
     """
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= MOST_WORKERS:
         raise BuildError(f"workers= is a number from 1 to {MOST_WORKERS}, not {workers!r:.60}")
-    if not isinstance(specs, Iterable):
-        raise BuildError(f"compile_many takes several specs, as in compile_many([spec, other]), not {specs!r:.60}")
+    try:
+        found = iter(specs)
+    except TypeError:
+        raise BuildError(f"compile_many takes several specs, as in compile_many([spec, other]), not {specs!r:.60}") from None
+    every = list(map(_with_options, found))
+    for name in dict.fromkeys(name for own in (options, *(own for _, own in every)) for name in own):
+        if name not in _OPTIONS:
+            raise BuildError(f"{name!r:.60} is no option of compile{did_you_mean(str(name), _OPTIONS)}")
     with ThreadPoolExecutor(workers, thread_name_prefix="tensorlang compile") as pool:
-        futures = [pool.submit(compile, spec, **(options | own)) for spec, own in map(_with_options, specs)]
+        futures = [pool.submit(compile, spec, **(options | own)) for spec, own in every]
         try:
             return [future.result() for future in futures]
         finally:
@@ -195,7 +205,7 @@ class Request:
 
 def _database(database: object) -> Any:
     """A database, opened once for a path and read on where its files grew. Raises `BuildError` and `LogError`."""
-    if database is None or database == SHIPPED:
+    if database is None or (isinstance(database, str) and database == SHIPPED):
         return database
     from tensorlang.autotune.log.database import Database  # noqa: PLC0415 - without one, nothing of logs is loaded
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -18,6 +19,7 @@ from tensorlang.codegen.compilation import default_schedule
 from tensorlang.codegen.cost import operation_count
 from tensorlang.codegen.kernel.packer import split_all
 from tensorlang.codegen.target import Target, target as find_target
+from tensorlang.errors import BuildError
 from tensorlang.ir.integers import ASSUMED_EXTENT
 from tensorlang.kernels import keys
 from tensorlang.kernels.wanted import Wanted, wanted
@@ -61,6 +63,8 @@ def estimate(
     `dims` are extents that a call tells; those that are not given are guessed. `constants` are packed before, which costs a call nothing.
     Raises what `compile` raises before it builds, and `ScheduleError` for a dim that is none.
     """
+    if not isinstance(dims, Mapping) or not all(isinstance(name, str) and isinstance(size, Integral) for name, size in dims.items()):
+        raise BuildError(f"dims= is a mapping from names of dims to sizes, as {{'n': 64}}, not {dims!r:.60}")
     program, machine = wanted(asked, epilogue, prologue, layouts=strides), find_target(target)
     places = program.places(constants)
     name = f"{keys.of(program, machine, 1, places)} {program.dims} {sorted(dims.items())}"

@@ -29,7 +29,7 @@ from tensorlang.codegen.llvm import binding
 from tensorlang.codegen.runtime import arrays, threads as counters
 from tensorlang.errors import BuildError, CallError
 from tensorlang.ir.dtype import INT64
-from tensorlang.kernels.steps import Copy, Parts, Port, Slot, Step, Together
+from tensorlang.kernels.steps import Call, Copy, Parts, Port, Slot, Step, Together
 from tensorlang.kernels.touched import Memories, Span, spans
 
 _TABLE: Final = "table"
@@ -152,6 +152,14 @@ def sequence(
     raises `BuildError` for a step that leaves its memory, writes where it or a lane beside it reads, or does not fit its kernel, and
     `CallError` for a kernel that is not for this machine.
     """
+    if not isinstance(name, str):
+        raise BuildError(f"the name of a sequence is a string, not {name!r:.60}")
+    for what, given, kind in (("inputs", inputs, Port), ("outputs", outputs, Port), ("steps", steps, (Call, Copy, Together))):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(one, kind) for one in given):
+            kinds = "ports" if kind is Port else "calls, copies and groups of lanes"
+            raise BuildError(f"{what} of a sequence are {kinds} in a list or a tuple, not {given!r:.60}")
+    if not isinstance(arena, int) or isinstance(arena, bool) or arena < 0:
+        raise BuildError(f"arena= is a number of bytes, not {arena!r:.60}")
     count = counters.checked(threads, f"{name}: threads") if threads is not None else None
     memories, made = Memories(tuple(inputs), tuple(outputs), arena), _Written(len(inputs))
     stages: list[list[list[NativeCall]]] = []

@@ -41,7 +41,7 @@ class Self:
 
     __slots__ = ("itself", "rank", "weak")
 
-    def __init__(self, itself: Itself, rank: int, *, weak: bool) -> None:
+    def __init__(self, itself: Itself, weak: bool, rank: int) -> None:
         self.itself = itself
         self.rank = rank
         self.weak = weak
@@ -71,9 +71,9 @@ def recurrence(shape: object, fn: Callable[..., Any], outside: object = 0, dtype
             raise DefinitionError(f"outside= of {what} must be a number, not {border!r}")
     names = labels[len(extents) :] if count > 1 else ("self",)
 
-    def body(types: Sequence[DType], *, weak: bool = False) -> tuple[tuple[Itself, ...], tuple[Expr, ...]]:
+    def body(types: Sequence[DType], weak: Sequence[bool] = (False,) * count) -> tuple[tuple[Itself, ...], tuple[Expr, ...]]:
         past = tuple(Itself(of, component, spelled) for component, (of, spelled) in enumerate(zip(types, names, strict=True)))
-        result = fn(*(Expr(ir.Axis(axis)) for axis in axes), *(Self(itself, len(axes), weak=weak) for itself in past))
+        result = fn(*(Expr(ir.Axis(axis)) for axis in axes), *map(functools.partial(Self, rank=len(axes)), past, weak))
         results = result if count > 1 and isinstance(result, (tuple, list)) else (result,)
         if len(results) != count or any(isinstance(part, (tuple, list, Tensor, Self)) for part in results):
             wanted = "one expression" if count == 1 else f"a tuple of {count} expressions"
@@ -116,12 +116,12 @@ def _each(value: object, count: int, what: str) -> tuple[Any, ...]:
 
 
 def _inferred(body: Callable[..., tuple[tuple[Itself, ...], tuple[Expr, ...]]], borders: Sequence[Expr], what: str) -> list[DType]:
-    """The types of the body, what it reads of itself being weak."""
+    """The types of the body, what it reads of itself being weak; of a tensor that reads only the others, the type that they give it."""
     first: DefinitionError | None = None
     count = len(borders)
     for probe in itertools.product(PROBES, repeat=count) if count <= MAX_PROBED else ((kind,) * count for kind in PROBES):
         try:
-            _, results = body(probe, weak=True)
+            _, results = body(probe, (True,) * count)
             found = [common("outside=", result, border)[0][0] for result, border in zip(results, borders, strict=True)]
             break
         except DefinitionError as error:
@@ -130,6 +130,14 @@ def _inferred(body: Callable[..., tuple[tuple[Itself, ...], tuple[Expr, ...]]], 
         assert first is not None
         raise first
     types = [part.dtype for part in found]
+    untold = [result.weak and border.weak for result, border in zip(results, borders, strict=True)]
+    following = not all(untold)
+    while following:
+        _, results = body(types, untold)
+        told = [place for place, result in enumerate(results) if untold[place] and not result.weak]
+        for place in told:
+            types[place], untold[place] = results[place].dtype, False
+        following = bool(told)
     for _ in range(len(PROBES) * count):
         _, results = body(types)
         if all(result.weak or result.dtype == of for result, of in zip(results, types, strict=True)):

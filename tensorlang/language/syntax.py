@@ -193,7 +193,10 @@ class _Parser:
         name = self.take("name")
         parameters = self.listed(self.parameter)
         self.expect("->")
+        here = self.at
         results = self.listed(self.name)
+        if not results:
+            here.fail("a definition has at least one result, as in -> (C)")
         self.expect("{")
         statements = []
         while not self.sees("}"):

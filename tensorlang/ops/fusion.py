@@ -6,6 +6,7 @@ from every element that is read of an operand. Neither changes a shape; what the
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -54,8 +55,13 @@ def elementwise(tensor: Tensor, fn: object, what: str, name: str | None) -> tupl
     """`fn(element, *axes)` of each element of a tensor. Raises `DefinitionError` for what is no function, and what `compute` raises."""
     if not callable(fn):
         raise DefinitionError(f"{what} is a function of an element and its axes, as lambda value, i, j: value + bias[j], not {fn!r:.60}")
+    axes = _axes(tensor)
+    try:
+        inspect.signature(fn).bind(tensor, *axes)
+    except (TypeError, ValueError) as error:  # what is written in C need not say what it takes
+        raise DefinitionError(f"{what} must be a function of an element and its {len(axes)} axes, not {fn!r:.60} ({error})") from None
     function: Element = fn
-    made: Any = define(tensor.shape, _axes(tensor), lambda at: function(tensor[at], *at), name)
+    made: Any = define(tensor.shape, axes, lambda at: function(tensor[at], *at), name)
     return made if isinstance(made, tuple) else (made,)
 
 

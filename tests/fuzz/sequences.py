@@ -161,6 +161,17 @@ def placed_once_more(view: View) -> list[Coming]:
     return [step, cut, call("compute_at", stage, f"{loop}_{view.rng.choice('oi')}"), store_at]
 
 
+def hinted(view: View) -> list[Coming]:
+    """A hint about what a reduction combines into, and then the reduction moves: the hint is about where it was."""
+    found = [store for store in view.reductions() if store.stage in view.intermediates() and view.around(store)]
+    if not found:
+        return []
+    store = view.rng.choice(found)
+    hint = call("prefetch", store.buffers[0].name, view.rng.choice(view.around(store)).loop, distance=view.rng.choice((1, 2)))
+    whole = call("compute_root", store.stage)
+    return [hint, whole] if view.rng.random() < 0.5 else [hint, *moved(view)[:2], whole]
+
+
 SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     moved: 1,
     moved_inward: 3,
@@ -169,6 +180,7 @@ SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     slanted: 1,
     peeled_lanes: 1,
     placed_once_more: 1,
+    hinted: 1,
     cut_again: 1,
     in_partial_results: 2,
     scattered_in_partial_results: 10,

@@ -127,6 +127,11 @@ def test_many_are_compiled_in_order() -> None:
         kernels.compile_many([*specs, kernels.Spec("conv9d", ((1,),))])
     with pytest.raises(tl.BuildError, match="workers="):
         kernels.compile_many(specs, workers=0)
+    with pytest.raises(tl.BuildError, match="several specs"):
+        kernels.compile_many(5)
+    for wrong in ({"thread": 1}, {}):
+        with pytest.raises(tl.BuildError, match="'thread' is no option of compile; did you mean 'threads'"):
+            kernels.compile_many([*specs, (specs[0], {"thread": 1})], **wrong)
 
 
 # Fusion ------------------------------------------------------------------------------------------------------------------
@@ -199,7 +204,7 @@ def test_a_prologue_reaches_into_the_step_of_a_scan() -> None:
     ("options", "error", "message"),
     [
         ({"epilogue": 3}, tl.DefinitionError, "epilogue= is a function"),
-        ({"epilogue": lambda c, i: c}, TypeError, "positional argument"),
+        ({"epilogue": lambda c, i: c}, tl.DefinitionError, "an element and its 2 axes"),
         ({"epilogue": lambda c, i, j: ()}, tl.DefinitionError, "empty tuple"),
         ({"epilogue": lambda c, i, j: "x"}, tl.DefinitionError, "x"),
         ({"epilogue": lambda c, i, j: OTHER[i + 1]}, tl.DefinitionError, "OTHER"),

@@ -157,3 +157,39 @@ def test_a_hint_stays_with_the_statement_that_follows_it() -> None:
     s.prefetch("X", "v.y")
     s.compute_root("h")
     check(s)
+
+
+def scanned() -> tl.Schedule:
+    w, x0, u = (
+        tl.placeholder((3, 3), "int32", name="W"),
+        tl.placeholder((3,), "int32", name="x0"),
+        tl.placeholder((4, 3), "int32", name="U"),
+    )
+
+    def step(t: Any, x: Any) -> Any:
+        k = tl.reduce_axis(3, name="k")
+        m = tl.compute((3,), lambda i: tl.sum(w[i, k] * u[t, k], axis=k), name="m")
+        return tl.compute((3,), lambda i: m[i] + x[i], name="nx")
+
+    return tl.Schedule(tl.scan(step, x0, 4))
+
+
+def test_a_hint_inside_of_a_stage_moves_with_it() -> None:
+    """The storage of an implicit stage gets an axis where it is computed whole, and so does what is asked for ahead."""
+    s = scanned()
+    s.prefetch("m", "m.i")
+    s.compute_root("m")
+    assert "prefetch m[t, i + 1]" in str(s)
+    check(s)
+
+
+def test_a_hint_about_a_part_goes_where_the_whole_is_computed() -> None:
+    x, k = tl.placeholder((8, 6), "int32", name="X"), tl.reduce_axis(6, name="k")
+    h = tl.compute((8, 6), lambda i, j: tl.sum(x[i, k] * x[i, j], axis=k), name="H")
+    s = tl.Schedule(tl.compute((8, 6), lambda i, j: h[i, j] + h[tl.maximum(i - 1, 0), j], name="C"))
+    s.compute_at("H", "C.i")
+    s.set_memory("H", "stack")
+    s.prefetch("H", "H.i")
+    s.compute_root("H")
+    assert "prefetch" not in str(s) and "d1" not in str(s)
+    check(s)

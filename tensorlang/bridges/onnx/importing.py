@@ -41,6 +41,8 @@ NODES: Final = 100_000
 
 def graph_of(model: Any, values: Mapping[str, object] | None = None, *, partial: bool = False) -> Graph:
     """The graph of a `ModelProto`. Raises `GraphError`, naming the node, for what has no translation."""
+    if not isinstance(values, Mapping | None):
+        raise tl.GraphError(f"values= of from_onnx is a mapping from names of inputs to arrays, not {values!r:.60}")
     found = {str(name): np.asarray(value) for name, value in (values or {}).items()}
     made = read(model, found, partial=partial)
     return made.graph

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.ir import Graph
 from tensorlang.graph.passes.cleaning import dead_code
@@ -19,11 +20,13 @@ ROUNDS: Final = 64
 """Times that all equations are tried, each on what the last ones left; every one makes a graph smaller or its nodes cheaper."""
 
 
+@of_graph
 def simplify(graph: Graph) -> Graph:
     """The graph after algebra that changes no bit of any result."""
     return simplified(graph, [row for row in EQUATIONS if row.exact])
 
 
+@of_graph
 def simplify_fast(graph: Graph) -> Graph:
     """The graph after algebra of real numbers: last digits may differ, and what becomes of NaN, infinities and negative zeros."""
     return simplified(graph, EQUATIONS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.ir import Graph, Value
 from tensorlang.graph.passes.folding import fold_nodes
@@ -28,6 +29,7 @@ def normalised_layer(pm: ModuleType) -> Any:
     return pm.Op("batch_norm", args=(layer, constant[2].bind("mean"), constant[3].bind("var"), gamma, beta), eps=pm.Attr("eps"))
 
 
+@of_graph
 def fold_batch_norm(graph: Graph) -> Graph:
     """The graph in which no layer of constant weight is followed by a batch norm of constants."""
     matches = {match.root.name: match for match in match_all(graph, normalised_layer)}

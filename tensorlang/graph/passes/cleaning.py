@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.ir import Constant, Graph, Node, Origin, Value
 from tensorlang.system import mapped
@@ -13,6 +14,7 @@ SAMPLE: Final = 64
 """Elements by which constants are told apart before all of their bits are read."""
 
 
+@of_graph
 def dead_code(graph: Graph) -> Graph:
     """The graph without nodes and constants that reach no output. Its inputs stay: they are what a call passes."""
     read = {value.name for value in (*graph.outputs, *(value for node in graph.live for value in node.read))}
@@ -22,6 +24,7 @@ def dead_code(graph: Graph) -> Graph:
     return Graph(graph.inputs, constants, graph.live, graph.outputs, graph.name).verify()
 
 
+@of_graph
 def common_subexpressions(graph: Graph) -> Graph:
     """The graph in which what is computed twice from the same is computed once; equal constants are one.
 

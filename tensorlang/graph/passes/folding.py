@@ -19,6 +19,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import kernels
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.definition import at_sizes, of_node
 from tensorlang.graph.execution.grouping import Group, parts
@@ -38,6 +39,7 @@ ALIGNED: Final = 4096
 """Bytes that an array of a kernel may be longer than its elements, so that they lie at a round address."""
 
 
+@of_graph
 def fold_constants(graph: Graph) -> Graph:
     """The graph in which nodes that read constants alone are constants."""
     return fold_nodes(graph, lambda _: True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.fusion.group import Group
 from tensorlang.graph.fusion.weighing import seconds
@@ -23,6 +24,7 @@ FIRST: Final = (0, 3, 1, 2)
 WEIGHT: Final = (2, 3, 1, 0)
 
 
+@of_graph
 def channels_last(graph: Graph, target: str = "native") -> Graph:
     """The graph with convolutions and pooling of NHWC images where that is estimated faster on a target, else the graph itself.
 

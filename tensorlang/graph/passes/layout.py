@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.builder import Rewriter
 from tensorlang.graph.ir import Attribute, Graph, Node, Origin, Value
 from tensorlang.graph.operators.pointwise import OPERATORS
@@ -24,6 +25,7 @@ POINTWISE: Final = frozenset(operator.name for operator in OPERATORS)
 REDUCTIONS: Final = frozenset({"sum", "mean", "prod", "amax", "amin", "any", "all", "var"})
 
 
+@of_graph
 def sink_permutes(graph: Graph) -> Graph:
     """The graph in which permutations are done as late as can be; the graph itself where there is none."""
     if "permute" not in graph.by_operator:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import tensorlang as tl
+from tensorlang.graph.arguments import called, of_graph
 from tensorlang.graph.ir import Graph
 
 Pass: TypeAlias = Callable[[Graph], Graph]
@@ -77,21 +78,23 @@ class Trace:
         return "\n".join(lines)
 
 
+@of_graph
 def apply(graph: Graph, *passes: Pass, dump: str | os.PathLike[str] | None = None) -> Graph:
     """What passes make of a graph, one after the other, each verified.
 
-    Raises `GraphError`, with the name of the pass, where one gives no graph, one that is not well formed, or one of other inputs or
-    outputs. The graph that was given is as it was.
+    Raises `GraphError`, with the name of the pass, where one fails, gives no graph, one that is not well formed, or one of other inputs
+    or outputs. The graph that was given is as it was.
     """
     return trace(graph, *passes, dump=dump).graph
 
 
+@of_graph
 def trace(graph: Graph, *passes: Pass, dump: str | os.PathLike[str] | None = None) -> Trace:
     """What passes make of a graph, and what each took. With `dump` texts go to that folder: `000-given.txt`, `001-dead_code.txt`, ...
 
     Raises as `apply` does, and `GraphError` for a folder that cannot be written and for a `TL_PASS_BISECT` that is no number.
     """
-    folder = _folder(dump or os.environ.get(DUMP))
+    folder = _folder(dump if dump is not None else os.environ.get(DUMP))
     _write(folder, 0, "given", graph)
     made: list[Application] = []
     for run in _taken_apart(passes):
@@ -123,14 +126,16 @@ def _taken_apart(passes: tuple[Pass, ...]) -> Iterator[Pass]:
         if isinstance(run, Pipeline):
             yield from _taken_apart(run.passes)
         else:
+            if not callable(run):
+                raise tl.GraphError(f"a pass is a function from graph to graph, not {run!r:.60}")
             yield run
 
 
 def _applied(graph: Graph, run: Pass) -> Graph:
     try:
-        return _checked(graph, run(graph))
+        return _checked(graph, called("it", run, graph))
     except tl.GraphError as error:
-        raise tl.GraphError(f"the pass {name_of(run)}: {error}") from None
+        raise tl.GraphError(f"the pass {name_of(run)}: {error}") from error.__cause__
 
 
 def _checked(graph: Graph, made: object) -> Graph:
@@ -177,7 +182,7 @@ _budget: Final = _Budget()
 
 
 def _folder(given: str | os.PathLike[str] | None) -> Path | None:
-    if not given:
+    if given is None or (isinstance(given, str) and not given):
         return None
     try:
         found = Path(given)

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.graph.arguments import of_graph, require
 from tensorlang.graph.ir import Array, Graph, Node
 from tensorlang.graph.passes.cleaning import dead_code
 from tensorlang.graph.pattern import Pattern, match_all
@@ -79,12 +80,14 @@ class Partition:
         return "\n".join(lines)
 
 
+@of_graph
 def partition(graph: Graph, targets: Mapping[str, Taken]) -> Partition:
     """The parts of a graph that targets take, in an order in which they can run; see above.
 
     A match is not taken where a path leads out of it and back. Raises `GraphError` for a target that says nothing about nodes, and for a
     pattern that can never match.
     """
+    require("partition", "a mapping from names of targets to what they take", targets, Mapping)
     graph = dead_code(graph)
     together = _Together(graph)
     target: dict[str, str] = {}

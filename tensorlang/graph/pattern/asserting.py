@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.graph.arguments import called
 from tensorlang.graph.ir import Graph
 from tensorlang.graph.pattern.explaining import explain
 from tensorlang.graph.pattern.matches import Wanted, match_all
@@ -29,7 +30,7 @@ def assert_pass(
     matches = len(list(match_all(graph, before)))
     if not matches or (count is not None and matches != count):
         raise AssertionError(f"before the pass: {matches} matches, and {count or 'some'} are wanted\n{explain(graph, before)}")
-    made = run(graph)
+    made = called(f"the pass {getattr(run, '__name__', run)!s:.60}", run, graph)
     if not isinstance(made, Graph):
         raise tl.GraphError(f"a pass gives a graph, and {getattr(run, '__name__', run)} gave {made!r:.60}")
     made.verify()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tensorlang.graph.arguments import of_graph
 from tensorlang.graph.ir import Graph, Node, Value
 from tensorlang.graph.pattern.matches import Wanted, candidates, found_at, operators_of, patterns_of
 from tensorlang.graph.pattern.patterns import Pattern
@@ -61,6 +62,7 @@ class Explanation:
         return "\n".join([f"{times}, and near misses:", *(f"{place}. {miss}" for place, miss in enumerate(self.misses, 1))])
 
 
+@of_graph
 def explain(graph: Graph, wanted: Wanted) -> Explanation:
     """Why a pattern does not match, or not more often. Raises `GraphError` for a pattern that can never match."""
     patterns = patterns_of(wanted)

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import tensorlang as tl
+from tensorlang.graph.arguments import called, of_graph
 from tensorlang.graph.ir import Array, Graph, Node, Value
 from tensorlang.graph.pattern.checking import check
 from tensorlang.graph.pattern.patterns import And, Applied, Links, Or, Pattern, as_pattern
@@ -76,7 +77,7 @@ def patterns_of(wanted: Wanted) -> tuple[Pattern, ...]:
     if callable(wanted) and not isinstance(wanted, Pattern):
         from tensorlang.graph import pattern  # noqa: PLC0415 - the room that this file is in
 
-        wanted = wanted(pattern)
+        wanted = called(f"the function {getattr(wanted, '__name__', wanted)!s:.60}, which makes a pattern,", wanted, pattern)
     found = tuple(map(as_pattern, wanted)) if isinstance(wanted, tuple) else (as_pattern(wanted),)
     if not found:
         raise tl.GraphError("a pattern is one or several; there are none")
@@ -85,6 +86,7 @@ def patterns_of(wanted: Wanted) -> tuple[Pattern, ...]:
     return found
 
 
+@of_graph
 def match_all(graph: Graph, wanted: Wanted, *, overlapping: bool = False) -> Iterator[Match]:
     """The matches of a pattern in a graph, from its outputs to its inputs. Raises `GraphError` for a pattern that can never match."""
     patterns = patterns_of(wanted)

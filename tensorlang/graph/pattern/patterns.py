@@ -94,7 +94,10 @@ def Op(operators: str | tuple[str, ...], args: Args = (...,), **attributes: Any)
     commutative, its first two operands are tried in both orders. All else are constraints on attributes.
     Nobody outside of a match may read what a node inside of it makes, unless it is `shared()`.
     """
-    names = (operators,) if isinstance(operators, str) else tuple(operators)
+    every = (operators,) if isinstance(operators, str) else operators
+    if not isinstance(every, (list, tuple)) or not all(isinstance(name, str) for name in every):
+        raise tl.GraphError(f"Op takes the name of an operator, or several in a tuple, not {operators!r:.60}")
+    names = tuple(every)
     given = args if isinstance(args, tuple) else (args,)
     return Applied(names, tuple(arg if arg is ... else as_pattern(arg) for arg in given), tuple(attributes.items()))
 
