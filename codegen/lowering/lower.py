@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from tensorlang.codegen.lowering.passes.bounds import tighten
 from tensorlang.codegen.lowering.passes.carried import carried
@@ -24,12 +25,25 @@ from tensorlang.codegen.lowering.passes.vectors import distribute, narrow
 from tensorlang.codegen.target import Target
 from tensorlang.ir import Expr, Nest, SplitRelation
 from tensorlang.ir.traverse import map_expressions, shared
-from tensorlang.schedules.legality.budget import MAX_INSTRUCTIONS
+from tensorlang.schedules.legality.budget import MAX_EMITTED, MAX_INSTRUCTIONS
 from tensorlang.schedules.legality.code_size import instructions
+
+VERSIONS: Final = (frozenset({"hoist", "rows_counted", "interiors"}), frozenset({"hoist", "interiors"}), frozenset[str]())
+"""Passes that make versions of a nest, which are faster and need not be: all, or fewer where what they make together is too much code."""
 
 
 def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambda _name, _nest: None) -> Nest:
     """The nest ready for `emit`. `watch` is called with the name and the result of every pass."""
+    made = _lowered(nest, target, watch, VERSIONS[0])
+    for fewer in VERSIONS[1:]:
+        if instructions(made.body, target.vector_bits) <= MAX_EMITTED:
+            break
+        made = _lowered(nest, target, watch, fewer)
+    return made
+
+
+def _lowered(nest: Nest, target: Target, watch: Callable[[str, Nest], None], versions: frozenset[str]) -> Nest:
+    """The nest after the passes, of those that make versions only some."""
     scalar = frozenset(relation.inner for relation in nest.relations if isinstance(relation, SplitRelation) and relation.tail == "guard")
     passes: tuple[tuple[str, Callable[[Nest], Nest]], ...] = (
         ("realise", realise),
@@ -50,8 +64,9 @@ def lower(nest: Nest, target: Target, watch: Callable[[str, Nest], None] = lambd
         ("share", _with_equal_nodes_shared),
     )
     for name, step in passes:
-        nest = step(nest)
-        watch(name, nest)
+        if name in versions or name not in VERSIONS[0]:
+            nest = step(nest)
+            watch(name, nest)
     return nest
 
 

@@ -12,9 +12,10 @@ from tensorlang.ir import For, If, Nest
 from tensorlang.ir.printer import print_nest
 from tensorlang.ir.traverse import statements
 from tensorlang.ir.verify import verify
+from tensorlang.schedules.legality.code_size import instructions
 from tensorlang.schedules.strategies import choose
 from tensorlang.semantics.nest_interpreter import run_nest
-from tests.schedules.programs import blur, feeds, matmul, scale
+from tests.schedules.programs import blur, check, feeds, matmul, scale
 
 NATIVE = target("native")
 
@@ -50,6 +51,19 @@ def test_every_pass_keeps_the_meaning(tail: str) -> None:
     assert lowered.relations == ()
     assert seen[0] == "realise"
     assert seen[-1] == "share"
+
+
+def test_versions_that_are_too_much_code_together_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a schedule may be can be built: the budget is asked of by directives, and no pass goes beyond it of its own accord."""
+    s = scheduled("guard")
+    sizes = []
+    for most in (10**6, 0):
+        monkeypatch.setattr("tensorlang.codegen.lowering.lower.MAX_EMITTED", most)
+        seen: list[str] = []
+        sizes.append(instructions(lower(s.nest, NATIVE, lambda name, _: seen.append(name)).body, NATIVE.vector_bits))
+        assert seen.count("hoist") == (1 if most else 2) and seen.count("realise") == (1 if most else 3)
+    assert sizes[1] < sizes[0]
+    check(s)
 
 
 def test_a_tail_of_a_serial_loop_is_a_bound() -> None:
