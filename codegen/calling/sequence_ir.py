@@ -66,7 +66,7 @@ def _lane(conventions: tuple[int, ...]) -> str:
     return f"""
 define internal i32 @lane(ptr %table, i64 %begin, ptr %bases) {{
 start:
-  %words = alloca [{conventions[-1]} x i64], align 64
+  %words = alloca [{conventions[-1]} x i64], align {LINE_BYTES}
 {word("calls", "i64", "%table", "%begin")}
   %first = add i64 %begin, 1
   br label %next
@@ -147,7 +147,7 @@ finish:
 
 define internal i32 @together(ptr %table, ptr %stage, ptr %bases) {{
 start:
-  %data = alloca %team, align 64
+  %data = alloca %team, align {LINE_BYTES}
   store ptr %table, ptr %data
   %data.stage = getelementptr i64, ptr %data, i64 1
   store ptr %stage, ptr %data.stage
@@ -182,7 +182,7 @@ _RUN: Final = f"""
 define i32 @run(ptr %table, ptr %values, i64 %count) {{
 start:
   %room = add i64 %count, 2
-  %bases = alloca i64, i64 %room, align 64
+  %bases = alloca i64, i64 %room, align {LINE_BYTES}
   %passed = getelementptr i64, ptr %bases, i64 2
   %bytes = mul i64 %count, 8
   call void @llvm.memcpy(ptr %passed, ptr %values, i64 %bytes, i1 false)

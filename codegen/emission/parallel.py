@@ -95,7 +95,7 @@ def _shares(frame: Frame, extent: Value, part: Part | None) -> tuple[Value, Valu
 def _environment(frame: Frame, captured: list[Value]) -> Value:
     """The captured values in memory, for the threads to read."""
     kind = llvm.LiteralStructType([value.type for value in captured])
-    environment = frame.reserve(kind, "environment", 64)
+    environment = frame.reserve(kind, "environment", LINE_BYTES)
     for n, value in enumerate(captured):
         frame.builder.store(value, _field(frame.builder, kind, environment, n))
     return environment

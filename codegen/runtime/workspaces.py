@@ -26,6 +26,7 @@ from tensorlang.codegen.llvm.binding import Library, Passes
 from tensorlang.codegen.llvm.linked_once import LinkedOnce
 from tensorlang.codegen.runtime import c_library
 from tensorlang.errors import CallError
+from tensorlang.ir.machine import LINE_BYTES
 
 TAKE: Final = "tensorlang_take"
 GIVE: Final = "tensorlang_give"
@@ -54,9 +55,9 @@ _LIMIT: Final = "tensorlang_workspace_limit"
 
 # A block begins `alignment` bytes before what is handed out. The last 16 of these hold its capacity and its own address.
 _POOL: Final = f"""
-@slots = internal global [{SLOTS} x ptr] zeroinitializer, align 64
-@sizes = internal global [{SLOTS} x i64] zeroinitializer, align 64
-@held = internal global i64 0, align 64
+@slots = internal global [{SLOTS} x ptr] zeroinitializer, align {LINE_BYTES}
+@sizes = internal global [{SLOTS} x i64] zeroinitializer, align {LINE_BYTES}
+@held = internal global i64 0, align {LINE_BYTES}
 @hand = internal global i64 0, align 8
 @{_LIMIT} = external global i64
 declare i32 @posix_memalign(ptr, i64, i64)

@@ -24,7 +24,7 @@ from .view import Coming, Step, View, call, name_of
 
 
 def moved(view: View) -> list[Coming]:
-    """A producer placed, its storage placed, and the producer placed again."""
+    """A producer placed, its storage placed, and the producer placed again; before, at times, a hint about it, which is of where it was."""
     stages = view.intermediates()
     if not stages:
         return []
@@ -37,7 +37,16 @@ def moved(view: View) -> list[Coming]:
 
         return draw
 
-    return [again("compute_at"), again("store_at"), again("compute_at"), *([again("store_at")] if view.rng.random() < 0.3 else [])]
+    def hint(now: View) -> Step | None:
+        own = [loop for store in now.combining(stage) for loop in now.around(store)]
+        pool = own or now.readers(now.written(stage))
+        return call("prefetch", now.rng.choice(sorted(now.written(stage))), now.rng.choice(pool).loop) if pool else None
+
+    steps: list[Coming] = [again("compute_at"), again("store_at"), again("compute_at")]
+    more = view.rng.random()
+    if more < 0.3:
+        steps.append(again("store_at"))
+    return [hint, *steps, call("compute_root", stage)] if more > 0.8 else steps
 
 
 def moved_inward(view: View) -> list[Coming]:
@@ -161,17 +170,6 @@ def placed_once_more(view: View) -> list[Coming]:
     return [step, cut, call("compute_at", stage, f"{loop}_{view.rng.choice('oi')}"), store_at]
 
 
-def hinted(view: View) -> list[Coming]:
-    """A hint about what a reduction combines into, and then the reduction moves: the hint is about where it was."""
-    found = [store for store in view.reductions() if store.stage in view.intermediates() and view.around(store)]
-    if not found:
-        return []
-    store = view.rng.choice(found)
-    hint = call("prefetch", store.buffers[0].name, view.rng.choice(view.around(store)).loop, distance=view.rng.choice((1, 2)))
-    whole = call("compute_root", store.stage)
-    return [hint, whole] if view.rng.random() < 0.5 else [hint, *moved(view)[:2], whole]
-
-
 SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     moved: 1,
     moved_inward: 3,
@@ -180,7 +178,6 @@ SEQUENCES: Final[dict[Callable[[View], list[Coming]], int]] = {
     slanted: 1,
     peeled_lanes: 1,
     placed_once_more: 1,
-    hinted: 1,
     cut_again: 1,
     in_partial_results: 2,
     scattered_in_partial_results: 10,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tensorlang.ir import For
+from tensorlang.ir.machine import LINE_BYTES
 from tensorlang.schedules.model.estimate import estimated
 from tensorlang.schedules.model.program import Part
 from tensorlang.schedules.model.sketch import Sketch, numbered
@@ -132,7 +133,7 @@ class Transpose:
     def default(self, prefix: str = "") -> dict[str, Any]:
         """A tile that fills a cache line, written in the order of memory."""
         sizes = self.knobs(prefix)[0].values
-        wanted = 64 // max(1, self.stage.store.buffers[0].dtype.bytes)
+        wanted = LINE_BYTES // max(1, self.stage.store.buffers[0].dtype.bytes)
         config: dict[str, Any] = {
             f"{prefix}tile": max(count for count in sizes if count <= max(wanted, LEAST_EXTENT)),
             f"{prefix}reads_first": False,
