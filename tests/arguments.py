@@ -175,10 +175,9 @@ RIGHT: Final[dict[str, st.SearchStrategy[Any]]] = {
     "timeout": some(1.0, 30),
     "cache": some("warm", "cold"),
     "dims": some(None, {"n": 5}),
-    **dict.fromkeys(("wanted", "asked", "spec_or_tensors"), some(SPEC, C, (C, H))),
+    **dict.fromkeys(("wanted", "asked"), some(SPEC, C, (C, H))),
     "specs": some([SPEC], [SPEC, (C, {"threads": 1})], ()),
     "graph": some(GRAPH),
-    "g": some(GRAPH),
     "operator": some("relu", "linear", "add"),
 }
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

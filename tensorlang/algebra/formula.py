@@ -101,9 +101,10 @@ class Formula:
 
     def variable(self, expr: Expr) -> str:
         """The variable of an axis, a dim or an opaque expression."""
-        if isinstance(expr, Load):
-            expr = self._loads.setdefault(self._unclamped(expr), expr)
         name = self.variables.get(expr)
+        if name is None and isinstance(expr, Load):
+            expr = self._loads.setdefault(self._unclamped(expr), expr)
+            name = self.variables.get(expr)
         if name is None:
             name = self.variables[expr] = f"v{len(self.variables)}"
             if not isinstance(expr, (Axis, Dim)):

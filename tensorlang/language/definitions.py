@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorlang import ir
@@ -69,6 +69,14 @@ def parameters(fn: Callable[..., Any], rank: int, what: str) -> tuple[str, ...]:
     if len(names) != rank:
         raise DefinitionError(f"{what} has {rank} axes but its body takes {len(names)} parameters ({', '.join(names) or 'none'})")
     return tuple(names)
+
+
+def require_takes(fn: Callable[..., Any], given: Sequence[object], what: str) -> None:
+    """Raise `DefinitionError` where a function cannot be called with so many arguments: "`what`, not ..."."""
+    try:
+        inspect.signature(fn).bind(*given)
+    except (TypeError, ValueError) as error:  # what is written in C need not say what it takes
+        raise DefinitionError(f"{what}, not {fn!r:.60} ({error})") from None
 
 
 def reduce_axis(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from tensorlang.definition.extent import optional_name
 from tensorlang.definition.tensor import ReduceAxis, Scatter, Tensor, enclosing, index_parts, serial
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.ir.dtype import BOOL, DType
+from tensorlang.language.definitions import require_takes
 from tensorlang.language.reduction import single
 
 KINDS: Final = ("add", "min", "max", "set")
@@ -76,8 +76,5 @@ def _typed(value: Expr, init: Tensor, what: str) -> Expr:
 
 
 def _called(fn: Callable[..., Any], axes: tuple[ReduceAxis, ...], what: str) -> Any:
-    try:
-        inspect.signature(fn).bind(*axes)
-    except (TypeError, ValueError) as error:  # what is written in C need not say what it takes
-        raise DefinitionError(f"{what} must be a function of the {len(axes)} axes, not {fn!r:.60} ({error})") from None
+    require_takes(fn, axes, f"{what} must be a function of the {len(axes)} axes")
     return fn(*axes)

@@ -6,7 +6,6 @@ from every element that is read of an operand. Neither changes a shape; what the
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,6 +18,7 @@ from tensorlang.definition.tensor import (
 )
 from tensorlang.errors import DefinitionError, did_you_mean
 from tensorlang.ir.printer import short
+from tensorlang.language.definitions import require_takes
 from tensorlang.ops.arguments import define, index_names
 from tensorlang.ops.replacing import Places, replaced
 from tensorlang.ops.spec import Spec
@@ -56,10 +56,7 @@ def elementwise(tensor: Tensor, fn: object, what: str, name: str | None) -> tupl
     if not callable(fn):
         raise DefinitionError(f"{what} is a function of an element and its axes, as lambda value, i, j: value + bias[j], not {fn!r:.60}")
     axes = _axes(tensor)
-    try:
-        inspect.signature(fn).bind(tensor, *axes)
-    except (TypeError, ValueError) as error:  # what is written in C need not say what it takes
-        raise DefinitionError(f"{what} must be a function of an element and its {len(axes)} axes, not {fn!r:.60} ({error})") from None
+    require_takes(fn, (tensor, *axes), f"{what} must be a function of an element and its {len(axes)} axes")
     function: Element = fn
     made: Any = define(tensor.shape, axes, lambda at: function(tensor[at], *at), name)
     return made if isinstance(made, tuple) else (made,)

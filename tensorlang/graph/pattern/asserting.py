@@ -30,9 +30,10 @@ def assert_pass(
     matches = len(list(match_all(graph, before)))
     if not matches or (count is not None and matches != count):
         raise AssertionError(f"before the pass: {matches} matches, and {count or 'some'} are wanted\n{explain(graph, before)}")
-    made = called(f"the pass {getattr(run, '__name__', run)!s:.60}", run, graph)
+    name = str(getattr(run, "__name__", run))
+    made = called(f"the pass {name:.60}", run, graph)
     if not isinstance(made, Graph):
-        raise tl.GraphError(f"a pass gives a graph, and {getattr(run, '__name__', run)} gave {made!r:.60}")
+        raise tl.GraphError(f"a pass gives a graph, and {name} gave {made!r:.60}")
     made.verify()
     left = list(match_all(made, before))
     if left:
