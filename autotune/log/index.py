@@ -111,10 +111,10 @@ class StudyEntry:
     def served(self) -> tuple[Kept, ...]:
         """What may stand before the default schedule, or is it: the winner unless that is doubtful, then trials that are clearly ahead."""
         winner, standing = self.winner, self.standing
+        if winner is not None and standing is not None and standing.default:
+            return (winner,)  # however sure: it stands because nothing surely beat it
         if standing is not None and doubtful(standing.quality):
             return ()
-        if winner is not None and standing is not None and standing.default:
-            return (winner,)
         others = (kept for kept in self.ranked if (winner is None or kept.id != winner.id) and self._leads(kept))
         return (*(() if winner is None else (winner,)), *others)
 

@@ -40,6 +40,14 @@ def test_a_doubtful_winner_is_not_served_before_the_default(log: Log, doubt: dic
     assert kernel.provenance == "default" and kernel.provenance_reason == match.reason
 
 
+@pytest.mark.parametrize("doubt", ["undecided", "noisy"])
+def test_a_default_that_nothing_surely_beat_is_served_as_it_was_measured_and_says_so(log: Log, doubt: str) -> None:
+    study(log, winner=0, quality=doubt)
+    kernel = tuned(matmul(32), database=Database(log))
+    assert kernel.provenance == "tuned"
+    assert kernel.provenance_reason == f"tuned: the winner id-0, the default itself ({doubt})"
+
+
 @pytest.mark.parametrize(
     "sure", [{"quality": "clean"}, {"quality": "shared"}, {"quality": "drifted"}, {"speedup_interval": [1.9, 2.1]}, {}]
 )
