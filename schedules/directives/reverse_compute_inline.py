@@ -10,11 +10,11 @@
 
 So an epilogue (bias, activation, residual, conversion) is computed while its operand is in registers, and the operand is never stored.
 
-Legal where the consumer is one plain statement that reads all of the producer element by element and nobody else reads it, and that
-stores each element at a place of its own (its axes, and fixed places beside them), one plain statement completes the producer (a
-reduction: `accumulate` it outside its loops first), and what else the consumer reads is there by then. Both may stand in loops that they
-share, as the stages of a scan do in the loop over its steps: then this is asked within one iteration of these, in which nothing that
-the consumer passes on its way may touch what it touches.
+Legal where the consumer is one plain statement that reads all of the producer element by element, one for each of its own (the border
+that `pad` adds has none), and nobody else reads it, and that stores each element at a place of its own (its axes, and fixed places
+beside them), one plain statement completes the producer (a reduction: `accumulate` it outside its loops first), and what else the
+consumer reads is there by then. Both may stand in loops that they share, as the stages of a scan do in the loop over its steps: then
+this is asked within one iteration of these, in which nothing that the consumer passes on its way may touch what it touches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tensorlang.schedules.directive import Directive, LoopName, Refusal, StageNa
 from tensorlang.schedules.directives.compute_inline import MAX_NODES
 from tensorlang.schedules.legality.accesses import Access, accesses, conditions_around
 from tensorlang.schedules.legality.dependences import conflict
-from tensorlang.schedules.legality.in_bounds import left_out, place_facts, visits_all
+from tensorlang.schedules.legality.in_bounds import left_out, place_facts, sides_left, visits_all
 from tensorlang.schedules.rewriting.copies import pruned
 from tensorlang.schedules.rewriting.edit import (
     edit_stores,
@@ -235,13 +235,18 @@ class ReverseComputeInline(Directive):
                 raise Refusal("TL-S103", f"{self.stage!r}: {reason}", stage=self.stage, counterexample=example)
 
     def _require_all(self, nest: Nest, consumer: Store, last: Store, read: Load, shared: list[For]) -> None:
-        """Raise `Refusal` unless the operand is stored for every element that the consumer has: a guarded copy leaves some out."""
+        """Raise `Refusal` unless the operand is stored for every element that the consumer has.
+
+        A guarded copy leaves some out; where the consumer reads under a condition, it may have more than there are of the operand.
+        """
         path = path_to(nest.body, lambda part: part is last)
         loops = [part for part in path if isinstance(part, For)]
         fixed = closure(nest, frozenset().union(*map(axes_of, last.index))) & {part.loop for part in shared}
-        if not fixed and not any(isinstance(part, If) for part in path) and visits_all(nest, last, loops):
-            return
         around = [part for part in path_to(nest.body, lambda part: part is consumer) if isinstance(part, For)]
+        if not fixed and not any(isinstance(part, If) for part in path) and visits_all(nest, last, loops):
+            assert isinstance(read.buffer, Buffer)
+            if not sides_left(read.index, read.buffer.shape, place_facts(nest, around)):
+                return  # else it has elements that read none, as the border of `pad`
         facts = place_facts(nest, loops, conditions_around(nest, last))
         where = left_out(nest, around, facts, list(zip(read.index, last.index, strict=True)))
         if where is not None:

@@ -66,8 +66,10 @@ def stencil(draft: Draft) -> None:
 
 
 def padded(draft: Draft) -> None:
-    """`tl.pad` in one of its modes."""
-    name = draft.of_rank(1, 3)
+    """`tl.pad` in one of its modes; more often than not of what a stage computes, whose consumer is then larger than it."""
+    given = {operand["name"] for operand in draft.case["inputs"]}
+    made = [name for name, info in draft.tensors.items() if name not in given and 1 <= len(info.shape) <= 3]
+    name = made[-1] if made and draft.rng.random() < 0.7 else draft.of_rank(1, 3)
     info = draft.tensors[name]
     known = [draft.scope({}).known(extent) for extent in info.shape]
     mode = draft.rng.choice(("constant", "edge", "wrap", "reflect")) if all(size is not None and size > 2 for size in known) else "constant"
@@ -260,7 +262,7 @@ KINDS: Final[dict[str, tuple[Callable[[Draft], None], int]]] = {
     "pointwise": (pointwise, 5),
     "tuple": (pair, 1),
     "stencil": (stencil, 4),
-    "pad": (padded, 1),
+    "pad": (padded, 2),
     "reduce": (reduction, 6),
     "matmul": (product, 4),
     "narrow": (narrow, 1),

@@ -59,8 +59,9 @@ def check(s: tl.Schedule, *, dims: dict[str, int] | None = None, rtol: float = 1
     given = feeds(s.outputs, dims or {})
     want = tl.evaluate(s.outputs, given)
     wants = want if isinstance(want, tuple) else (want,)
-    got = tl.build(s)(*given.values())
-    for have, expected in zip(got if isinstance(got, tuple) else (got,), wants, strict=True):
+    got = [_poisoned(buffer, expected) for buffer, expected in zip(s.nest.outputs, wants, strict=True)]
+    tl.build(s)(*given.values(), out=tuple(got) if len(got) > 1 else got[0])
+    for have, expected in zip(got, wants, strict=True):
         np.testing.assert_allclose(have, expected, rtol=rtol, atol=1e-5)
     if interpret:
         arrays = {buffer.name: array for buffer, array in zip(s.nest.inputs, given.values(), strict=True)}

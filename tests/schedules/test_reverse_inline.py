@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
+from tensorlang.codegen.compilation import default_schedule
 from tests.schedules.programs import check, matmul
 from tests.schedules.test_placement import rectified, refused
 from tests.thinned import crossed
@@ -91,6 +92,31 @@ def test_a_part_of_the_operand_or_another_reader_is_refused() -> None:
     refused(both, "TL-S301", "whole and element by element", "reverse_compute_inline", "v")
     turned = tl.Schedule(tl.compute((9,), lambda i: h[8 - i] + 1, name="v"))
     refused(turned, "TL-S301", "whole and element by element", "reverse_compute_inline", "v")
+
+
+@pytest.mark.parametrize("name", ["pad", "select", "product"])
+def test_a_consumer_with_elements_of_its_own_is_refused(name: str) -> None:
+    """What it reads under a condition has fewer elements than it: the others would be stored by nobody."""
+    x = tl.placeholder((4,), name="X")
+    h = tl.compute((4,), lambda i: x[i] * 2, name="h")
+    p = {
+        "pad": lambda: tl.pad(h, ((1, 2),), name="P"),
+        "select": lambda: tl.compute((6,), lambda i: tl.select(i < 4, h[i], 9.0), name="P"),
+        "product": lambda: tl.pad(matmul(4, 5, 6), ((0, 0), (0, 3)), name="P"),
+    }[name]()
+    s = tl.Schedule(p)
+    if name == "product":
+        s.accumulate("C", at="C.j")
+    refused(s, "TL-S303", "is not stored for all of its elements", "reverse_compute_inline", "P")
+    check(s)
+    check(default_schedule(p, tl.target("native")))
+
+
+def test_a_consumer_that_leaves_a_choice_open_goes_in() -> None:
+    h = tl.compute((4,), lambda i: tl.placeholder((4,), name="X")[i] * 2, name="h")
+    s = tl.Schedule(tl.compute((4,), lambda i: tl.select((i >= 1) & (i < 3), h[i], 9.0), name="P"))
+    s.reverse_compute_inline("P")
+    check(s)
 
 
 def test_an_operand_that_is_computed_before_another_one_waits_for_it() -> None:
