@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.bridges.asked import Asked
 from tensorlang.bridges.aten import TRANSLATIONS, Call
 from tensorlang.errors import did_you_mean
 from tensorlang.graph import Builder, Origin, Type, Value
@@ -24,6 +25,13 @@ from tensorlang.graph.ir import Extent
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 CHECKS: Final = ("aten._assert_tensor_metadata", "aten._assert_scalar", "aten._assert_async", "aten.sym_constrain_range_for_size")
 """Calls that compute nothing."""
+_SILENT: Final = frozenset({
+    "dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "implicit", "requires_grad", "half_to_float",
+    "momentum", "padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "stable", "sorted", "cudnn_enabled", "cudnn_enable",
+    "use_input_stats", "N", "C", "HxW",
+})  # fmt: skip
+"""Arguments that a translation may leave unread: the type of the result says them, or they are about gradients, training and storage."""
+_NOTHING: Final = object()
 
 
 class Reader:
@@ -44,7 +52,7 @@ class Reader:
         """What a node of torch becomes: a value, several, or an extent."""
         if node.target is operator.getitem:
             several, place = self.argument(node.args[0]), node.args[1]
-            if several[place] is None:
+            if several[place] is None and node.users:
                 raise tl.GraphError(f"{node.name}{_at(node)}: result {place} of {node.args[0].target} has no translation")
             return several[place]
         known = node.meta.get("val")
@@ -60,8 +68,10 @@ class Reader:
         self.builder.origins = (_origin(node),)
         results = known if isinstance(known, tuple | list) else (known,)
         types = [self.type(one) if isinstance(one, self.torch.Tensor) else None for one in results]
+        arguments = self.arguments(node)
         try:
-            made = translation(Call(self.builder, name, self.arguments(node), types, str(node.name)))
+            made = translation(Call(self.builder, name, arguments, types, str(node.name)))
+            self.heard(node, arguments)
         except tl.TensorlangError as error:
             raise tl.GraphError(f"{node.name}{_at(node)}: {error}") from None
         self.check(node, made, types)
@@ -73,12 +83,19 @@ class Reader:
             if isinstance(value, Value) and kind is not None and value.type != kind:
                 raise tl.InternalError(f"{node.name}{_at(node)}: {node.target} gives {kind}, and its translation {value.type}")
 
-    def arguments(self, node: Any) -> dict[str, Any]:
+    def heard(self, node: Any, arguments: Asked) -> None:
+        """Raises `GraphError` for an argument that is not its default and that the translation did not ask for."""
+        for said in node.target._schema.arguments:  # noqa: SLF001 - as in `arguments`
+            default = said.default_value if said.has_default_value() else _NOTHING
+            if said.name not in arguments.asked and said.name not in _SILENT and dict.get(arguments, said.name) != default:
+                raise tl.GraphError(f"{packet(node.target)}: {said.name}={dict.get(arguments, said.name)!r:.60} has no translation")
+
+    def arguments(self, node: Any) -> Asked:
         """The arguments of a call by the names of its schema, with defaults."""
         schema = node.target._schema.arguments  # noqa: SLF001 - torch shows it nowhere else
         given = dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
         missing = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
-        return {name: self.argument(value) for name, value in (given | {key: missing[key] for key in missing if key not in given}).items()}
+        return Asked({name: self.argument(value) for name, value in (given | missing | given).items()})
 
     def argument(self, value: Any) -> Any:
         """An argument: values for nodes, words for types."""

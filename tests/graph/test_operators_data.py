@@ -18,7 +18,8 @@ X = array(3, 4)
 I = np.array([[5, -7, 0, 3], [2, 2, -1, 9], [8, 1, 6, -4]])
 TESTED = {
     "gather_nd", "scatter_nd", "scatter", "scatter_prod", "one_hot", "topk", "resample", "reverse_sequence", "tril", "triu", "grid_sample",
-    "bucketize", "deform_conv2d", "einsum", "cumprod", "logsumexp", "acosh", "asinh", "atanh", "fmod", "trunc_divide",
+    "bucketize", "deform_conv2d", "einsum",
+    "cumprod", "cummax", "cummin", "logcumsumexp", "logsumexp", "atan2", "acosh", "asinh", "atanh", "fmod", "trunc_divide",
     "bitwise_left_shift", "bitwise_right_shift",
 }  # fmt: skip
 
@@ -27,6 +28,11 @@ TESTED = {
 def test_inverse_hyperbolic_functions(name: str, function: np.ufunc) -> None:
     operand = positive(3, 4) + 1 if name == "acosh" else np.tanh(X)
     np.testing.assert_allclose(run(name, operand), function(operand), rtol=1e-5, atol=1e-6)
+
+
+def test_angles_of_two_numbers() -> None:
+    left, right = np.array([1, -1, 0, 0, 2, -0.0], "f4"), np.array([1, -1, -1, 0, 0, -1], "f4")
+    np.testing.assert_allclose(run("atan2", left, right), np.arctan2(left, right), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
@@ -51,6 +57,10 @@ def test_integers_are_divided_towards_zero_and_shifted() -> None:
 
 def test_products_up_to_each_place_and_logarithms_of_sums() -> None:
     np.testing.assert_allclose(run("cumprod", X, dim=1), np.cumprod(X, 1), rtol=1e-5)
+    np.testing.assert_array_equal(run("cummax", X, dim=0), np.maximum.accumulate(X, 0))
+    np.testing.assert_array_equal(run("cummin", I, dim=1), np.minimum.accumulate(I, 1))
+    np.testing.assert_allclose(run("logcumsumexp", X * 100, dim=1), np.logaddexp.accumulate(X * 100, 1), rtol=1e-5)
+    assert run("logcumsumexp", np.array([-np.inf, -np.inf, 0], "f4"), dim=0).tolist() == [-np.inf, -np.inf, 0]
     for dim, keepdim in (((0,), True), ((0, 1), False)):
         np.testing.assert_allclose(
             run("logsumexp", X * 100, dim=dim, keepdim=keepdim), special.logsumexp(X * 100, dim, keepdims=keepdim), rtol=1e-5

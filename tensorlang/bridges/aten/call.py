@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import tensorlang as tl
+from tensorlang.bridges.asked import Asked
 from tensorlang.graph import Builder, Type, Value
 from tensorlang.graph.ir import Extent
 
@@ -17,7 +18,7 @@ class Call:
 
     builder: Builder
     target: str
-    arguments: Mapping[str, Any]
+    arguments: Asked
     types: Sequence[Type | None]
     name: str
 
@@ -30,6 +31,16 @@ class Call:
         found = self.types[0]
         assert found is not None
         return found
+
+    @property
+    def told(self) -> Type:
+        """The type of the (first) result, where the types of results say all that the arguments do which nothing else asks for."""
+        self.arguments.asked.update(self.arguments)
+        return self.type
+
+    def changed(self, /, **arguments: Any) -> Call:
+        """The same with other values of some arguments."""
+        return replace(self, arguments=self.arguments.changed(**arguments))
 
     def __call__(self, operator: str, *operands: Any, **attributes: Any) -> Value:
         """A node, named after the call."""

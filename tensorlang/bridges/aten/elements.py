@@ -48,11 +48,19 @@ def addition(operator: str) -> Translation:
 
     def translation(call: Call) -> Value:
         left, right = (call.as_type(call[name], call.type.dtype) for name in ("self", "other"))
+        if call.type.dtype == "bool":  # of truth values, torch's sum is whether one of them holds
+            return call("logical_or", left, right)
         if call.arguments.get("alpha", 1) != 1:
             right = call.builder("mul", right, call.as_type(call["alpha"], call.type.dtype))
         return call(operator, left, right)
 
     return translation
+
+
+def product(call: Call) -> Value:
+    """`self * other`; of truth values, whether both hold."""
+    operands = (call.as_type(call[name], call.type.dtype) for name in ("self", "other"))
+    return call("logical_and" if call.type.dtype == "bool" else "mul", *operands)
 
 
 def reverse_subtraction(call: Call) -> Value:
@@ -63,14 +71,39 @@ def reverse_subtraction(call: Call) -> Value:
 
 
 def division(call: Call) -> Value:
-    """`self / other`, rounded down where that is asked for."""
+    """`self / other`, rounded down or towards 0 where that is asked for."""
     mode = call.arguments.get("rounding_mode")
-    if mode not in (None, "floor"):
-        raise call.refuse(f"rounding_mode={mode!r} has no translation")
     operands = [call.as_type(call[name], call.type.dtype) for name in ("self", "other")]
     if mode is None:
         return call("div", *operands)
-    return call("floor", call.builder("div", *operands)) if call.type.dtype.is_floating else call("floor_divide", *operands)
+    towards = {"floor": ("floor", "floor_divide"), "trunc": ("trunc", "trunc_divide")}[mode]
+    return call(towards[0], call.builder("div", *operands)) if call.type.dtype.is_floating else call(towards[1], *operands)
+
+
+def floor_division(call: Call) -> Value:
+    """`self // other`."""
+    return division(call.changed(rounding_mode="floor"))
+
+
+def elu(call: Call) -> Value:
+    """With both scales that make `selu` of it: `scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))`."""
+    source, scale, inner = call["self"], call["scale"], call["input_scale"]
+    if inner != 1:
+        low = call.builder("expm1", call.builder("mul", source, call.as_type(inner, source.dtype)))
+        below = call.builder("mul", low, call.as_type(call["alpha"], source.dtype))
+        made = call.builder("where", call.builder("gt", source, call.builder.scalar(0, source.dtype)), source, below)
+    else:
+        made = call("elu", source, alpha=call["alpha"])
+    return made if scale == 1 else call("mul", made, call.as_type(scale, source.dtype))
+
+
+def dropped(call: Call) -> Value:
+    """Dropout, which is nothing but in training."""
+    source: Value = call[next(iter(call.arguments))]
+    train, share = call["train"], call["p"]
+    if train and share:
+        raise call.refuse("train=True has no translation; export the model after model.eval()")
+    return source
 
 
 def power(call: Call) -> Value:
@@ -108,7 +141,7 @@ def hardtanh(call: Call) -> Value:
 
 def to(call: Call) -> Value:
     """Another type; the operand itself where that is its own."""
-    return call.as_type(call[next(iter(call.arguments))], call.type.dtype)
+    return call.as_type(call[next(iter(call.arguments))], call.told.dtype)
 
 
 def logic(operator: str) -> Translation:

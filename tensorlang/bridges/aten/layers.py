@@ -1,15 +1,17 @@
-"""Layers: products, convolutions, attention, norms, pooling, reductions.
+"""Layers: products, attention, norms, images at other sizes.
 
 A product with a transposed matrix is a linear layer, and the transposition is undone: that is what `addmm` and `mm` of torch's core are.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from tensorlang.bridges.aten.call import Call, Translation
+import numpy as np
+
+from tensorlang.bridges.aten.call import Call, Translation, row
 from tensorlang.bridges.aten.training import attention_scores, logarithms
 from tensorlang.graph import Value
 
@@ -17,11 +19,24 @@ from tensorlang.graph import Value
 def addmm(call: Call) -> Value:
     """`self + mat1 @ mat2`: a linear layer, whose weight is `mat2` transposed; a permutation of it before is undone."""
     if call["beta"] != 1 or call["alpha"] != 1 or len(call["self"].shape) != 1:
-        product = call.builder("matmul", call["mat1"], call["mat2"])
-        factors = [(call["self"], call["beta"]), (product, call["alpha"])]
-        scaled = [one if factor == 1 else call.builder("mul", one, call.as_type(factor, one.dtype)) for one, factor in factors]
-        return call("add", *scaled)
+        made: Value = scaled_sum(row("matmul", "mat1", "mat2"))(call)
+        return made
     return call("linear", call["mat1"], transposed(call, call["mat2"]), call["self"])
+
+
+def scaled_sum(product: Translation) -> Translation:
+    """`beta * self + alpha * product`: `addmv`, `addbmm`."""
+
+    def translation(call: Call) -> Value:
+        factors = [(call["self"], call["beta"]), (product(call), call["alpha"])]
+        return call("add", *(one if factor == 1 else call.builder("mul", one, call.as_type(factor, one.dtype)) for one, factor in factors))
+
+    return translation
+
+
+def summed_products(call: Call) -> Value:
+    """Products of matrices, added up."""
+    return call.builder("sum", call.builder("matmul", call["batch1"], call["batch2"]), dim=0)
 
 
 def mm(call: Call) -> Value:
@@ -43,8 +58,10 @@ def transposed(call: Call, matrix: Value) -> Value:
 def attention(call: Call) -> Value:
     """Scaled dot-product attention; a mask of more than two axes, by its parts."""
     query, key, value, mask = (call[name] for name in ("query", "key", "value", "attn_mask"))
-    if call["dropout_p"] or call.arguments.get("enable_gqa"):
-        raise call.refuse("dropout_p= and enable_gqa= have no translation")
+    if call["dropout_p"]:
+        raise call.refuse("dropout_p= has no translation")
+    if call.arguments.get("enable_gqa"):
+        key, value = (_shared(call, one, query.shape[-3]) for one in (key, value))
     lead = query.shape[:-2]
     if (mask is None or len(mask.shape) == 2) and key.shape[:-2] == lead == value.shape[:-2]:
         options = {"is_causal": call["is_causal"], "scale": call["scale"]}
@@ -55,47 +72,23 @@ def attention(call: Call) -> Value:
     return call("matmul", call.builder("softmax", scores, dim=-1), value)
 
 
+def _shared(call: Call, heads: Value, count: Any) -> Value:
+    """Heads that several queries, one after the other, share: repeated to as many."""
+    *lead, own, rows, columns = heads.shape
+    if own == count:
+        return heads
+    apart = call.builder("reshape", heads, shape=(*lead, own, 1, rows, columns))
+    return call.builder(
+        "reshape", call.builder("expand", apart, shape=(*lead, own, count // own, rows, columns)), shape=(*lead, count, rows, columns)
+    )
+
+
 def fused_attention(call: Call) -> Any:
     """As torch's core has it on a CPU: besides the logarithms of sums of exponentials, of which gradients are made."""
-    known = {"attn_mask": None, "scale": None} | dict(call.arguments)
-    made = attention(Call(call.builder, call.target, known, call.types[:1], call.name))
-    scores = attention_scores(call, call["query"], call["key"], known["attn_mask"], call["is_causal"], known["scale"])
+    mask, scale = call.arguments.get("attn_mask"), call.arguments.get("scale")
+    made = attention(replace(call.changed(attn_mask=mask, scale=scale), types=call.types[:1]))
+    scores = attention_scores(call, call["query"], call["key"], mask, call["is_causal"], scale)
     return made, logarithms(call, scores)
-
-
-def convolution(call: Call) -> Value:
-    """A convolution of one or two axes, transposed or not."""
-    axes = len(call["input"].shape) - 2
-    options = {name: tuple(call[name]) for name in ("stride", "padding", "dilation")} | {"groups": call["groups"]}
-    operands = call["input"], call["weight"], call["bias"]
-    if axes == 2:
-        if not call.arguments.get("transposed"):
-            return call("conv2d", *operands, **options)
-        return call("conv_transpose2d", *operands, output_padding=tuple(call["output_padding"]), **options)
-    if axes == 1 and not call.arguments.get("transposed"):
-        return call("conv1d", *operands, **{name: value[0] if isinstance(value, tuple) else value for name, value in options.items()})
-    raise call.refuse(f"a convolution along {axes} axes{' that is transposed' * bool(call.arguments.get('transposed'))} has no translation")
-
-
-def plain_convolution(call: Call) -> Value:
-    """The same, with padding by name too."""
-    padding, axes = call["padding"], len(call["input"].shape) - 2
-    if padding == "same":
-        spans = [dilation * (size - 1) for dilation, size in zip(call["dilation"], call["weight"].shape[2:], strict=True)]
-        if any(span % 2 for span in spans):
-            raise call.refuse("padding='same' that is not the same on both sides has no translation")
-        padding = tuple(span // 2 for span in spans)
-    widths = (0,) * axes if padding == "valid" else tuple(padding)
-    spread = {
-        name: tuple(call[name]) * (axes if len(call[name]) == 1 else 1) for name in ("stride", "dilation")
-    } | {"padding": widths * (axes if len(widths) == 1 else 1)}  # fmt: skip
-    arguments = {**call.arguments, **spread, "transposed": False}
-    return convolution(Call(call.builder, call.target, arguments, call.types, call.name))
-
-
-def transposed_convolution(call: Call) -> Value:
-    """The gradient of a convolution as an operator."""
-    return convolution(Call(call.builder, call.target, {**call.arguments, "transposed": True}, call.types, call.name))
 
 
 def batch_norm(call: Call) -> Any:
@@ -125,84 +118,42 @@ def group_norm(call: Call) -> Any:
     return (made, None, None) if len(call.types) > 1 else made
 
 
-def max_pool(call: Call) -> Any:
-    """Windows of maxima, without their places."""
-    if call["ceil_mode"]:
-        raise call.refuse("ceil_mode= has no translation")
-    size = call["kernel_size"]
-    options = {name: _spread(call[name]) for name in ("padding", "dilation")}
-    made = call("max_pool2d", call["self"], kernel_size=_spread(size), stride=_spread(call["stride"] or size), **options)
-    return (made, None) if len(call.types) > 1 else made
-
-
-def avg_pool(call: Call) -> Value:
-    """Windows of means."""
-    if call["ceil_mode"] or call["divisor_override"] is not None:
-        raise call.refuse("ceil_mode= and divisor_override= have no translation")
-    size = call["kernel_size"]
-    options = {"padding": _spread(call["padding"]), "count_include_pad": call["count_include_pad"]}
-    return call("avg_pool2d", call["self"], kernel_size=_spread(size), stride=_spread(call["stride"] or size), **options)
-
-
-def _spread(entries: Sequence[int]) -> tuple[int, ...]:
-    return tuple(entries) * (2 if len(entries) == 1 else 1)
-
-
-def adaptive_pool(call: Call) -> Value:
-    """Means of windows that share the image evenly; one window is the mean of all."""
-    source, size = call["self"], _spread(call["output_size"])
-    if size == (1, 1):
-        return call("mean", source, dim=(-2, -1), keepdim=True)
-    image = source.shape[-2:]
-    if any(not isinstance(extent, int) or extent % count for extent, count in zip(image, size, strict=True)):
-        raise call.refuse(f"windows that do not share {image} evenly among {size} have no translation")
-    window = tuple(extent // count for extent, count in zip(image, size, strict=True))
-    return call("avg_pool2d", source, kernel_size=window, stride=window)
-
-
-def reduction(operator: str) -> Translation:
-    """A reduction over the axes that are named, or all."""
-
-    def translation(call: Call) -> Value:
-        dims = call.arguments.get("dim")
-        options = {"dtype": str(call.type.dtype)} if operator in ("sum", "prod", "mean") and call["self"].dtype != call.type.dtype else {}
-        if dims is not None:  # in one order: torch's two spellings differ in it
-            dims = tuple(sorted(dim % max(len(call["self"].shape), 1) for dim in (dims if isinstance(dims, tuple) else (dims,))))
-        source = call.as_type(call["self"], "bool") if operator in ("any", "all") else call["self"]
-        return call(operator, source, dim=dims, keepdim=call.arguments.get("keepdim", False), **options)
-
-    return translation
-
-
-def variance(call: Call) -> Value:
-    """`correction` is 1 unless it is given; torch's older form says whether it is."""
-    correction = call.arguments.get("correction", 1 if call.arguments.get("unbiased", True) else 0)
-    options = {"correction": 1 if correction is None else correction, "keepdim": call.arguments.get("keepdim", False)}
-    return call("var", call["self"], dim=call.arguments.get("dim"), **options)
-
-
-def variance_and_mean(call: Call) -> tuple[Value, Value]:
-    """Both."""
-    return variance(call), call("mean", call["self"], dim=call["dim"], keepdim=call.arguments.get("keepdim", False))
-
-
-def extremum(operator: str) -> Translation:
-    """The place of an extremum; along all axes, of the flat tensor."""
-
-    def translation(call: Call) -> Value:
-        source, dim = call["self"], call["dim"]
-        if dim is None:
-            source, dim = call.reshaped(source, (math.prod(source.shape),)), 0
-        return call.reshaped(call(operator, source, dim=dim, keepdim=call["keepdim"]), call.type.shape)
-
-    return translation
-
-
 def upsample(mode: str) -> Translation:
-    """The image at the size of the result."""
+    """An image, or a line of one, at the size of the result. Factors that do not come to that size say where elements lie all the same."""
 
     def translation(call: Call) -> Value:
-        options = {"align_corners": call["align_corners"]} if mode == "bilinear" else {}
-        return call("interpolate", call["input"], size=call.type.shape[-2:], mode=mode, **options)
+        source = call["input"] if "input" in call.arguments else call["self"]
+        size, axes, said = call.told.shape[2:], len(source.shape) - 2, dict(call.arguments)
+        factors = said.get("scale_factors") or [said.get(name) for name in (("scales_h", "scales_w") if axes == 2 else ("scales",))]
+        centred = not said.get("align_corners", False)
+        if centred and not all(map(_comes_to, source.shape[2:], factors, size)):
+            return _resampled(call, source, factors, mode)
+        options = {"align_corners": not centred} if mode == "bilinear" else {}
+        if axes == 2:
+            return call("interpolate", source, size=size, mode=mode, **options)
+        image = call.reshaped(source, (*source.shape[:2], 1, *source.shape[2:]))
+        return call.reshaped(call("interpolate", image, size=(1, *size), mode=mode, **options), call.type.shape)
 
     return translation
+
+
+def _comes_to(extent: Any, factor: float | None, wanted: Any) -> bool:
+    whole = factor is not None and factor == int(factor)
+    return factor is None or bool(extent * (int(factor) if whole else factor) == wanted)
+
+
+def _resampled(call: Call, source: Value, factors: Sequence[float], mode: str) -> Value:
+    """By tables of places and weights: place `p` of the result lies at `(p + 1/2) / factor - 1/2`, the nearest element at `p / factor`."""
+    for axis, (factor, extent, count) in enumerate(zip(factors, source.shape[2:], call.type.shape[2:], strict=True), start=2):
+        if not isinstance(extent, int) or not isinstance(count, int):
+            raise call.refuse(f"scale_factor={factor} of sizes that are known only at a call has no translation")
+        places = np.arange(count)
+        spots = places / factor if mode == "nearest" else np.maximum((places + 0.5) / factor - 0.5, 0)
+        first = np.minimum(np.floor(spots).astype(np.int64), extent - 1)
+        share = np.minimum(spots - first, 1)
+        nearest = mode == "nearest"
+        table = first[:, None] if nearest else np.stack([first, np.minimum(first + 1, extent - 1)], 1)
+        weight = np.ones((count, 1)) if nearest else np.stack([1 - share, share], 1)
+        held = call.builder.constant(table), call.builder.constant(weight.astype(source.dtype.numpy))
+        source = call("resample", source, *held, dim=axis)
+    return source

@@ -14,7 +14,7 @@ from tensorlang.graph import Value
 
 def reshape(call: Call) -> Value:
     """All that torch calls by the shape that it has in the end: view, flatten, squeeze, unsqueeze, ..."""
-    return call.reshaped(call["self"], call.type.shape)
+    return call.reshaped(call["self"], call.told.shape)
 
 
 def repeat(call: Call) -> Value:
@@ -30,7 +30,7 @@ def repeat(call: Call) -> Value:
 def expand(call: Call) -> Value:
     """Repeated to the shape of the result."""
     source: Value = call["self"]
-    return source if source.type == call.type else call("expand", source, shape=call.type.shape)
+    return source if source.type == call.told else call("expand", source, shape=call.told.shape)
 
 
 def permuted(call: Call, dims: Sequence[int]) -> Value:
@@ -41,7 +41,7 @@ def permuted(call: Call, dims: Sequence[int]) -> Value:
 def transpose(call: Call) -> Value:
     """Two axes that change places."""
     order = list(range(len(call.type.shape)))
-    one, other = call["dim0"], call["dim1"]
+    one, other = (call[next(name for name in names if name in call.arguments)] for names in (("dim0", "axis0"), ("dim1", "axis1")))
     order[one], order[other] = order[other], order[one]
     return permuted(call, order)
 
@@ -75,12 +75,39 @@ def select(call: Call) -> Value:
 
 def parts(call: Call) -> tuple[Value, ...]:
     """Pieces of an axis, one after the other: split, chunk."""
-    dim, made, start = call["dim"] % len(call["self"].shape), [], 0
+    dim, made, start = call["dim"] % len(call.told.shape), [], 0
     for kind in call.types:
         assert kind is not None
         made.append(part(call, call["self"], dim, start, start + kind.shape[dim]))
         start += kind.shape[dim]
     return tuple(made)
+
+
+def moved(call: Call) -> Value:
+    """Axes that go to other places, all others keeping their order."""
+    rank = len(call["self"].shape)
+    sources, targets = (
+        [axis % rank for axis in ((found,) if isinstance(found, int) else found)] for found in (call["source"], call["destination"])
+    )
+    rest = iter(axis for axis in range(rank) if axis not in sources)
+    return permuted(call, [sources[targets.index(place)] if place in targets else next(rest) for place in range(rank)])
+
+
+def reversed_axes(call: Call) -> Value:
+    """All axes in the other order."""
+    return permuted(call, tuple(reversed(range(len(call["self"].shape)))))
+
+
+def turned(call: Call) -> Value:
+    """The last two axes in the other order."""
+    rank = len(call["self"].shape)
+    return permuted(call, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def copied(call: Call) -> Value:
+    """What is copied into a tensor, repeated to its shape, in its type."""
+    source = call.as_type(call["src"], call.told.dtype)
+    return source if source.shape == call.type.shape else call("expand", source, shape=call.type.shape)
 
 
 def unbind(call: Call) -> tuple[Value, ...]:
@@ -121,7 +148,7 @@ def filled(number: Any) -> Translation:
 
     def translation(call: Call) -> Value:
         value = call.arguments.get("fill_value", call.arguments.get("s", number))
-        scalar = call.as_type(value, call.type.dtype)
+        scalar = call.as_type(value, call.told.dtype)
         return call("expand", scalar, shape=call.type.shape) if call.type.shape else scalar
 
     return translation

@@ -16,18 +16,30 @@ from tensorlang.bridges.aten.call import Call
 from tensorlang.graph import Value
 
 
+def batch_statistics(call: Call) -> tuple[Value, Value, Value]:
+    """By the statistics of the batch, and these: what `instance_norm` is made of."""
+    if not call["training"] or call.arguments.get("running_mean") is not None:
+        raise call.refuse("training=False, and statistics that are written to, have no translation")
+    return _by_statistics(call)[:3]
+
+
+def _by_statistics(call: Call) -> tuple[Value, Value, Value, Value]:
+    b, source = call.builder, call["input"]
+    axes = (0, *range(2, len(source.shape)))
+    mean, var = b("mean", source, dim=axes), b("var", source, dim=axes, correction=0)
+    root = b("rsqrt", _plus(call, var, call["eps"]))
+    return call("batch_norm", source, mean, var, call["weight"], call["bias"], eps=call["eps"]), mean, root, var
+
+
 def trained_batch_norm(call: Call) -> tuple[Value, ...]:
     """By the statistics of the batch; besides these, and what the running ones become."""
     if not call["training"]:
         raise call.refuse("training=False has no translation")
     b, source = call.builder, call["input"]
-    axes = (0, *range(2, len(source.shape)))
-    count = math.prod(source.shape[axis] for axis in axes)
+    count = math.prod(source.shape[axis] for axis in (0, *range(2, len(source.shape))))
     if not isinstance(count, int) or count < 2:
         raise call.refuse("a batch of a size that is known only at a call, or of one element, has no translation")
-    mean, var = b("mean", source, dim=axes), b("var", source, dim=axes, correction=0)
-    root = b("rsqrt", _plus(call, var, call["eps"]))
-    made = call("batch_norm", source, mean, var, call["weight"], call["bias"], eps=call["eps"])
+    made, mean, root, var = _by_statistics(call)
     share = call["momentum"]
     running = [
         b("add", _times(call, old, 1 - share), _times(call, new, share))

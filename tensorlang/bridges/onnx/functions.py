@@ -25,27 +25,6 @@ def defaults(onnx: Any, schema: Any) -> dict[str, Any]:
     return {name: entry.default_value for name, entry in schema.attributes.items() if entry.default_value.type != undefined}
 
 
-class Read(dict[str, Any]):
-    """Attributes that remember which of them were asked for, so that none is left out by mistake."""
-
-    def __init__(self, held: Mapping[str, Any]) -> None:
-        super().__init__(held)
-        self.asked: set[str] = set()
-
-    def __getitem__(self, name: str) -> Any:
-        self.asked.add(name)
-        return super().__getitem__(name)
-
-    def __contains__(self, name: object) -> bool:
-        self.asked.add(str(name))
-        return super().__contains__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An attribute, or what stands for it."""
-        self.asked.add(name)
-        return super().get(name, default)
-
-
 def body_of(onnx: Any, schema: Any, node: Any, operands: Sequence[Held], opset: int) -> Any:
     """The function that defines an operator, for a node with its attributes; None where ONNX has none that fits."""
     if schema is None:

@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.bridges.asked import Asked
 from tensorlang.bridges.onnx import extents
 from tensorlang.bridges.onnx.call import Call, Held, ValueNeededError
-from tensorlang.bridges.onnx.functions import Read, body_of, defaults, domain_of, opsets_of, schema_of
+from tensorlang.bridges.onnx.functions import body_of, defaults, domain_of, opsets_of, schema_of
 from tensorlang.bridges.onnx.inputs import MALFORMED, Inputs
 from tensorlang.bridges.onnx.scope import Folding, Imported, Scope, flat
 from tensorlang.bridges.onnx.table import TRANSLATIONS
@@ -195,7 +196,7 @@ class _Import:
         refusal: tl.TensorlangError | None = None
         if translation is not None:
             usual = defaults(self.onnx, schema)
-            words = Read({name: self.plain(entry) for name, entry in (usual | attributes).items()})
+            words = Asked({name: self.plain(entry) for name, entry in (usual | attributes).items()})
             inline = lambda body, given: self.body(body, given, scope)  # noqa: E731 - a closure on the scope
             call = Call(self.builder, node.op_type, opset, operands, words, tuple(node.output), inline)
             try:

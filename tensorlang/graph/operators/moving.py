@@ -6,6 +6,7 @@ They read one element for each of the result, at a place that is computed, or th
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -98,7 +99,27 @@ def cumprod(input: tl.Tensor, dim: Axis) -> tl.Tensor:
     return _cumulative(input, dim, lambda before, own: before * own, 1, "cumprod")
 
 
-def _cumulative(input: tl.Tensor, dim: int, combine: Callable[[Any, Any], Any], start: int, name: str) -> tl.Tensor:
+def cummax(input: tl.Tensor, dim: Axis) -> tl.Tensor:
+    """The largest of the elements up to each place along an axis."""
+    return _cumulative(input, dim, tl.maximum, input.dtype.lowest, "cummax")
+
+
+def cummin(input: tl.Tensor, dim: Axis) -> tl.Tensor:
+    """The least of the elements up to each place along an axis."""
+    return _cumulative(input, dim, tl.minimum, input.dtype.highest, "cummin")
+
+
+def logcumsumexp(input: tl.Tensor, dim: Axis) -> tl.Tensor:
+    """`log(sum(exp(x)))` of the elements up to each place along an axis, by the larger of what is added."""
+
+    def combine(before: Any, own: Any) -> Any:
+        top, low = tl.maximum(before, own), tl.minimum(before, own)
+        return tl.select(low == top, top + math.log(2), top + tl.log1p(tl.exp(low - top)))
+
+    return _cumulative(input, dim, combine, -math.inf, "logcumsumexp")
+
+
+def _cumulative(input: tl.Tensor, dim: int, combine: Callable[[Any, Any], Any], start: float, name: str) -> tl.Tensor:
     def body(*arguments: Any) -> Any:
         *at, own = arguments
         return combine(own[(*at[:dim], at[dim] - 1, *at[dim + 1 :])], input[tuple(at)])
@@ -110,5 +131,7 @@ def _cumulative(input: tl.Tensor, dim: int, combine: Callable[[Any, Any], Any], 
     return made
 
 
-_FUNCTIONS: Final[tuple[Function, ...]] = (cat, pad, embedding, gather, index_select, flip, cumsum, cumprod)
+_FUNCTIONS: Final[tuple[Function, ...]] = (
+    cat, pad, embedding, gather, index_select, flip, cumsum, cumprod, cummax, cummin, logcumsumexp,
+)  # fmt: skip
 OPERATORS: Final[tuple[Operator, ...]] = tuple(Operator.of(function) for function in _FUNCTIONS)

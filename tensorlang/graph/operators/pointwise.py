@@ -195,6 +195,7 @@ OPERATORS: Final[tuple[Operator, ...]] = (
     *(binary(name, fn) for name, fn in BINARY.items()),
     *(binary(name, fn, commutative=True) for name, fn in COMMUTATIVE.items()),
     binary("pow", _through_wide(tl.pow)),
+    binary("atan2", _through_wide(tl.atan2)),
     *(_library(function) for function in _ACTIVATIONS),
     *(Operator.of(function) for function in _FUNCTIONS),
 )
