@@ -28,7 +28,7 @@ CHECKS: Final = ("aten._assert_tensor_metadata", "aten._assert_scalar", "aten._a
 _SILENT: Final = frozenset({
     "dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "implicit", "requires_grad", "half_to_float",
     "momentum", "padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "stable", "sorted", "cudnn_enabled", "cudnn_enable",
-    "use_input_stats", "N", "C", "HxW",
+    "use_input_stats", "N", "C", "HxW", "bias_sizes",
 })  # fmt: skip
 """Arguments that a translation may leave unread: the type of the result says them, or they are about gradients, training and storage."""
 _NOTHING: Final = object()

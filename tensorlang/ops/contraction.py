@@ -56,8 +56,17 @@ def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None, name: str |
 
     Raises `DefinitionError` where the shapes do not fit.
     """
-    input, weight = need("dense", "input", input, least=1), need("dense", "weight", weight, 2)
-    c = reduce_axis(agree("dense", "the input channels", input, input.ndim - 1, weight, 1), name="c")
+    return _linear("dense", input, weight, bias, name)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | None = "dense") -> Tensor:
+    """`dense`, under torch's name."""
+    return _linear("linear", input, weight, bias, name)
+
+
+def _linear(what: str, input: Tensor, weight: Tensor, bias: Tensor | None, name: str | None) -> Tensor:
+    input, weight = need(what, "input", input, least=1), need(what, "weight", weight, 2)
+    c = reduce_axis(agree(what, "the input channels", input, input.ndim - 1, weight, 1), name="c")
     shape = (*input.shape[:-1], weight.shape[0])
     names = ("n",)[: input.ndim - 1] if input.ndim <= 2 else tuple(f"n{n}" for n in range(input.ndim - 1))
 
@@ -66,14 +75,10 @@ def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None, name: str |
 
     if bias is None:
         return define(shape, (*names, "o"), product, name)
-    addend = need("dense", "bias", bias, 1)
-    agree("dense", "the output channels", weight, 0, addend, 0)
+    addend = need(what, "bias", bias, 1)
+    agree(what, "the output channels", weight, 0, addend, 0)
     total = define(shape, (*names, "o"), product, None if name is None else f"{name}_product")
     return define(shape, (*names, "o"), lambda at: total[at] + addend[at[-1]], name)
-
-
-linear = dense
-"""`dense`, under torch's name."""
 
 
 def attention(

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -154,7 +156,7 @@ class Terms:
             and first[3] == len(tags)
         ):
             return int(first[4])
-        return hash(("content", tags)) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 5 & MASK
+        return number(tags)
 
     def value(self, tag: int) -> Any:
         """The concrete value of a term."""
@@ -211,6 +213,12 @@ class Terms:
         for place, (a, b) in enumerate(zip(old, new, strict=True)):
             machine.params[f"a{place}"], machine.params[f"b{place}"] = self.value(a), self.value(b)
         return [machine.value(result)() for result in reducer.results]
+
+
+@cache
+def number(tags: tuple[int, ...]) -> int:
+    """96 bits for a value among others. Such numbers are added up: Python's hash of a tuple is too linear, sums of few were equal."""
+    return int.from_bytes(blake2b(repr(tags).encode(), digest_size=12).digest())
 
 
 def literal(const: Const) -> tuple[str, Any]:

@@ -200,7 +200,7 @@ def test_a_dim_has_one_pair_of_bounds() -> None:
         (lambda b, x: b("softmax", x, dim=2), r"axis 2 is none of the 2 axes of float32\[3, 4\]"),
         (lambda b, x: b("linear", x), "linear needs the operand 'weight'; it takes input, weight, bias?"),
         (lambda b, x: b("linear", x, x, None, x), "linear takes 3 operands"),
-        (lambda b, x: b("linear", x, array(5, 5)), r"linear \(model.py:3\): dense: the input channels differ"),
+        (lambda b, x: b("linear", x, array(5, 5)), r"linear \(model.py:3\): linear: the input channels differ"),
         (lambda b, x: b("add", x, array(3)), "the shapes .* do not fit"),
         (lambda b, x: b("add", x, "text"), "an operand is a value of the graph"),
         (lambda b, x: b("reshape", x, shape=(5, -1)), r"the 12 elements of float32\[3, 4\] do not fall into"),

@@ -59,7 +59,7 @@ def _times(call: Call, value: Value, number: float) -> Value:
 def convolution_gradients(call: Call) -> tuple[Value | None, ...]:
     """Of the input, a transposed convolution; of the weight, one of channels as batches; of the bias, a sum."""
     grad, source, weight = call["grad_output"], call["input"], call["weight"]
-    if len(source.shape) != 4 or call["transposed"] or call["groups"] != 1:
+    if len(source.shape) != 4 or call["transposed"] or any(call["output_padding"]) or call["groups"] != 1:
         raise call.refuse("gradients of convolutions that have groups, are transposed or not of images have no translation")
     options = [_pair(call[name]) for name in ("stride", "padding", "dilation")]
     wanted = call["output_mask"]
