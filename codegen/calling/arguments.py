@@ -129,13 +129,13 @@ def _by_name(signature: Signature, bound: Mapping[str, Array], args: Sequence[An
 
 
 def checked_dim(signature: Signature, name: str, value: Any) -> int:
-    """The value of a dim that is given by keyword. Raises `CallError` for anything but an integer from 0 on."""
+    """The value of a dim that is given by keyword. Raises `CallError` for anything but an integer of 63 bits, from 0 on."""
     try:
         number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
         number = -1
     if not 0 <= number < _LIMIT:
-        raise CallError(f"{signature.name}: dim {name!r}: expected an integer >= 0, got {value!r}")
+        raise CallError(f"{signature.name}: dim {name!r}: expected an integer from 0 to 2**63 - 1, got {value!r}")
     if wrong := beyond(name, number, signature.limits):
         raise CallError(f"{signature.name}: {wrong}")
     return number

@@ -109,7 +109,8 @@ class Helpers:
 
     def _conversion(self, op: str, name: str) -> str:
         for needed in ("bits", "real"):
-            self.functions.setdefault(needed, _CONVERSIONS[needed])
+            if f"{needed}(" in _CONVERSIONS[op]:  # compilers warn of a function that nothing uses
+                self.functions.setdefault(needed, _CONVERSIONS[needed])
         return _CONVERSIONS[op].replace("NAME", name)
 
 

@@ -175,6 +175,19 @@ def test_scheduled_programs_of_the_fuzzer_mean_the_same_in_c(tmp_path: Any, seed
             judge.agree(case, program, found, extents, "C", twin=False)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_conversions_bring_only_what_they_use(tmp_path: Any, dtype: str) -> None:
+    """Compilers warn of a static function that nothing calls."""
+    A = tl.placeholder((8,), dtype, name="A")
+    bodies = {
+        "copy": lambda i: A[i], "choice": lambda i: tl.select(A[i] > 1, A[i], 0), "wide": lambda i: tl.cast(A[i], "float32"),
+        "sum": lambda i: A[i] + A[i], "other": lambda i: tl.cast(A[i], "bfloat16" if dtype == "float16" else "float16"),
+    }  # fmt: skip
+    for name, body in bodies.items():
+        tl.build(tl.compute((8,), body, name="Y"), name=name).export(tmp_path, formats=("c", "h"))
+        run("cc", "-std=c99", "-Wall", "-Werror", "-ffreestanding", "-c", f"{name}.c", folder=tmp_path)
+
+
 def test_the_source_is_short_has_the_names_of_the_nest_and_needs_no_library(tmp_path: Any) -> None:
     X = tl.placeholder((16,), name="X")
     tl.build(tl.compute((16,), lambda i: X[i] + 1.0, name="Y"), name="inc").export(tmp_path, formats=("c", "h"))

@@ -288,6 +288,10 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
         compiled.export(tmp_path / "file", ("weights",))
     with pytest.raises(tl.BuildError, match="double"):
         network("double").compile(threads=1).export(tmp_path, ("h",))
+    b = Builder("turned")
+    views = b.finish(b("permute", b.input((2, 3), name="x"), dims=(1, 0))).compile(threads=1)
+    with pytest.raises(tl.BuildError, match="turned cannot be exported: it has no kernel, since all its results are views"):
+        views.export(tmp_path, ("a",))
 
 
 def test_a_graph_with_dims_is_exported_for_a_size(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def objects(image: Image) -> Objects:
     """Raises `BuildError` for kernels of several processors, or of one that addresses less than 64 bits."""
     programs = [function.program for function in image.functions if function.program is not None]
     targets = {str(program.target): program.target for program in programs}
+    if not targets:
+        raise BuildError(f"{image.name} cannot be exported: it has no kernel, since all its results are views of its inputs and constants")
     if len(targets) != 1:
-        raise BuildError(
-            f"{image.name} cannot be exported: its kernels are for {', '.join(targets) or 'no processor, since there are none'}"
-        )
+        raise BuildError(f"{image.name} cannot be exported: its kernels are for {', '.join(targets)}")
     (target,) = targets.values()
     if "64" not in target.arch:
         raise BuildError(f"{image.name} cannot be exported for {target}: sequences are exported for processors of 64 bits")
