@@ -72,3 +72,16 @@ def test_extents_that_cannot_be_empty_are_not_asked() -> None:
     A = tl.placeholder((tl.dim("n", 1, 64), tl.dim("m", 1)), name="A")
     B = tl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
     assert "if" not in print_nest(lower(tl.Schedule(B).nest, target("native")))
+
+
+def test_lanes_over_storage_without_elements_build() -> None:
+    """Its strides are 0, so all lanes mean one element, in a loop that is known to be empty only by its two bounds together."""
+    m = tl.dim("m")
+    A = tl.placeholder((16, 0), name="A")
+    S = tl.compute((16, 0), lambda j, k: tl.select(k >= m, A[j, k] + 1.0, tl.cast(j, "float32")), name="S")
+    r, q = tl.reduce_axis(16, name="r"), tl.reduce_axis(0, name="q")
+    s = tl.Schedule(tl.compute((2,), lambda i: tl.sum(S[r, q], axis=(r, q)) + tl.cast(i, "float32"), name="T"))
+    s.split("S.j", 16)
+    s.vectorize("S.j_i")
+    s.cache_write("S", at="S.j_o")
+    np.testing.assert_array_equal(tl.build(s)(np.empty((16, 0), "f4"), m=3), [0, 1])
