@@ -117,9 +117,9 @@ class Sketch:
         """
         uses = [access for access in self.statement.accesses if access.buffer.name == buffer and not access.writes]
         uses = [access for access in uses if not along or any(along in terms for terms in access.terms)]
+        if not uses or any(other.terms != uses[0].terms or other.offsets != uses[0].offsets for other in uses):
+            return  # `pack` copies what all uses read alike; of an operand that is read in two ways, the panel before may have taken all
         use = uses[0]
-        if any(other.terms != use.terms or other.offsets != use.offsets for other in uses):  # `pack` copies what all uses read alike
-            return
         inside = [loop for loop in self.inside(at) if any(loop.name in terms for terms in use.terms)]
         extents = tuple(loop.trips for loop in inside)
         strides = [float(use.element)]

@@ -8,15 +8,15 @@ and the tensor's index keeps its spelling.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.algebra.simplify import simplify
-from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store
+from tensorlang.ir import Axis, Binary, Expr, For, Nest, Relation, Stmt, Store, WindowRelation
 from tensorlang.ir.mentions import allocations
 from tensorlang.ir.names import unique
 from tensorlang.ir.printer import short
-from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, renamed
+from tensorlang.ir.relations import bounds, closure, in_scope, relation_names, renamed, sides
 from tensorlang.ir.traverse import axes_of, substitute
 from tensorlang.schedules.directive import Refusal
 from tensorlang.schedules.legality.accesses import accesses, conditions_around
@@ -50,7 +50,10 @@ def moving(nest: Nest, index: Sequence[Expr], loops: Sequence[For]) -> tuple[For
 
 
 def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], around: Sequence[str], *, follow: bool) -> Clone:
-    """Copies of `loops` named after `stage`, with the relations by which `index` follows from them and from the loops `around`."""
+    """Copies of `loops` named after `stage`, with the relations by which `index` follows from them and from the loops `around`.
+
+    Raises `Refusal` where a loop around is taken apart by what one of the loops says.
+    """
     needed = closure(nest, frozenset().union(*(axes_of(part) for part in index)) if index else ())
     taken = set(axis_names(nest))
     names: dict[str, str] = {}
@@ -68,6 +71,7 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
             for axis in axes:
                 if axis not in names and closure(nest, (axis,)) & cloned:
                     names[axis] = fresh(axis)
+            _require_own(relation, names)
             relations.append(renamed(relation, names))
     values: dict[str, Expr] = {old: Axis(new) for old, new in names.items()}
     copies = tuple(
@@ -82,6 +86,15 @@ def clone(nest: Nest, stage: str, loops: Sequence[For], index: Sequence[Expr], a
         for loop in loops
     )
     return Clone(copies, names, tuple(reversed(relations)))
+
+
+def _require_own(relation: Relation, names: Mapping[str, str]) -> None:
+    """Raise `Refusal` for a loop that has no copy and is taken apart by one that has: it would be by both, where neither's is known."""
+    parents = sides(relation)[0]
+    told = sorted(frozenset().union(*(axes_of(bound) for bound in bounds(relation))) & names.keys())
+    if told and not isinstance(relation, WindowRelation) and names.keys().isdisjoint(parents):
+        reason = f"what {short(parents[0])!r} is made of depends on {short(told[0])!r}, of which there would be a copy"
+        raise Refusal("TL-S104", reason, loop=parents[0])
 
 
 def offsets(loops: Sequence[For]) -> tuple[Expr, ...]:

@@ -235,3 +235,14 @@ def test_bounds_that_are_not_linear_cannot_be_exchanged() -> None:
     code, reason = code_and_reason(s, "reorder", "i", "j_s_o_j_s_i")
     assert code == "TL-S104"
     assert "not as a linear form" in reason
+
+
+def test_a_copy_of_a_loop_that_takes_a_loop_around_apart_is_refused() -> None:
+    B = tl.placeholder((3, 3, 9), name="B")
+    s = tl.Schedule(tl.compute((3, 3, 9), lambda i, j, k: B[i, j, k] + 1.0, name="T"))
+    s.skew("T.k", by="T.i", factor=2)
+    s.fuse("T.j", "T.k_s")
+    s.reorder("T.j_k_s", "T.i")
+    reason = "what 'j_k_s' is made of depends on 'i', of which there would be a copy"
+    assert code_and_reason(s, "cache_write", "T", at="T.j_k_s") == ("TL-S104", reason)
+    check(s)
