@@ -57,6 +57,9 @@ def test_one_thread_makes_what_several_ask_for() -> None:
 
 
 def test_threads_whose_first_kernels_take_workspaces_share_one_pool() -> None:
-    """With `functools.cache` a second pool took the place of the first, which kernels that were linked meanwhile called: a segfault."""
+    """With `functools.cache` a second pool took the place of the first, which kernels that were linked meanwhile called: a segfault.
+
+    llvmlite's table of escaped letters is filled without a lock: threads that were first side by side found it half full (KeyError).
+    """
     told = subprocess.run([sys.executable, "-c", FIRST_KERNELS], capture_output=True, text=True, check=False)
     assert (told.returncode, told.stdout) == (0, "[True, True, True, True] []\n"), told.stderr

@@ -138,7 +138,7 @@ def test_dims_are_given_by_keyword() -> None:
     [
         ({}, r"needs the dim 'n'; write report\(n=\.\.\.\)"),
         ({"m": 3}, "knows no 'm'"),
-        ({"n": -1}, ">= 0"),
+        ({"n": -1}, "from 0 to"),
         ({"n": 1 << 60}, "the dim n is from 0 to"),
         ({"n": 1 << 47}, "cannot be made"),
     ],

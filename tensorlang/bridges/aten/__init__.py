@@ -2,7 +2,7 @@
 
     row("linear", "input", "weight", "bias")          operands by name; attributes as keyword="name in the schema"
     converted("mul", "self", "other")                 the same, in the type of the result
-    a function of a `Call`                            where more is to be said: `elements`, `moving`, `layers`, `training`
+    a function of a `Call`                            where more is to be said: in the other files of this folder
 
 What torch spells in several ways comes to one: views by the shape of their result, `addmm` and `mm` as linear layers, products with one
 matrix transposed without moving it. A number is an operand without axes, of the type that torch computes in.
@@ -64,21 +64,7 @@ from tensorlang.bridges.aten.moving import (
     turned,
     unbind,
 )  # fmt: skip
-from tensorlang.bridges.aten.places import (
-    added_rows,
-    bags,
-    bucket,
-    copied_rows,
-    diagonal,
-    indexed,
-    put,
-    rolled,
-    sampled,
-    scattered,
-    selected,
-    sliding,
-    written,
-)  # fmt: skip
+from tensorlang.bridges.aten.places import bucket, diagonal, indexed, rolled, sampled, sliding
 from tensorlang.bridges.aten.reductions import (
     both_ends,
     distances,
@@ -105,6 +91,7 @@ from tensorlang.bridges.aten.windows import (
     pooling,
     transposed_convolution,
 )  # fmt: skip
+from tensorlang.bridges.aten.writes import added_rows, bags, copied_rows, put, scattered, selected, written
 
 __all__ = ["TRANSLATIONS", "Call", "Translation"]
 

@@ -1,0 +1,134 @@
+"""Elements that are written at places which data, or numbers, tell: a tensor with others stored in it, or combined with its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from tensorlang.bridges.aten.call import Call, Translation
+from tensorlang.bridges.aten.places import first, indexed_axes, line, permuted, spread, tuples_of
+from tensorlang.graph import Value
+
+_REDUCE: Final = {None: "set", "add": "add", "sum": "add", "amax": "max", "amin": "min"}
+
+
+def put(call: Call) -> Value:
+    """`self` with values stored, or added, at the places that index tensors name together; a number where a mask holds."""
+    source, indices, values = call["self"], call["indices"], call["values"]
+    reduce = "add" if call["accumulate"] else "set"
+    masks = [index for index in indices if index is not None and index.dtype == "bool"]
+    if len(masks) == 1 == len(indices) and reduce == "set" and math.prod(values.shape) == 1:
+        mask = call.builder("reshape", masks[0], shape=(*masks[0].shape, *(1,) * (len(source.shape) - len(masks[0].shape))))
+        return call("where", mask, call.reshaped(values, ()), source)
+    axes = indexed_axes(call, indices)
+    order = first(axes, len(source.shape))
+    tuples = tuples_of(call, [indices[axis] for axis in axes])
+    lead, rest = tuples.shape[:-1], [source.shape[axis] for axis in order[len(axes) :]]
+    together = axes == list(range(axes[0], axes[-1] + 1))
+    before = axes[0] if together else 0
+    blocks = spread(call, values, (*rest[:before], *lead, *rest[before:]))
+    blocks = permuted(call, blocks, (*range(before, before + len(lead)), *range(before), *range(before + len(lead), len(blocks.shape))))
+    made = call("scatter_nd", permuted(call, source, order), tuples, blocks, reduce=reduce)
+    return permuted(call, made, [order.index(axis) for axis in range(len(order))])
+
+
+def scattered(reduce: str | None = None) -> Translation:
+    """Elements, or a number, stored or combined at an index along an axis: as many as there are indices."""
+
+    def translation(call: Call) -> Value:
+        own = call.arguments.get("reduce", reduce)
+        if own not in _REDUCE or not call.arguments.get("include_self", True):
+            raise call.refuse(f"reduce={own!r}, or include_self=False, has no translation")
+        source, index = call["self"], call["index"]
+        src = call["value"] if "value" in call.arguments else call["src"]
+        if not isinstance(src, Value):
+            src = call.as_type(src, source.dtype)
+        if not src.shape:
+            src = spread(call, src, index.shape)
+        for axis, extent in enumerate(index.shape):
+            if src.shape[axis] != extent:
+                src = call.builder("slice", src, dim=axis, start=0, end=extent)
+        return call("scatter", source, index, src, dim=call["dim"], reduce=_REDUCE[own])
+
+    return translation
+
+
+def added_rows(call: Call) -> Value:
+    """`index_add`: blocks added at an index along an axis."""
+    return _rows(call, "add", call.arguments.get("alpha", 1))
+
+
+def copied_rows(call: Call) -> Value:
+    """`index_copy`: blocks stored at an index along an axis."""
+    return _rows(call, "set", 1)
+
+
+def _rows(call: Call, reduce: str, factor: Any) -> Value:
+    target, dim = call["self"], call["dim"] % len(call["self"].shape)
+    blocks = call["source"] if factor == 1 else call.builder("mul", call["source"], call.as_type(factor, target.dtype))
+    order = first([dim], len(target.shape))
+    made = call(
+        "scatter_nd",
+        permuted(call, target, order),
+        tuples_of(call, [line(call, call["index"])]),
+        permuted(call, blocks, order),
+        reduce=reduce,
+    )
+    return permuted(call, made, [order.index(axis) for axis in range(len(order))])
+
+
+def written(call: Call) -> Value:
+    """`slice_scatter`: a part of an axis replaced."""
+    source, dim, src, step = call["self"], call["dim"] % len(call["self"].shape), call["src"], call["step"]
+    extent = source.shape[dim]
+    start, end = (_place(call, call[name], extent, missing) for name, missing in (("start", 0), ("end", extent)))
+    if step != 1:
+        index = call.builder.constant(np.arange(start, max(start, end), step), call.name)
+        return _rows(call.changed(source=src, index=index, dim=dim), "set", 1)
+    if end <= start:
+        return source
+    before, after = (call.builder("slice", source, dim=dim, start=one, end=other) for one, other in ((0, start), (end, extent)))
+    pieces = [piece for piece in (before, src, after) if piece.shape[dim]]
+    return src if len(pieces) == 1 else call("cat", *pieces, dim=dim)
+
+
+def _place(call: Call, place: Any, extent: Any, missing: Any) -> int:
+    found = missing if place is None else place
+    if not isinstance(found, int) or not isinstance(extent, int):
+        raise call.refuse("writing a part of an axis whose extent is known only at a call has no translation")
+    return min(max(found + extent if found < 0 else found, 0), extent)
+
+
+def selected(call: Call) -> Value:
+    """`select_scatter`: one element of an axis replaced."""
+    dim = call["dim"] % len(call["self"].shape)
+    index = call["index"] if call["index"] >= 0 else call["index"] + call["self"].shape[dim]
+    src = call.reshaped(call["src"], (*call["src"].shape[:dim], 1, *call["src"].shape[dim:]))
+    return written(call.changed(src=src, dim=dim, start=index, end=index + 1, step=1))
+
+
+def bags(call: Call) -> tuple[Value, None, None, None]:
+    """Sums or means of rows of a table, a bag of them from each offset on: `embedding_bag`."""
+    weight, indices, offsets, mode, last = (call[name] for name in ("weight", "indices", "offsets", "mode", "include_last_offset"))
+    if mode not in (0, 1):
+        raise call.refuse("mode='max' has no translation")
+    b, (count,) = call.builder, indices.shape
+    if not isinstance(count, int):
+        raise call.refuse("bags of indices whose number is known only at a call have no translation")
+    ends = b("slice", offsets, dim=0, start=1, end=offsets.shape[0])
+    ends = b("slice", ends, dim=0, start=0, end=call.type.shape[0] - 1) if last else ends
+    own = b("bucketize", b.constant(np.arange(1, count + 1, dtype=offsets.dtype.numpy)), ends)
+    rows = b("index_select", weight, indices, dim=0)
+    if (factors := call.arguments.get("per_sample_weights")) is not None:
+        rows = b("mul", rows, b("reshape", factors, shape=(count, 1)))
+    tuples = b("reshape", own, shape=(count, 1))
+    zeros = b("expand", b.scalar(0, weight.dtype), shape=call.type.shape)
+    sums = call("scatter_nd", zeros, tuples, rows, reduce="add")
+    if mode == 0:
+        return sums, None, None, None
+    ones = b("expand", b.scalar(1, weight.dtype), shape=(count,))
+    none = b("expand", b.scalar(0, weight.dtype), shape=call.type.shape[:1])
+    sizes = b("maximum", b("scatter_nd", none, tuples, ones, reduce="add"), b.scalar(1, weight.dtype))
+    return call("div", sums, b("reshape", sizes, shape=(call.type.shape[0], 1))), None, None, None
