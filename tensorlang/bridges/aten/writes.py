@@ -81,7 +81,9 @@ def _rows(call: Call, reduce: str, factor: Any) -> Value:
 
 def written(call: Call) -> Value:
     """`slice_scatter`: a part of an axis replaced."""
-    source, dim, src, step = call["self"], call["dim"] % len(call["self"].shape), call["src"], call["step"]
+    source: Value = call["self"]
+    src: Value = call["src"]
+    dim, step = call["dim"] % len(source.shape), call["step"]
     extent = source.shape[dim]
     start, end = (_place(call, call[name], extent, missing) for name, missing in (("start", 0), ("end", extent)))
     if step != 1:
